@@ -111,7 +111,7 @@ fn prose(random: &mut Random, bytes: usize) -> String {
             20 => text.push_str(&format!("10.{} % ", random.below(100))),
             _ => {
                 text.push_str(random.word());
-                text.push_str(if random.chance(8) { ". " } else { " " });
+                text.push_str(if random.percent(8) { ". " } else { " " });
             }
         }
         if text.len() - line > 90 {

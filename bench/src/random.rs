@@ -26,7 +26,7 @@ impl Random {
     }
 
     /// True `percent` times in a hundred.
-    pub fn chance(&mut self, percent: u64) -> bool {
+    pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }

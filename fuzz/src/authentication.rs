@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyAnswer, SecretKeyAnswer,
-    SecretKeyMac, Session, SessionAnswer, SessionLimits, SessionProposal, SessionTable,
+    Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyResponse, SecretKeyResponse,
+    SecretKeyMac, Session, ServerKeyExchange, SessionLimits, ClientKeyExchange, SessionTable,
 };
-use tendot_proto::crypto::{AwsLc, Random, SigningKey};
-use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
+use tendot_proto::crypto::{AwsLcProvider, Random, SigningKey};
+use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
     Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Request, ResponseCode, Value, Version, Work,
@@ -44,17 +44,17 @@ const MAX_STEPS: usize = 60;
 /// Untrusted bytes that are not messages.
 fn check_parsers(bytes: &[u8]) {
     for version in [Version::new(2, 0), Version::OURS] {
-        if let Ok(answer) = SecretKeyAnswer::from_bytes(bytes, version) {
+        if let Ok(answer) = SecretKeyResponse::from_bytes(bytes, version) {
             assert_eq!(answer.to_bytes(), bytes);
         }
     }
-    if let Ok(answer) = PublicKeyAnswer::from_bytes(bytes) {
+    if let Ok(answer) = PublicKeyResponse::from_bytes(bytes) {
         assert_eq!(answer.to_bytes(), bytes);
     }
     if let Ok(key) = PublicKey::from_bytes(bytes) {
         assert_eq!(key.to_bytes(), bytes);
     }
-    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLc, &mut Work::new(20));
+    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLcProvider, &mut Work::new(20));
 }
 
 /// Challenge and session tables under test.
@@ -73,8 +73,8 @@ struct AuthMachines {
 /// The key pair of the server.
 static SERVER_KEY: LazyLock<(Box<dyn SigningKey>, PublicKey<'static>)> = LazyLock::new(|| {
     let file = include_bytes!("../../conformance/vectors/handle-net/privkey.bin");
-    let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).expect("valid test key");
-    (private.signing_key(&AwsLc).expect("valid signing key"), private.public_key().expect("complete key"))
+    let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).expect("valid test key");
+    (private.signing_key(&AwsLcProvider).expect("valid signing key"), private.public_key().expect("complete key"))
 });
 
 const SECRET_KEY: &[u8] = b"opensesame";
@@ -113,15 +113,15 @@ impl AuthMachines {
 
     fn challenge(&mut self, operand: u8) {
         let request = self.request(operand).to_bytes().expect("short message");
-        let mut work = Work::REQUEST;
+        let mut work = Work::PER_REQUEST;
         let issued =
-            self.challenges.issue(&request, self.now, &AwsLc, &mut self.random, &mut work, |_| false);
+            self.challenges.issue(&request, self.now, &AwsLcProvider, &mut self.random, &mut work, |_| false);
         let pending = issued.expect("oldest challenges are evicted");
         // HMAC instead of PBKDF2, which would be slow.
         if self.open.len() < 8 {
             let (mac, challenge) = (SecretKeyMac::HmacSha256, pending.challenge());
             let answer =
-                SecretKeyAnswer::make(mac, SECRET_KEY, challenge, &AwsLc, &mut self.random, &mut work);
+                SecretKeyResponse::make(mac, SECRET_KEY, challenge, &AwsLcProvider, &mut self.random, &mut work);
             let answer = answer.expect("valid response");
             self.open.push((pending.id(), answer, false));
         }
@@ -150,7 +150,7 @@ impl AuthMachines {
             key_index: 301,
             answer: &answer,
         };
-        let verified = pending.verify(&answer, &values, &Policy::default(), &AwsLc, &mut Work::new(60_000));
+        let verified = pending.verify(&answer, &values, &Policy::default(), &AwsLcProvider, &mut Work::new(60_000));
         if answer.answer == *right {
             assert_eq!(verified, Ok(301));
         } else {
@@ -159,8 +159,8 @@ impl AuthMachines {
     }
 
     fn session(&mut self) {
-        let mut work = Work::REQUEST;
-        let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut self.random, &mut work)
+        let mut work = Work::PER_REQUEST;
+        let proposal = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut self.random, &mut work)
             .expect("enough budget");
         let setup = proposal.setup(None, 60);
         let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
@@ -170,7 +170,7 @@ impl AuthMachines {
         let mut incoming = endpoint.read(&request, Transport::Tcp, self.now).expect("valid request");
         let policy = Policy::default();
         let envelope = incoming.message.envelope;
-        let answer = SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut self.random, &mut work);
+        let answer = ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut work);
         let answer = answer.expect("valid proposal");
         let data = answer.data().to_vec();
         let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
@@ -178,8 +178,8 @@ impl AuthMachines {
             incoming.respond(ResponseCode::SUCCESS, Outcome::Session { mode: setup.mode, data: &data });
         response.envelope.session_id = id;
         let (key, public) = &*SERVER_KEY;
-        let mut sealing = Sealing {
-            crypto: &AwsLc,
+        let mut sealing = SealContext {
+            crypto: &AwsLcProvider,
             random: &mut self.random,
             policy: &policy,
             key: Some(&**key),
@@ -190,7 +190,7 @@ impl AuthMachines {
             Parts::split(&request).expect("own message decodes"),
             Parts::split(&response).expect("own message decodes"),
         );
-        let session = proposal.accept(&request, &response, public, &policy, &AwsLc, &mut work);
+        let session = proposal.accept(&request, &response, public, &policy, &AwsLcProvider, &mut work);
         self.client = Some(session.expect("valid response"));
     }
 
@@ -199,11 +199,11 @@ impl AuthMachines {
         let Some(session) = &mut self.client else { return };
         request.envelope.session_id = session.id();
         let mut bytes = request.to_bytes().expect("short message");
-        let mut work = Work::REQUEST;
-        session.authenticate(&mut bytes, &AwsLc, &mut work).expect("counter not exhausted");
+        let mut work = Work::PER_REQUEST;
+        session.authenticate(&mut bytes, &AwsLcProvider, &mut work).expect("counter not exhausted");
         if operand >= 0x80 {
             let key = session.key().clone();
-            bytes = key.encrypt(&bytes, &AwsLc, &mut self.random, &mut work).expect("short message");
+            bytes = key.encrypt(&bytes, &AwsLcProvider, &mut self.random, &mut work).expect("short message");
         }
         if self.receive(&bytes) {
             self.accepted.push(bytes);
@@ -230,11 +230,11 @@ impl AuthMachines {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> bool {
-        let mut work = Work::REQUEST;
-        if self.sessions.open(bytes, false, self.now, &AwsLc, &mut work).is_ok() {
+        let mut work = Work::PER_REQUEST;
+        if self.sessions.open(bytes, false, self.now, &AwsLcProvider, &mut work).is_ok() {
             return true;
         }
         let Ok(parts) = Parts::split(bytes) else { return false };
-        self.sessions.verify(&parts, false, self.now, &AwsLc, &mut work).is_ok()
+        self.sessions.verify(&parts, false, self.now, &AwsLcProvider, &mut work).is_ok()
     }
 }

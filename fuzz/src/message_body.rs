@@ -3,7 +3,7 @@
 //! The first bytes are opcode, response code, flags and version; the rest is the body.
 
 use tendot_proto::{
-    Body, Envelope, Header, Message, Now, OpFlags, Opcode, Request, ResponseCode, Tail, Version,
+    Body, Envelope, Header, Message, Now, OpFlags, Opcode, Request, ResponseCode, CredentialSection, Version,
 };
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
         },
         body: Body::Request(Request::Unknown(body)),
         body_rest: &[],
-        tail: Tail::Empty,
+        tail: CredentialSection::Empty,
     };
     let Ok(encoded) = message.to_bytes() else { return };
     match Message::from_bytes(&encoded) {

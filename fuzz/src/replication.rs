@@ -5,10 +5,10 @@ use std::fmt::Debug;
 
 use tendot_proto::Work;
 use tendot_proto::auth::Policy;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::replication::{
-    Accept, Dump, Event, States, Stream, StreamError, StreamReader, StreamTable, StreamWriter, Transactions,
+    Accept, Dump, Event, States, Stream, ReplicationError, ReplicationReader, StreamTable, ReplicationWriter, Transactions,
 };
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -26,11 +26,11 @@ where
     for<'a> S::Record<'a>: Debug,
 {
     let reader = || match kind {
-        0 => StreamReader::<S>::inside_tls(),
-        kind => StreamReader::new(Accept {
+        0 => ReplicationReader::<S>::inside_tls(),
+        kind => ReplicationReader::new(Accept {
             key: Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])),
             policy: Policy::default(),
-            crypto: &AwsLc,
+            crypto: &AwsLcProvider,
             unsigned: kind == 1,
         }),
     };
@@ -43,32 +43,32 @@ where
     if kind == 0 {
         assert!(stream.starts_with(&written));
     }
-    if let Err(StreamError::Malformed(error) | StreamError::Unfinished(error)) = end {
+    if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = end {
         assert!(error.at() <= stream.len(), "{error}");
     }
 }
 
 /// The records, their encoding, and the end of the stream.
 fn read<S: Stream>(
-    mut reader: StreamReader<'_, S>,
+    mut reader: ReplicationReader<'_, S>,
     stream: &[u8],
     chunk_len: usize,
-) -> (Vec<String>, Vec<u8>, Result<(), StreamError>)
+) -> (Vec<String>, Vec<u8>, Result<(), ReplicationError>)
 where
     for<'a> S::Record<'a>: Debug,
 {
     let (mut records, mut out) = (Vec::new(), Vec::new());
-    let mut writer = StreamWriter::<S>::inside_tls();
+    let mut writer = ReplicationWriter::<S>::inside_tls();
     for chunk in stream.chunks(chunk_len) {
         reader.push(chunk);
         loop {
-            let event = reader.next_event(&mut { Work::REQUEST }).map(|event| {
+            let event = reader.next_event(&mut { Work::PER_REQUEST }).map(|event| {
                 event.map(|event| match event {
                     Event::StartTls => false,
                     Event::Record(record) => {
                         records.push(format!("{record:?}"));
                         writer
-                            .write(&record, &mut out, &mut { Work::REQUEST })
+                            .write(&record, &mut out, &mut { Work::PER_REQUEST })
                             .expect("decoded record encodes");
                         true
                     }

@@ -13,7 +13,7 @@ use crate::root;
 /// Crossref's pattern, its dot escaped.
 const CROSSREF_PATTERN: &str = r"10\.\d{4,9}/[-._;()/:A-Z0-9]+";
 
-const MEGABYTES: &str = "240";
+const CORPUS_MEGABYTES: &str = "240";
 
 const ROUNDS: usize = 7;
 
@@ -40,9 +40,9 @@ pub(crate) fn bench() -> Result<()> {
         );
     }
 
-    println!("\nFinding names in {MEGABYTES} MB of text");
+    println!("\nFinding names in {CORPUS_MEGABYTES} MB of text");
     let corpus = folder.join("corpus");
-    run(benchmark("find").arg("write").arg(&corpus).arg(MEGABYTES))?;
+    run(benchmark("find").arg("write").arg(&corpus).arg(CORPUS_MEGABYTES))?;
     if !is_there("rg") {
         install(&["ripgrep"])?;
     }

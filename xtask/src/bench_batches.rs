@@ -15,7 +15,7 @@ const RECORDS: &str = "1000000";
 const ROUNDS: usize = 3;
 
 /// What is measured: a name, how the program is called, and how many transactions are under way.
-const SYSTEMS: [(&str, &str, &str); 4] = [
+const VARIANTS: [(&str, &str, &str); 4] = [
     ("the store, two changes under way", "store", "2"),
     ("the store, sixteen changes under way", "store", "16"),
     ("PostgreSQL, row by row", "each", "1"),
@@ -28,11 +28,11 @@ pub(crate) fn bench_batches() -> Result<()> {
     build_dist()?;
     let folder = root().join("target/bench/batches");
     for order in ["ascending", "random"] {
-        let mut rates = [const { Vec::new() }; SYSTEMS.len()];
-        let mut memory = [0_f64; SYSTEMS.len()];
+        let mut rates = [const { Vec::new() }; VARIANTS.len()];
+        let mut memory = [0_f64; VARIANTS.len()];
         let mut history = 0_f64;
         for _ in 0..ROUNDS {
-            for (at, (_, system, under_way)) in SYSTEMS.iter().enumerate() {
+            for (at, (_, system, under_way)) in VARIANTS.iter().enumerate() {
                 renew(&folder)?;
                 // Where the user that PostgreSQL runs as can come.
                 let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
@@ -58,7 +58,7 @@ pub(crate) fn bench_batches() -> Result<()> {
         ensure!(row_by_row > 0.0 && pipelined > 0.0, "nothing was measured");
         println!("| | records a second | of row by row | of pipelined | memory of its own |");
         println!("|---|---:|---:|---:|---:|");
-        for (((name, ..), rate), memory) in SYSTEMS.iter().zip(medians).zip(memory) {
+        for (((name, ..), rate), memory) in VARIANTS.iter().zip(medians).zip(memory) {
             let rounded = with_commas(rate as u64);
             let (one, two) = (rate / row_by_row, rate / pipelined);
             println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);

@@ -21,7 +21,7 @@ use crate::wrk::{self, SCRIPT, answered, ask, measure, median};
 const REQUESTS: usize = 200_000;
 
 /// How much of a core a machine has, in percent.
-const SHARE: u32 = 25;
+const CPU_PERCENT: u32 = 25;
 
 pub(crate) fn bench_postgres_http() -> Result<()> {
     let mut report = String::from(
@@ -35,7 +35,7 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     let tendot = tendot();
     let data = folder.join("data");
     records(&folder, &tendot, &data)?;
-    let names = all_names(&folder.join("records.jsonl"))?;
+    let names = read_names(&folder.join("records.jsonl"))?;
     let settings = "listen_addresses = '*'\nshared_buffers = 1GB\nmax_wal_size = 4GB\n";
     let primary = tendot_testing::postgres::PostgresServer::start(settings);
     let address = |host: &str| format!("postgres://postgres@{host}:{}/postgres", primary.port);
@@ -44,13 +44,13 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
         .arg(folder.join("records.jsonl"))
         .args(["--store", &address("127.0.0.1")]))?;
     primary.psql("vacuum analyze tendot_records");
-    against_embedded(&mut report, &folder, &tendot, &names, &address("127.0.0.1"))?;
-    two_machines(&mut report, &folder, &tendot, &names, &primary)?;
+    compare_with_embedded(&mut report, &folder, &tendot, &names, &address("127.0.0.1"))?;
+    compare_two_hosts(&mut report, &folder, &tendot, &names, &primary)?;
     fs::write(root().join("docs/speed-postgres-http.md"), report)?;
     Ok(())
 }
 
-fn all_names(lines: &Path) -> Result<Vec<String>> {
+fn read_names(lines: &Path) -> Result<Vec<String>> {
     let name = |line: std::io::Result<String>| {
         let line = line?;
         let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
@@ -59,7 +59,7 @@ fn all_names(lines: &Path) -> Result<Vec<String>> {
     BufReader::new(fs::File::open(lines)?).lines().map(name).collect()
 }
 
-fn against_embedded(
+fn compare_with_embedded(
     report: &mut String,
     folder: &Path,
     tendot: &Path,
@@ -104,7 +104,7 @@ fn against_embedded(
     Ok(())
 }
 
-fn two_machines(
+fn compare_two_hosts(
     report: &mut String,
     folder: &Path,
     tendot: &Path,
@@ -115,7 +115,7 @@ fn two_machines(
     let own = tempfile::tempdir()?;
     let mut machines = Vec::new();
     for number in 1..=2 {
-        machines.push(Machine::start(number, tendot, own.path(), primary)?);
+        machines.push(SimulatedHost::start(number, tendot, own.path(), primary)?);
     }
     // Only what is read from the database is of interest here.
     for machine in &machines {
@@ -139,7 +139,7 @@ fn two_machines(
     };
     let (alone, together) = (middle(alone), middle(together));
     let about = format!(
-        "- Two machines of a network namespace and {SHARE} % of a core each, for a server and the standby that it asks, names evenly, \
+        "- Two machines of a network namespace and {CPU_PERCENT} % of a core each, for a server and the standby that it asks, names evenly, \
          next to nothing kept: {:.2} × one of them ({together:.0}/s and {alone:.0}/s). The primary is on neither.",
         together / alone
     );
@@ -148,14 +148,14 @@ fn two_machines(
 }
 
 /// A server and its standby, with a network and a share of the processors of their own.
-struct Machine {
+struct SimulatedHost {
     number: u32,
     address: String,
     _server: ServerProcess,
     _standby: tendot_testing::postgres::PostgresServer,
 }
 
-impl Machine {
+impl SimulatedHost {
     fn start(
         number: u32,
         tendot: &Path,
@@ -176,7 +176,7 @@ impl Machine {
         let group = group(number);
         fs::create_dir_all(&group)?;
         fs::write(group.join("cpu.cfs_period_us"), "20000")?;
-        fs::write(group.join("cpu.cfs_quota_us"), (SHARE * 200).to_string())?;
+        fs::write(group.join("cpu.cfs_quota_us"), (CPU_PERCENT * 200).to_string())?;
 
         let standby = primary.start_standby(&format!("machine{number}"));
         let pids = fs::read_to_string(standby.dir().join("data/postmaster.pid"))?;
@@ -197,7 +197,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for SimulatedHost {
     fn drop(&mut self) {
         let _ = self._server.process.kill();
         let _ = self._server.process.wait();

@@ -19,7 +19,7 @@ const RECORDS: u64 = 1_000_000;
 const ROUNDS: usize = 3;
 
 const READERS: [u32; 2] = [1, 16];
-const DEPOSITORS: [u32; 3] = [1, 16, 64];
+const COMMIT_CLIENTS: [u32; 3] = [1, 16, 64];
 
 /// Seconds that pgbench runs.
 const SECONDS: &str = "10";
@@ -36,8 +36,8 @@ where name_key = convert_to('10.1000/' || :number, 'UTF8');
 pub(crate) fn bench_postgres_store() -> Result<()> {
     let begin = Instant::now();
     build_dist()?;
-    let bench = Bench::start()?;
-    let (mut all, mut peak) = (Times::default(), 0_f64);
+    let bench = PostgresBench::start()?;
+    let (mut all, mut peak) = (Samples::default(), 0_f64);
     for _ in 0..ROUNDS {
         peak = peak.max(bench.import(&mut all)?);
     }
@@ -46,7 +46,7 @@ pub(crate) fn bench_postgres_store() -> Result<()> {
         for clients in READERS {
             bench.read(clients, &mut all)?;
         }
-        for clients in DEPOSITORS {
+        for clients in COMMIT_CLIENTS {
             bench.deposit(clients, &mut all)?;
         }
     }
@@ -57,9 +57,9 @@ pub(crate) fn bench_postgres_store() -> Result<()> {
 
 /// What was measured, round by round.
 #[derive(Default)]
-struct Times(std::collections::BTreeMap<String, Vec<f64>>);
+struct Samples(std::collections::BTreeMap<String, Vec<f64>>);
 
-impl Times {
+impl Samples {
     fn add(&mut self, name: impl Into<String>, value: f64) {
         self.0.entry(name.into()).or_default().push(value);
     }
@@ -74,12 +74,12 @@ impl Times {
 }
 
 /// A server, and files where the user that it runs as can come.
-struct Bench {
+struct PostgresBench {
     server: PostgresServer,
     folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl PostgresBench {
     fn start() -> Result<Self> {
         let server = PostgresServer::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n");
         let folder = tempfile::tempdir()?;
@@ -99,8 +99,8 @@ impl Bench {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// The same records by us and by `COPY`, each into new tables. Gives our memory.
-    fn import(&self, all: &mut Times) -> Result<f64> {
+    /// The same records by us and by `COPY_STAGING`, each into new tables. Gives our memory.
+    fn import(&self, all: &mut Samples) -> Result<f64> {
         let address = self.empty()?;
         let start = Instant::now();
         let mut import = Command::new(tendot());
@@ -144,7 +144,7 @@ impl Bench {
         self.psql("bench", "checkpoint").map(drop)
     }
 
-    fn read(&self, clients: u32, all: &mut Times) -> Result<()> {
+    fn read(&self, clients: u32, all: &mut Samples) -> Result<()> {
         let (address, count) = (self.server.url("bench"), RECORDS.to_string());
         let ours =
             benchmark("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
@@ -154,7 +154,7 @@ impl Bench {
         Ok(())
     }
 
-    fn deposit(&self, clients: u32, all: &mut Times) -> Result<()> {
+    fn deposit(&self, clients: u32, all: &mut Samples) -> Result<()> {
         let address = self.server.url("bench");
         let ours = benchmark("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
         all.add(format!("deposit-{clients}"), rate_of(&ours.stdout)?);
@@ -239,7 +239,7 @@ fn report(all: &Measured, peak: f64, minutes: u64) -> Result<String> {
     writeln!(out, "\n{DEPOSITING}")?;
     let titles = ["deposits a second", "of `pgbench -N`"];
     let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
-    for clients in DEPOSITORS {
+    for clients in COMMIT_CLIENTS {
         let ours = number(all, &format!("deposit-{clients}"))?;
         let theirs = number(all, &format!("update-{clients}"))?;
         let cells = [Ok(with_commas(ours as u64)), Ok(format!("{:.2}", ours / theirs))];

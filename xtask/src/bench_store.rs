@@ -14,15 +14,15 @@ use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, run};
 use crate::root;
 
-const SIZES: [u64; 4] = [1_000_000, 5_000_000, 20_000_000, 50_000_000];
+const STORE_SIZES: [u64; 4] = [1_000_000, 5_000_000, 20_000_000, 50_000_000];
 
 /// Records that are imported by us and by PostgreSQL.
-const IMPORTED: u64 = 10_000_000;
+const IMPORT_RECORDS: u64 = 10_000_000;
 
 /// Bytes of disk that a record takes while it is measured, at the most: its runs and its place in the store, or its lines
 /// and those of PostgreSQL.
 const ROOM: u64 = 350;
-const ROOM_IMPORTED: u64 = 1_700;
+const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 
 /// What was measured, by name.
 pub(crate) type Measured = BTreeMap<String, f64>;
@@ -35,7 +35,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     renew(&folder)?;
     build_dist()?;
     let is_all = sizes.is_empty();
-    let imported = if is_all { IMPORTED } else { sizes.iter().copied().max().unwrap_or(IMPORTED) };
+    let imported = if is_all { IMPORT_RECORDS } else { sizes.iter().copied().max().unwrap_or(IMPORT_RECORDS) };
     let mut left_out = Vec::new();
     let mut fits = |records: u64, room: u64| -> Result<bool> {
         let (free, needed) = (free_bytes(&folder)?, records * room);
@@ -54,12 +54,12 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     };
 
     let mut stores = Vec::new();
-    for records in if is_all { &SIZES } else { sizes } {
+    for records in if is_all { &STORE_SIZES } else { sizes } {
         if fits(*records, ROOM)? {
             stores.push((*records, store(&folder, *records)?));
         }
     }
-    let import = if fits(imported, ROOM_IMPORTED)? { Some(import(&folder, imported)?) } else { None };
+    let import = if fits(imported, IMPORT_DISK_BYTES_PER_RECORD)? { Some(import(&folder, imported)?) } else { None };
     let deposits = measure(benchmark("deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
@@ -163,7 +163,7 @@ impl Report {
             self.reading(&mut out)?;
         }
         if let Some(import) = &self.import {
-            self.importing(import, &mut out)?;
+            self.import_section(import, &mut out)?;
         }
         self.depositing(&mut out)?;
         Ok(out)
@@ -213,7 +213,7 @@ impl Report {
         Ok(())
     }
 
-    fn importing(&self, import: &Measured, out: &mut String) -> Result<()> {
+    fn import_section(&self, import: &Measured, out: &mut String) -> Result<()> {
         let records = self.imported as f64;
         writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(self.imported))?;
         let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];

@@ -15,7 +15,7 @@ use crate::root;
 
 /// What `cargo fuzz` would pass, without the sanitizers, which need another toolchain; the code fuzzed has no
 /// `unsafe` but one cast.
-const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
@@ -78,7 +78,7 @@ fn build() -> Result<PathBuf> {
     run(Command::new("cargo")
         .args(["build", "--profile=fuzz", "--package=tendot-fuzz", "--target", host, "--target-dir"])
         .arg(&target_dir)
-        .env("RUSTFLAGS", FLAGS)
+        .env("RUSTFLAGS", RUSTFLAGS)
         .current_dir(root()))?;
     Ok(target_dir.join(host).join("fuzz/tendot-fuzz"))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::measure::{median, seconds};
 use crate::records::Records;
-use tendot_store::{Change, Edit, Embedded, Expect, Store};
+use tendot_store::{Change, Edit, Embedded, Precondition, Store};
 
 const TIME: Duration = Duration::from_secs(3);
 
@@ -63,7 +63,7 @@ fn rate(store: &Embedded, round: u64, writers: u64) -> f64 {
                 while !stop.load(Ordering::Relaxed) {
                     let (name, values) = records.record();
                     let name = format!("{name}-{round}-{writer}").into();
-                    let put = Edit::Put { name, values, expect: Expect::Absent };
+                    let put = Edit::Put { name, values, expect: Precondition::Absent };
                     let change = Change { by: "bench".into(), at: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Finding names: `find write FOLDER MEGABYTES` makes the text; `find worst` measures nanoseconds a byte on inputs
+//! Finding names: `find write FOLDER CORPUS_MEGABYTES` makes the text; `find worst` measures nanoseconds a byte on inputs
 //! made to be slow.
 
 use std::error::Error;

@@ -8,7 +8,7 @@ use crate::measure::{median, seconds};
 use aws_lc_rs::digest::{SHA256, digest};
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Handle, Message, Now, OpFlags, Outcome, Request, Response, ResponseCode, Tail, Value,
+    Body, Handle, Message, Now, OpFlags, Outcome, Request, Response, ResponseCode, CredentialSection, Value,
 };
 
 const TIMES: u32 = 200_000;
@@ -63,7 +63,7 @@ fn answer(request: &[u8], values: &[Value<'_>], now: Now, out: &mut Vec<u8>) -> 
         header,
         body: Body::Response(Response::new(Outcome::Resolved { handle, values: List::from(values) })),
         body_rest: &[],
-        tail: Tail::Empty,
+        tail: CredentialSection::Empty,
     };
     Ok(response.encode(out)?)
 }

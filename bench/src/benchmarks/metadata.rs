@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::measure::{median, seconds};
-use tendot_registry::metadata::Kernel;
+use tendot_registry::metadata::KernelMetadata;
 
 const ROUNDS: u32 = 21;
 const TIMES: u32 = 20_000;
@@ -13,9 +13,9 @@ const TEXT: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"nam
 
 pub(crate) fn run() {
     let (mut kernel, mut tree, mut write) = (Vec::new(), Vec::new(), Vec::new());
-    let read = Kernel::from_json(TEXT.as_bytes()).expect("metadata");
+    let read = KernelMetadata::from_json(TEXT.as_bytes()).expect("metadata");
     for _ in 0..ROUNDS {
-        kernel.push(each(|| drop(black_box(Kernel::from_json(black_box(TEXT).as_bytes())))));
+        kernel.push(each(|| drop(black_box(KernelMetadata::from_json(black_box(TEXT).as_bytes())))));
         tree.push(each(|| {
             drop(black_box(serde_json::from_slice::<serde_json::Value>(black_box(TEXT).as_bytes())))
         }));

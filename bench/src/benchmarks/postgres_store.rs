@@ -1,6 +1,6 @@
 //! The store in PostgreSQL, for measurements beside PostgreSQL's own programs.
 //!
-//! `postgres_store rows unsorted|sorted COUNT` writes the rows of records for a plain `COPY` in its binary format; `import ADDRESS COUNT`
+//! `postgres_store rows unsorted|sorted COUNT` writes the rows of records for a plain `COPY_STAGING` in its binary format; `import ADDRESS COUNT`
 //! imports the same records; `beside ADDRESS COUNT` does so while somebody deposits one record after the other; `fill ADDRESS COUNT` imports records that are named by numbers; `read ADDRESS COUNT CLIENTS`
 //! reads these; `deposit ADDRESS CLIENTS` deposits new ones. All but the first print what they measured.
 
@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::records::Records;
 use tendot_proto::Value;
 use tendot_proto::wire::{List, Writer};
-use tendot_store::{Batch, Change, Edit, Expect, Key, Postgres, PostgresSettings, Store};
+use tendot_store::{Batch, Change, Edit, Precondition, Key, Postgres, PostgresSettings, Store};
 
 const TIME: Duration = Duration::from_secs(10);
 
@@ -119,7 +119,7 @@ async fn beside(address: &str, count: u64) -> Outcome {
 
 fn new_record(name: String, number: u64) -> Change {
     let values = vec![Value::new(1, "URL", format!("https://example.org/articles/{number}"))];
-    let put = Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    let put = Edit::Put { name: name.into(), values, expect: Precondition::Absent };
     Change { by: "bench".into(), at: 0, edits: vec![put] }
 }
 

@@ -1,7 +1,7 @@
 //! The same records for everybody, on standard output.
 //!
 //! `records lines COUNT` writes them as JSON lines for `tendot import`; `records table COUNT` as text for PostgreSQL's
-//! `COPY`: the name in upper case, and the wire form of the values. `records digest` reads lines and prints a number
+//! `COPY_STAGING`: the name in upper case, and the wire form of the values. `records digest` reads lines and prints a number
 //! that is the same for the same lines in any order.
 
 use std::error::Error;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::measure::median;
 use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
+use tendot_store::{Change, Edit, Embedded, Precondition, Store as _};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -235,7 +235,7 @@ fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
                         vec![Value::new(1, "URL", url), Value::new(100, "HS_ADMIN", "0123456789abcdef")];
                     let registration = deposit("10.70000", &suffix).into_bytes().into();
                     let name = format!("10.70000/{suffix}").into();
-                    let put = Edit::Register { name, values, registration, expect: Expect::Absent };
+                    let put = Edit::Register { name, values, registration, expect: Precondition::Absent };
                     let change = Change { by: "bench".into(), at: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);

@@ -20,8 +20,8 @@ use crate::records::Records;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, Query, Registry, Resolution, Settings};
-use tendot_store::{Embedded, Importer, Key, Store};
+use tendot_registry::{Caller, ResolveQuery, Registry, Resolution, Settings};
+use tendot_store::{Embedded, EmbeddedImporter, Key, Store};
 
 /// Names that are read.
 const READS: u64 = 300_000;
@@ -46,7 +46,7 @@ fn import(directory: &Path, count: u64) -> Outcome {
     let every = (count / READS).max(1);
     let mut names = BufWriter::new(File::create(directory.join("names"))?);
     let (time, imported) = seconds(|| -> Outcome<_> {
-        let mut importer = Importer::open(&directory.join("tendot"), "bench", 0)?;
+        let mut importer = EmbeddedImporter::open(&directory.join("tendot"), "bench", 0)?;
         let mut records = Records::new(7);
         for number in 0..count {
             let (name, values) = records.record();
@@ -122,8 +122,8 @@ fn read(directory: &Path, form: &str) -> Outcome {
         Ok(now(registry.store().get(&Key::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
     };
     let resolve = |name: &str| -> Outcome<usize> {
-        let query = Query::new(Handle::from(name));
-        match now(registry.resolve(&query, &Caller::Anonymous, &mut Work::REQUEST.clone()))? {
+        let query = ResolveQuery::new(Handle::from(name));
+        match now(registry.resolve(&query, &Caller::Anonymous, &mut Work::PER_REQUEST.clone()))? {
             Resolution::Values(values) => Ok(black_box(values).len()),
             Resolution::Referral(_) => Ok(0),
         }

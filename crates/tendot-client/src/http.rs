@@ -191,7 +191,7 @@ impl Upstream for HttpUpstream {
         // What is for others is none of ours.
         body.values.retain(|value| value.permissions.is_public());
         let bytes: usize = body.values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
-        if body.values.len() > limits::VALUES || bytes > limits::MESSAGE {
+        if body.values.len() > limits::MAX_VALUES || bytes > limits::MESSAGE {
             return Err(wrong(format!("a record of {} values and {bytes} bytes", body.values.len())));
         }
         let found = match ResponseCode(body.code) {

@@ -25,7 +25,7 @@ use crate::{Error, ErrorKind, Doi, Parser, SyntaxRules, DoiOrShortDoi, cast};
 /// assert_eq!(link.prefix(), "10.1000");
 /// assert_eq!(link.to_string(), "10.1000/ABC");
 ///
-/// // A set finds it by any spelling, without a copy.
+/// // A set matches it by any spelling, without a copy.
 /// let seen = HashSet::from([link]);
 /// assert!(seen.contains(Name::new("10.1000/aBc")?));
 /// # Ok::<(), tendot_names::Error>(())

@@ -18,26 +18,26 @@ use crate::wire::{Item as _, List, Reader, Writer};
 /// The records of `bootstrap_handles`.
 ///
 /// ```
-/// use tendot_proto::bootstrap::Bootstrap;
+/// use tendot_proto::bootstrap::BootstrapHandles;
 ///
 /// let json = br#"{"lastUpdate":1700000000000,"handles":{"0.NA/0.NA":{"handle":"0.NA/0.NA","values":[
 ///     {"index":1,"type":"HS_SERV","data":"0.GHR/1"},{"index":2,"type":"HS_SERV","data":"0.GHR/gone"}]},
 ///     "0.GHR/1":{"handle":"0.GHR/1","values":[]}}}"#;
-/// let bootstrap = Bootstrap::from_json(json)?;
+/// let bootstrap = BootstrapHandles::from_json(json)?;
 /// assert_eq!((bootstrap.last_update, bootstrap.records.len()), (1_700_000_000_000, 2));
 /// assert_eq!(bootstrap.sites().len(), 0);
-/// assert!(Bootstrap::from_json(b"{}").is_err());
+/// assert!(BootstrapHandles::from_json(b"{}").is_err());
 /// # Ok::<(), tendot_proto::record::JsonError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Bootstrap {
+pub struct BootstrapHandles {
     /// When they were last resolved, in milliseconds since 1970.
     pub last_update: u64,
     /// The records: `0.NA/0.NA`, `0.0/0.0` and the services that they name.
     pub records: Vec<Record<'static>>,
 }
 
-impl Bootstrap {
+impl BootstrapHandles {
     /// Reads the file.
     pub fn from_json(json: &[u8]) -> Result<Self, JsonError> {
         let json = serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))?;
@@ -89,7 +89,7 @@ impl Bootstrap {
 }
 
 /// The file as it is written.
-impl Serialize for Bootstrap {
+impl Serialize for BootstrapHandles {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Handles<'b>(&'b [Record<'static>]);
         impl Serialize for Handles<'_> {
@@ -112,10 +112,10 @@ impl Serialize for Bootstrap {
 ///
 /// ```
 /// use tendot_proto::Value;
-/// use tendot_proto::bootstrap::{read_root_info, write_root_info};
+/// use tendot_proto::bootstrap::{read_root_info, encode_root_info};
 ///
 /// let values = [Value::new(1, "HS_SERV", "0.GHR/1")];
-/// let mut file = write_root_info(&values);
+/// let mut file = encode_root_info(&values);
 /// assert_eq!(read_root_info(&file)?, values);
 /// file.pop();
 /// assert_eq!(read_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
@@ -131,7 +131,7 @@ pub fn read_root_info(file: &[u8]) -> Result<Vec<Value<'_>>, DecodeError> {
 }
 
 /// Writes `root_info` or `resolver_service`.
-pub fn write_root_info(values: &[Value<'_>]) -> Vec<u8> {
+pub fn encode_root_info(values: &[Value<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     Writer::new(&mut out).sub(|writer| {
         writer.count(values.len());
@@ -152,7 +152,7 @@ pub struct LocalSite<'a> {
 }
 
 /// Reads `local_info`: the length of what follows, and for each site its prefixes and its data.
-pub fn read_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
+pub fn decode_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
     let mut reader = Reader::new(file);
     let mut rest = reader.sub("local_info")?;
     reader.finish("local_info")?;
@@ -169,7 +169,7 @@ pub fn read_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
 }
 
 /// Writes `local_info`.
-pub fn write_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
+pub fn encode_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     Writer::new(&mut out).sub(|writer| {
         writer.count(sites.len());
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn sites_of_the_root_and_of_its_services() {
-        let bootstrap = Bootstrap {
+        let bootstrap = BootstrapHandles {
             last_update: 5,
             records: vec![
                 record(
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(serials, [1, 3, 4]);
         assert_eq!(bootstrap.root_keys(), [PublicKey::rsa(&[0xc1; 256], &[3])]);
         let json = serde_json::to_string(&bootstrap).unwrap();
-        let read = Bootstrap::from_json(json.as_bytes()).unwrap();
+        let read = BootstrapHandles::from_json(json.as_bytes()).unwrap();
         assert_eq!(read.sites().len(), 3);
         assert_eq!(read.records.len(), 5);
     }
@@ -245,16 +245,16 @@ mod tests {
             LocalSite { prefixes: vec![b"0.NA/10"[..].into(), b"0.NA/11"[..].into()], site: site(1) },
             LocalSite { prefixes: Vec::new(), site: site(2) },
         ];
-        let file = write_local_info(&sites);
-        assert_eq!(read_local_info(&file).unwrap(), sites);
+        let file = encode_local_info(&sites);
+        assert_eq!(decode_local_info(&file).unwrap(), sites);
         for end in 0..file.len() {
-            assert!(read_local_info(&file[..end]).is_err());
+            assert!(decode_local_info(&file[..end]).is_err());
         }
         let mut damaged = file.clone();
         damaged[3] -= 1;
-        assert!(read_local_info(&damaged).is_err());
+        assert!(decode_local_info(&damaged).is_err());
         damaged[7] = 200;
-        let error = read_local_info(&damaged[..damaged.len() - 1]).unwrap_err().to_string();
+        let error = decode_local_info(&damaged[..damaged.len() - 1]).unwrap_err().to_string();
         assert!(error.starts_with("local sites at byte 4: 200 items announced"), "{error}");
     }
 }

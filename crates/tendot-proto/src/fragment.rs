@@ -44,9 +44,9 @@ impl<'a> Fragments<'a> {
     /// Cuts an encoded message, which must be just as long as its envelope says.
     pub fn new(message: &'a [u8]) -> Result<Self, DecodeError> {
         let envelope = Envelope::from_bytes(message)?;
-        let payload = message.get(limits::ENVELOPE..).unwrap_or_default();
+        let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
         let (announced, there) = (announced(&envelope)?, payload.len());
-        let error = |kind| Err(DecodeError::new("message", limits::ENVELOPE, kind));
+        let error = |kind| Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind));
         if there < announced {
             return error(DecodeErrorKind::Short { announced, there });
         }
@@ -54,7 +54,7 @@ impl<'a> Fragments<'a> {
             return error(DecodeErrorKind::Trailing { there: there - announced });
         }
         let flags = match announced {
-            0..=limits::DATAGRAM_PAYLOAD => envelope.flags,
+            0..=limits::MAX_DATAGRAM_PAYLOAD_LEN => envelope.flags,
             _ => envelope.flags.with(EnvelopeFlags::TRUNCATED),
         };
         Ok(Self { envelope: Envelope { flags, sequence: 0, ..envelope }, rest: Some(payload) })
@@ -66,7 +66,7 @@ impl Iterator for Fragments<'_> {
 
     fn next(&mut self) -> Option<Datagram> {
         let rest = self.rest?;
-        let (payload, after) = rest.split_at(rest.len().min(limits::DATAGRAM_PAYLOAD));
+        let (payload, after) = rest.split_at(rest.len().min(limits::MAX_DATAGRAM_PAYLOAD_LEN));
         let datagram = Datagram::new(&self.envelope, payload);
         self.envelope.sequence += 1;
         self.rest = Some(after).filter(|after| !after.is_empty());
@@ -74,29 +74,29 @@ impl Iterator for Fragments<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(limits::DATAGRAM_PAYLOAD).max(1));
+        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1));
         (left, Some(left))
     }
 }
 
 impl ExactSizeIterator for Fragments<'_> {}
 
-/// What goes into one UDP packet: at most [`limits::DATAGRAM`] bytes.
+/// What goes into one UDP packet: at most [`limits::MAX_DATAGRAM_LEN`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
-    bytes: [u8; limits::DATAGRAM],
+    bytes: [u8; limits::MAX_DATAGRAM_LEN],
     length: usize,
 }
 
 impl Datagram {
     fn new(envelope: &Envelope, payload: &[u8]) -> Self {
-        let mut bytes = [0; limits::DATAGRAM];
-        let (head, tail) = bytes.split_at_mut(limits::ENVELOPE);
+        let mut bytes = [0; limits::MAX_DATAGRAM_LEN];
+        let (head, tail) = bytes.split_at_mut(limits::ENVELOPE_LEN);
         head.copy_from_slice(&envelope.to_bytes());
         for (to, from) in tail.iter_mut().zip(payload) {
             *to = *from;
         }
-        Self { bytes, length: limits::ENVELOPE + payload.len().min(limits::DATAGRAM_PAYLOAD) }
+        Self { bytes, length: limits::ENVELOPE_LEN + payload.len().min(limits::MAX_DATAGRAM_PAYLOAD_LEN) }
     }
 }
 
@@ -162,24 +162,24 @@ struct Unfinished {
 
 impl Reassembly {
     /// Bytes that are used at most, unless told otherwise.
-    pub const BUDGET: usize = 8 << 20;
+    pub const DEFAULT_BUDGET_BYTES: usize = 8 << 20;
 
     /// How long a message may take to arrive.
     pub const LIFE: Duration = Duration::from_secs(5);
 
     /// Unfinished messages of one network.
-    pub const PER_NETWORK: usize = 64;
+    pub const MAX_MESSAGES_PER_NETWORK: usize = 64;
 
     /// What an unfinished message costs beyond its datagrams: its places in all four maps, whose nodes may be half
     /// empty.
-    const MESSAGE_COST: usize = 1024;
+    const MESSAGE_OVERHEAD_BYTES: usize = 1024;
 
     /// What a datagram costs beyond its bytes.
-    const PIECE_COST: usize = 64;
+    const FRAGMENT_OVERHEAD_BYTES: usize = 64;
 
-    /// Nothing yet, in at most [`Reassembly::BUDGET`] bytes.
+    /// Nothing yet, in at most [`Reassembly::DEFAULT_BUDGET_BYTES`] bytes.
     pub const fn new() -> Self {
-        Self::with_budget(Self::BUDGET)
+        Self::with_budget(Self::DEFAULT_BUDGET_BYTES)
     }
 
     /// Nothing yet, in at most `budget` bytes.
@@ -208,7 +208,7 @@ impl Reassembly {
         self.expire(now);
         let envelope = Envelope::from_bytes(datagram)?;
         let length = announced(&envelope)?;
-        let count = u32::try_from(length.div_ceil(limits::DATAGRAM_PAYLOAD).max(1)).unwrap_or(u32::MAX);
+        let count = u32::try_from(length.div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1)).unwrap_or(u32::MAX);
         let key = Key { from, request_id: envelope.request_id, length: envelope.length };
         let sequence = envelope.sequence;
         if sequence >= count {
@@ -218,8 +218,8 @@ impl Reassembly {
         if count == 1 {
             return Ok(Some(Cow::Borrowed(datagram)));
         }
-        let payload = datagram.get(limits::ENVELOPE..).unwrap_or_default();
-        let announced = (length - sequence as usize * limits::DATAGRAM_PAYLOAD).min(limits::DATAGRAM_PAYLOAD);
+        let payload = datagram.get(limits::ENVELOPE_LEN..).unwrap_or_default();
+        let announced = (length - sequence as usize * limits::MAX_DATAGRAM_PAYLOAD_LEN).min(limits::MAX_DATAGRAM_PAYLOAD_LEN);
         if payload.len() != announced {
             self.remove(&key);
             return Err(FragmentError::Size { sequence, announced, there: payload.len() });
@@ -235,7 +235,7 @@ impl Reassembly {
                 _ => drop(self.remove(&key)),
             }
         }
-        self.make_room(&key, payload.len())?;
+        self.evict_for(&key, payload.len())?;
         self.keep(now, key, envelope, sequence, payload);
         if self.unfinished.get(&key).is_some_and(|message| message.pieces.len() == count as usize) {
             return Ok(self.remove(&key).map(|message| Cow::Owned(message.join(length))));
@@ -265,9 +265,9 @@ impl Reassembly {
     }
 
     /// Drops the oldest until a piece of this message fits.
-    fn make_room(&mut self, key: &Key, length: usize) -> Result<(), FragmentError> {
+    fn evict_for(&mut self, key: &Key, length: usize) -> Result<(), FragmentError> {
         if !self.unfinished.contains_key(key) {
-            let network = self.networks.get(&network(key.from)).filter(|of| of.len() >= Self::PER_NETWORK);
+            let network = self.networks.get(&network(key.from)).filter(|of| of.len() >= Self::MAX_MESSAGES_PER_NETWORK);
             let oldest = network.and_then(|of| of.first()).and_then(|oldest| self.ages.get(oldest)).copied();
             if let Some(oldest) = oldest {
                 self.remove(&oldest);
@@ -275,8 +275,8 @@ impl Reassembly {
         }
         loop {
             // Asked each time, since the oldest may be the message itself.
-            let message = if self.unfinished.contains_key(key) { 0 } else { Self::MESSAGE_COST };
-            let needed = Self::PIECE_COST + length + message;
+            let message = if self.unfinished.contains_key(key) { 0 } else { Self::MESSAGE_OVERHEAD_BYTES };
+            let needed = Self::FRAGMENT_OVERHEAD_BYTES + length + message;
             if self.used + needed <= self.budget {
                 return Ok(());
             }
@@ -291,13 +291,13 @@ impl Reassembly {
         let message = self.unfinished.entry(key).or_insert_with(|| {
             let number = self.begun;
             self.begun += 1;
-            self.used += Self::MESSAGE_COST;
+            self.used += Self::MESSAGE_OVERHEAD_BYTES;
             self.ages.insert(number, key);
             self.networks.entry(network(key.from)).or_default().insert(number);
             Unfinished { envelope, number, began: now.elapsed, pieces: BTreeMap::new() }
         });
         message.pieces.insert(sequence, payload.into());
-        self.used += Self::PIECE_COST + payload.len();
+        self.used += Self::FRAGMENT_OVERHEAD_BYTES + payload.len();
     }
 
     fn remove(&mut self, key: &Key) -> Option<Unfinished> {
@@ -310,8 +310,8 @@ impl Reassembly {
                 self.networks.remove(&network);
             }
         }
-        let pieces: usize = message.pieces.values().map(|piece| Self::PIECE_COST + piece.len()).sum();
-        self.used -= Self::MESSAGE_COST + pieces;
+        let pieces: usize = message.pieces.values().map(|piece| Self::FRAGMENT_OVERHEAD_BYTES + piece.len()).sum();
+        self.used -= Self::MESSAGE_OVERHEAD_BYTES + pieces;
         Some(message)
     }
 }
@@ -325,7 +325,7 @@ impl Default for Reassembly {
 impl Unfinished {
     /// The whole message; all of its `length` bytes are there.
     fn join(self, length: usize) -> Vec<u8> {
-        let mut message = Vec::with_capacity(limits::ENVELOPE + length);
+        let mut message = Vec::with_capacity(limits::ENVELOPE_LEN + length);
         message.extend_from_slice(&self.envelope.to_bytes());
         for piece in self.pieces.values() {
             message.extend_from_slice(piece);
@@ -375,7 +375,7 @@ fn announced(envelope: &Envelope) -> Result<usize, DecodeError> {
     match envelope.length as usize {
         announced if announced > limits::MESSAGE => {
             let kind = DecodeErrorKind::TooLong { announced, limit: limits::MESSAGE };
-            Err(DecodeError::new("message", limits::ENVELOPE, kind))
+            Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind))
         }
         announced => Ok(announced),
     }

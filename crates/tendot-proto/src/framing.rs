@@ -54,7 +54,7 @@ impl Framer {
         }
         let room = match self.envelope() {
             Some(envelope) if is_too_long(&envelope) => {
-                (limits::ENVELOPE + limits::HEADER).saturating_sub(self.buffer.len())
+                (limits::ENVELOPE_LEN + limits::HEADER).saturating_sub(self.buffer.len())
             }
             _ => usize::MAX,
         };
@@ -68,11 +68,11 @@ impl Framer {
         let Some(envelope) = self.envelope() else { return Ok(None) };
         let from = self.taken;
         if is_too_long(&envelope) {
-            let after = self.rest().get(limits::ENVELOPE..).unwrap_or_default();
+            let after = self.rest().get(limits::ENVELOPE_LEN..).unwrap_or_default();
             let header = Header::decode(&mut Reader::new(after)).ok().map(|(header, _)| header);
             return Err(FrameError { envelope, header });
         }
-        let length = limits::ENVELOPE + envelope.length as usize;
+        let length = limits::ENVELOPE_LEN + envelope.length as usize;
         if self.rest().len() < length {
             return Ok(None);
         }
@@ -84,15 +84,15 @@ impl Framer {
     /// message can be taken, and after an error.
     pub fn missing(&self) -> usize {
         let whole = match self.envelope() {
-            None => limits::ENVELOPE,
+            None => limits::ENVELOPE_LEN,
             Some(envelope) if is_too_long(&envelope) => 0,
-            Some(envelope) => limits::ENVELOPE + envelope.length as usize,
+            Some(envelope) => limits::ENVELOPE_LEN + envelope.length as usize,
         };
         whole.saturating_sub(self.rest().len())
     }
 
     /// Whether part of a message is there, so that the other side owes the rest.
-    pub fn is_amid_message(&self) -> bool {
+    pub fn has_partial_message(&self) -> bool {
         !self.rest().is_empty()
     }
 
@@ -152,7 +152,7 @@ mod tests {
             }
             assert_eq!(seen.concat(), stream, "{portion}");
             assert_eq!(seen.len(), 4, "{portion}");
-            assert!(!framer.is_amid_message());
+            assert!(!framer.has_partial_message());
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut framer = Framer::new();
         framer.push(&[&message(5)[..], b"stream"].concat());
         assert_eq!(framer.next_message().unwrap().map(<[u8]>::len), Some(25));
-        assert!(framer.is_amid_message());
+        assert!(framer.has_partial_message());
         assert_eq!(framer.into_rest(), b"stream");
     }
 

@@ -61,7 +61,7 @@ impl<'a> Handle<'a> {
     /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").check(), Err(HandleError::NotUtf8 { at: 8 }));
     /// ```
     pub fn check(self) -> Result<(), HandleError> {
-        self.check_bytes()?;
+        self.validate()?;
         match self.slash() {
             None if self.0.is_empty() => Err(HandleError::Empty),
             None => Err(HandleError::NoSlash),
@@ -71,7 +71,7 @@ impl<'a> Handle<'a> {
     }
 
     /// Why no record can have this name, if none can: it is too long or not UTF-8.
-    pub fn check_bytes(self) -> Result<(), HandleError> {
+    pub fn validate(self) -> Result<(), HandleError> {
         if self.0.len() > limits::HANDLE {
             return Err(HandleError::TooLong { length: self.0.len() });
         }
@@ -116,7 +116,7 @@ impl<'a> Handle<'a> {
     }
 
     /// `0.NA/10` for a name without a slash, such as `10`; any other name as it is.
-    pub fn with_slash(self) -> Cow<'a, [u8]> {
+    pub fn qualified(self) -> Cow<'a, [u8]> {
         if self.slash().is_some() {
             return Cow::Borrowed(self.0);
         }
@@ -126,7 +126,7 @@ impl<'a> Handle<'a> {
     }
 
     /// For a prefix handle the one it is derived from: `0.NA/10.1000` for `0.NA/10.1000.2`, none for `0.NA/10`.
-    pub fn parent_prefix(self) -> Option<&'a [u8]> {
+    pub fn parent_prefix_handle(self) -> Option<&'a [u8]> {
         let suffix = self.suffix().filter(|_| self.is_prefix_handle())?;
         let dot = suffix.iter().rposition(|byte| *byte == b'.')?;
         self.0.get(..self.0.len() - suffix.len() + dot)
@@ -143,7 +143,7 @@ impl<'a> Handle<'a> {
     }
 
     /// Whether both name the same identity: ASCII case does not matter in the prefix, nor anywhere in `0.…`.
-    pub fn is_same_identity(self, other: Handle<'_>) -> bool {
+    pub fn eq_identity(self, other: Handle<'_>) -> bool {
         self.prefix().eq_ignore_ascii_case(other.prefix())
             && match (self.suffix(), other.suffix()) {
                 (Some(one), Some(two)) if self.0.starts_with(b"0.") => one.eq_ignore_ascii_case(two),
@@ -269,17 +269,17 @@ mod tests {
 
     #[test]
     fn parents() {
-        assert_eq!(Handle::from("0.NA/10.1000.2").parent_prefix(), Some(&b"0.NA/10.1000"[..]));
-        assert_eq!(Handle::from("0.NA/10").parent_prefix(), None);
-        assert_eq!(Handle::from("10.1000/a.b").parent_prefix(), None);
+        assert_eq!(Handle::from("0.NA/10.1000.2").parent_prefix_handle(), Some(&b"0.NA/10.1000"[..]));
+        assert_eq!(Handle::from("0.NA/10").parent_prefix_handle(), None);
+        assert_eq!(Handle::from("10.1000/a.b").parent_prefix_handle(), None);
         assert_eq!(Handle::from("0.NA/10").prefix_handle(), b"0.NA/0.NA");
-        assert_eq!(Handle::from("10").with_slash(), &b"0.NA/10"[..]);
+        assert_eq!(Handle::from("10").qualified(), &b"0.NA/10"[..]);
     }
 
     #[test]
     fn identities() {
         let same =
-            |one: &'static str, two: &'static str| Handle::from(one).is_same_identity(Handle::from(two));
+            |one: &'static str, two: &'static str| Handle::from(one).eq_identity(Handle::from(two));
         assert!(same("0.NA/abc", "0.na/ABC"));
         assert!(same("abc/x", "ABC/x"));
         assert!(!same("abc/x", "abc/X"));

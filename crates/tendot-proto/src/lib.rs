@@ -33,7 +33,7 @@ pub use framing::{FrameError, Framer};
 pub use handle::{Handle, HandleError};
 pub use message::{
     Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request,
-    RequestDigest, Response, ResponseCode, Tail, Version,
+    RequestDigest, Response, ResponseCode, CredentialSection, Version,
 };
 pub use record::{Permissions, Reference, Ttl, Value};
 pub use time::Now;

@@ -4,13 +4,13 @@
 pub const MESSAGE: usize = 262_144;
 
 /// Bytes of a UDP datagram, the envelope included.
-pub const DATAGRAM: usize = 512;
+pub const MAX_DATAGRAM_LEN: usize = 512;
 
 /// Bytes of a datagram after its envelope.
-pub const DATAGRAM_PAYLOAD: usize = DATAGRAM - ENVELOPE;
+pub const MAX_DATAGRAM_PAYLOAD_LEN: usize = MAX_DATAGRAM_LEN - ENVELOPE_LEN;
 
 /// Bytes of an envelope.
-pub const ENVELOPE: usize = 20;
+pub const ENVELOPE_LEN: usize = 20;
 
 /// Bytes of a header.
 pub const HEADER: usize = 24;
@@ -19,13 +19,13 @@ pub const HEADER: usize = 24;
 pub const FIELD: usize = 1_048_576;
 
 /// Values of one record in a message.
-pub const VALUES: usize = 2_048;
+pub const MAX_VALUES: usize = 2_048;
 
 /// Bytes of a handle.
 pub const HANDLE: usize = 2_048;
 
 /// Handles in one message of a list; more come in further messages.
-pub const LIST_BATCH: usize = 50;
+pub const LIST_BATCH_HANDLES: usize = 50;
 
 /// Times a question may be passed on from server to server.
-pub const RECURSION: u8 = 10;
+pub const MAX_RECURSION_COUNT: u8 = 10;

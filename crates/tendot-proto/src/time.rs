@@ -16,7 +16,7 @@ pub struct Now {
 
 impl Now {
     /// The date as the protocol writes it: 32 bits, so everything after February 2106 is the last second that fits.
-    pub fn unix32(self) -> u32 {
+    pub fn unix_u32(self) -> u32 {
         u32::try_from(self.unix).unwrap_or(u32::MAX)
     }
 }

@@ -68,12 +68,12 @@ fn escape(out: &mut String, bytes: &[u8]) {
 /// The message in the body of a request or response: some put a line break before it.
 ///
 /// ```
-/// use tendot_proto::tunnel::message_in;
+/// use tendot_proto::tunnel::strip_leading_newline;
 ///
-/// assert_eq!(message_in(b"\r\n\x02\x0b"), b"\x02\x0b");
-/// assert_eq!(message_in(b"\x02\x0b\r\n"), b"\x02\x0b\r\n");
+/// assert_eq!(strip_leading_newline(b"\r\n\x02\x0b"), b"\x02\x0b");
+/// assert_eq!(strip_leading_newline(b"\x02\x0b\r\n"), b"\x02\x0b\r\n");
 /// ```
-pub fn message_in(body: &[u8]) -> &[u8] {
+pub fn strip_leading_newline(body: &[u8]) -> &[u8] {
     let body = body.strip_prefix(b"\r").unwrap_or(body);
     body.strip_prefix(b"\n").unwrap_or(body)
 }
@@ -83,15 +83,15 @@ pub fn message_in(body: &[u8]) -> &[u8] {
 /// The status does not matter, as it does not to the deployed client: what the server has to say is in the message.
 ///
 /// ```
-/// use tendot_proto::tunnel::{TunnelError, response_body};
+/// use tendot_proto::tunnel::{TunnelError, find_response_body};
 ///
 /// let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
-/// assert_eq!(response_body(&head[..30]), Ok(None));
-/// assert_eq!(response_body(head), Ok(Some(head.len())));
+/// assert_eq!(find_response_body(&head[..30]), Ok(None));
+/// assert_eq!(find_response_body(head), Ok(Some(head.len())));
 /// let page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n";
-/// assert_eq!(response_body(page), Err(TunnelError::NoMessage { status: 404 }));
+/// assert_eq!(find_response_body(page), Err(TunnelError::NoMessage { status: 404 }));
 /// ```
-pub fn response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
+pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
     if !b"HTTP/1.".starts_with(received.get(..7).unwrap_or(received)) {
         return Err(TunnelError::NotHttp);
     }
@@ -209,6 +209,6 @@ mod tests {
 
     #[track_caller]
     fn check(received: &str, body: Result<Option<usize>, TunnelError>) {
-        assert_eq!(response_body(received.as_bytes()), body, "{received}");
+        assert_eq!(find_response_body(received.as_bytes()), body, "{received}");
     }
 }

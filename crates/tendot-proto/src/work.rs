@@ -23,7 +23,7 @@ pub struct Work {
 impl Work {
     /// What one request may cost, with room to spare: a PBKDF2 of the most rounds and the longest key that are taken, and
     /// a signature.
-    pub const REQUEST: Self = Self::new(250_000);
+    pub const PER_REQUEST: Self = Self::new(250_000);
 
     /// A budget of so many steps.
     pub const fn new(steps: u32) -> Self {

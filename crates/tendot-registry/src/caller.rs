@@ -55,7 +55,7 @@ impl Identity {
     ///
     /// `keys` are those of the record that the answer names, see [`Registry::keys`](crate::Registry::keys). Whether that
     /// identity may do what it asked for has to be found out first, see
-    /// [`Registry::authorize`](crate::Registry::authorize).
+    /// [`Registry::precheck`](crate::Registry::authorize).
     pub fn prove(
         pending: &Pending,
         answer: &Answer<'_>,
@@ -119,7 +119,7 @@ impl<'a> Asker<'a> {
 /// Whether somebody is who a list means: index 0 in the list is any key of the record, and index 0 of a claim may become
 /// any.
 pub(crate) fn is_meant(listed: &Reference<'_>, who: &Reference<'_>) -> bool {
-    listed.handle().is_same_identity(who.handle())
+    listed.handle().eq_identity(who.handle())
         && (listed.index == who.index || listed.index == 0 || who.index == 0)
 }
 

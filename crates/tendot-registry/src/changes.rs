@@ -1,8 +1,8 @@
 use tendot_proto::Work;
-use tendot_store::{EditKind, Key, Logged, Store};
+use tendot_store::{EditKind, Key, LogEntry, Store};
 
-use crate::doi::Secrecy;
-use crate::history::told_by;
+use crate::doi::VisibilityFilter;
+use crate::history::visible_author;
 use crate::ownership::failure;
 use crate::{Caller, Error, Registry, price};
 
@@ -39,7 +39,7 @@ pub struct Changed {
     /// The line of the log that tells of it.
     pub sequence: u64,
     /// What it is.
-    pub subject: Subject,
+    pub subject: ChangeSubject,
     /// Its name as it was first spelled, a prefix, or the identifier of a party.
     pub name: Box<str>,
     /// What was done.
@@ -55,7 +55,7 @@ pub struct Changed {
 /// What something is that changed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Subject {
+pub enum ChangeSubject {
     /// The record of a name.
     Record,
     /// Whether names under a prefix are kept here.
@@ -72,11 +72,11 @@ pub enum Subject {
 
 /// Under which names the registry keeps what is no record; nothing else there is told to anybody.
 const RESERVED: &str = "0.TENDOT/";
-const KINDS: [(&str, Subject); 4] = [
-    ("agency/", Subject::Agency),
-    ("registrant/", Subject::Registrant),
-    ("token/", Subject::Token),
-    ("transfer/", Subject::Transfer),
+const KINDS: [(&str, ChangeSubject); 4] = [
+    ("agency/", ChangeSubject::Agency),
+    ("registrant/", ChangeSubject::Registrant),
+    ("token/", ChangeSubject::Token),
+    ("transfer/", ChangeSubject::Transfer),
 ];
 
 impl Registry {
@@ -119,15 +119,15 @@ impl Registry {
             }
             break;
         }
-        self.drop_reserved(&mut changes.items, Secrecy::new(caller, at)).await?;
+        self.retain_visible(&mut changes.items, VisibilityFilter::new(caller, at)).await?;
         Ok(changes)
     }
 
     /// Leaves out names that are only reserved, unless who asks is concerned.
-    async fn drop_reserved(&self, items: &mut Vec<Changed>, mut secrecy: Secrecy<'_>) -> Result<(), Error> {
+    async fn retain_visible(&self, items: &mut Vec<Changed>, mut secrecy: VisibilityFilter<'_>) -> Result<(), Error> {
         let mut may_know = Vec::with_capacity(items.len());
         for item in &*items {
-            let is_record = item.subject == Subject::Record;
+            let is_record = item.subject == ChangeSubject::Record;
             may_know.push(!is_record || self.may_know(&item.name, &mut secrecy).await?);
         }
         let mut may_know = may_know.into_iter();
@@ -138,7 +138,7 @@ impl Registry {
     /// The names of an import.
     async fn expand(
         &self,
-        line: Logged,
+        line: LogEntry,
         within: Option<&Key>,
         limit: usize,
         is_operator: bool,
@@ -147,7 +147,7 @@ impl Registry {
         let piece = self.store.of_revision(line.revision, within, limit).await?;
         for listed in piece.names {
             let cursor = Cursor { sequence: line.sequence, within: Key::new(&listed.name).ok() };
-            let one = Logged { name: listed.name, ..line.clone() };
+            let one = LogEntry { name: listed.name, ..line.clone() };
             changes.items.extend(told(one, is_operator).map(|changed| Changed { cursor, ..changed }));
         }
         changes.next = Cursor { sequence: line.sequence, within: piece.next };
@@ -156,19 +156,19 @@ impl Registry {
 }
 
 /// What is told of a line; none if it is not for everybody, and who asks is not the operator.
-fn told(line: Logged, is_operator: bool) -> Option<Changed> {
+fn told(line: LogEntry, is_operator: bool) -> Option<Changed> {
     let reserved = line.name.split_at_checked(RESERVED.len());
     let (subject, name) = match reserved.filter(|(start, _)| start.eq_ignore_ascii_case(RESERVED)) {
-        None if matches!(line.kind, EditKind::Home | EditKind::Unhome) => (Subject::Prefix, line.name),
-        None => (Subject::Record, line.name),
+        None if matches!(line.kind, EditKind::Home | EditKind::Unhome) => (ChangeSubject::Prefix, line.name),
+        None => (ChangeSubject::Record, line.name),
         Some((_, rest)) => KINDS.iter().find_map(|(start, subject)| {
             let id = rest.strip_prefix(start)?;
-            let is_for_all = !matches!(subject, Subject::Token | Subject::Transfer);
+            let is_for_all = !matches!(subject, ChangeSubject::Token | ChangeSubject::Transfer);
             (is_for_all || is_operator).then(|| (*subject, id.into()))
         })?,
     };
     let cursor = Cursor::after(line.sequence);
-    let by = told_by(line.by, is_operator);
+    let by = visible_author(line.by, is_operator);
     Some(Changed { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
 }
 
@@ -178,14 +178,14 @@ mod tests {
 
     use pollster::block_on;
     use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Embedded, Expect, Importer, Memory};
+    use tendot_store::{Change, Edit, Embedded, Precondition, EmbeddedImporter, Memory};
 
     use super::*;
     use crate::Settings;
 
     fn put(name: &str) -> Edit {
         let values = vec![Value::new(1, "URL", "https://example.org/")];
-        Edit::Put { name: name.into(), values, expect: Expect::Any }
+        Edit::Put { name: name.into(), values, expect: Precondition::Any }
     }
 
     fn commit(store: &impl Store, by: &str, edits: Vec<Edit>) {
@@ -218,7 +218,7 @@ mod tests {
         commit(&store, "agency:alpha", vec![put("0.TENDOT/agency/alpha"), put("0.tendot/registrant/r1")]);
         commit(&store, "operator", vec![put("0.TENDOT/token/t1"), put("0.TENDOT/transfer/9/x")]);
         commit(&store, "me@example.org", vec![put("0.TENDOT/secret/1"), put("0.TENDOTX/token/1")]);
-        commit(&store, "operator", vec![Edit::Tombstone { name: "10.1/X".into(), expect: Expect::Live }]);
+        commit(&store, "operator", vec![Edit::Tombstone { name: "10.1/X".into(), expect: Precondition::Live }]);
         commit(&store, "operator", vec![put("0.NA/10.1"), Edit::Unhome { prefix: "10.1".into() }]);
         let registry = Registry::new(store, Settings::default());
         let told = |caller: &Caller| {
@@ -276,7 +276,7 @@ mod tests {
         const NAMES: usize = 40;
         let directory = tempfile::tempdir().unwrap();
         let import = |by: &str, names: std::ops::Range<usize>| {
-            let mut importer = Importer::open(directory.path(), by, 7).unwrap();
+            let mut importer = EmbeddedImporter::open(directory.path(), by, 7).unwrap();
             for number in names {
                 let value = Value::new(1, "URL", format!("https://example.org/{by}"));
                 importer.put(format!("10.1/Name-{number:02}").into(), &[value]).unwrap();

@@ -20,7 +20,7 @@ impl Registry {
     ///
     /// Groups that are kept elsewhere have no members: a request never makes the server ask strangers. Nor do
     /// references to any value of a record, which stand for its keys.
-    pub(crate) async fn is_among(
+    pub(crate) async fn is_member(
         &self,
         who: &Reference<'_>,
         listed: &[Reference<'_>],

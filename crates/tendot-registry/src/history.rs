@@ -3,10 +3,10 @@
 
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_store::{Before, EditKind, Entry, Key, Logged, Order, Past, State, Store};
+use tendot_store::{Before, EditKind, Entry, Key, LogEntry, HistoryOrder, Past, State, Store};
 
-use crate::doi::{Deposit, NameState, Secrecy, Stage};
-use crate::metadata::Kernel;
+use crate::doi::{Deposit, DoiStatus, VisibilityFilter, Stage};
+use crate::metadata::KernelMetadata;
 use crate::party::{self, Prefix};
 use crate::{Caller, Error, Registry, price};
 
@@ -47,9 +47,9 @@ pub enum Happening {
     /// Its prefix changed hands, and the name with it.
     Transferred {
         /// Who had it.
-        from: Holder,
+        from: PrefixHolder,
         /// Who got it.
-        to: Holder,
+        to: PrefixHolder,
     },
 }
 
@@ -59,16 +59,16 @@ pub enum Then {
     /// Nothing was.
     Nothing,
     /// This was.
-    Record(Box<Snapshot>),
+    Record(Box<RecordSnapshot>),
     /// Nobody knows any more.
     Unknown,
 }
 
 /// A name as it was, for who asks.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct RecordSnapshot {
     /// How far it had come.
-    pub state: NameState,
+    pub state: DoiStatus,
     /// Values that could be read then.
     pub values: Vec<Value<'static>>,
     /// Its metadata, as kernel JSON.
@@ -77,17 +77,17 @@ pub struct Snapshot {
     pub registrant: Option<Box<str>>,
 }
 
-impl Snapshot {
+impl RecordSnapshot {
     /// The title that its metadata gave it.
     pub fn title(&self) -> Option<String> {
-        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
         Some(kernel.title().to_owned())
     }
 }
 
 /// Who has a prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Holder {
+pub struct PrefixHolder {
     /// The registrant's id.
     pub registrant: Box<str>,
     /// The code of its agency.
@@ -112,22 +112,22 @@ impl Registry {
     pub async fn history(
         &self,
         name: Handle<'_>,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
         caller: &Caller,
         at: u64,
         work: &mut Work,
     ) -> Result<Events, Error> {
-        name.check_bytes()?;
-        let full = name.with_slash();
+        name.validate()?;
+        let full = name.qualified();
         let name = Handle::new(&full);
-        self.check_responsible(name, work).await?;
+        self.check_server_responsible(name, work).await?;
         // The line and the record that was there, once for the name itself, and for what came before and after.
         let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(4);
         work.spend(price::LOOKUP.saturating_mul(lookups))?;
         let text = name.to_str().map_err(|_| Error::NotFound)?;
         let key = Key::new(text).map_err(|_| Error::NotFound)?;
-        let mut secrecy = Secrecy::new(caller, at);
+        let mut secrecy = VisibilityFilter::new(caller, at);
         let Some(first) = self.store.history(&key, OLDEST, 1).await?.items.into_iter().next() else {
             return Err(Error::NotFound);
         };
@@ -136,14 +136,14 @@ impl Registry {
         }
         let own = self.store.history(&key, order, limit).await?;
         let (mut changes, mut next) = (own.items, own.next);
-        let is_rising = matches!(order, Order::OldestFirst { .. });
+        let is_rising = matches!(order, HistoryOrder::OldestFirst { .. });
         if !is_rising {
             changes.reverse();
         }
         let last = match order {
             _ if !changes.is_empty() => changes.last().map_or(0, |last| last.line.sequence),
-            Order::OldestFirst { after } => after,
-            Order::NewestFirst { before } => before.saturating_sub(1),
+            HistoryOrder::OldestFirst { after } => after,
+            HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
         };
         let end = self.state_after(&key, last).await?;
         let prefix = self.timeline(name, first.line.sequence, order, next, work).await?;
@@ -151,9 +151,9 @@ impl Registry {
             (Some(own), Some(cut)) => Some(if is_rising { own.min(cut) } else { own.max(cut) }),
             (own, cut) => own.or(cut),
         };
-        let teller = Teller {
+        let teller = HistoryView {
             is_operator: self.is_operator(caller, at, work).await?,
-            is_concerned: self.may_see_reserved(text, &mut secrecy, work).await?,
+            is_concerned: self.can_see_reserved(text, &mut secrecy, work).await?,
             prefix,
         };
         let mut items = teller.tell(changes, end);
@@ -174,7 +174,7 @@ impl Registry {
 
     /// What was under a name after one of its changes.
     async fn state_after(&self, key: &Key, sequence: u64) -> Result<Before, Error> {
-        let following = self.store.history(key, Order::OldestFirst { after: sequence }, 1).await?;
+        let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
         if let Some(following) = following.items.into_iter().next() {
             return Ok(following.before);
         }
@@ -186,24 +186,24 @@ impl Registry {
         &self,
         name: Handle<'_>,
         birth: u64,
-        order: Order,
+        order: HistoryOrder,
         bound: Option<u64>,
         work: &mut Work,
-    ) -> Result<Timeline, Error> {
-        let mut timeline = Timeline::default();
+    ) -> Result<HolderTimeline, Error> {
+        let mut timeline = HolderTimeline::default();
         let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(timeline) };
         if !party::is_prefix(prefix) {
             return Ok(timeline);
         }
         let Ok(key) = Key::new(&format!("0.NA/{prefix}")) else { return Ok(timeline) };
         let (mut order, bound) = match order {
-            Order::OldestFirst { after } => {
-                (Order::OldestFirst { after: after.max(birth) }, bound.unwrap_or(u64::MAX))
+            HistoryOrder::OldestFirst { after } => {
+                (HistoryOrder::OldestFirst { after: after.max(birth) }, bound.unwrap_or(u64::MAX))
             }
-            newest @ Order::NewestFirst { .. } => (newest, bound.unwrap_or_default().max(birth)),
+            newest @ HistoryOrder::NewestFirst { .. } => (newest, bound.unwrap_or_default().max(birth)),
         };
         // Newest first, the end of the part is where it begins.
-        if let Order::NewestFirst { before } = order {
+        if let HistoryOrder::NewestFirst { before } = order {
             timeline.end = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
         for piece in 1..=PIECES {
@@ -213,11 +213,11 @@ impl Registry {
                 work.spend(price::LOOKUP)?;
                 let (sequence, before) = (past.line.sequence, holder(&past.before));
                 match order {
-                    Order::OldestFirst { .. } if sequence > bound => {
+                    HistoryOrder::OldestFirst { .. } if sequence > bound => {
                         timeline.end = before;
                         return Ok(timeline);
                     }
-                    Order::NewestFirst { .. } if sequence < bound => {
+                    HistoryOrder::NewestFirst { .. } if sequence < bound => {
                         timeline.turns.reverse();
                         return Ok(timeline);
                     }
@@ -229,43 +229,43 @@ impl Registry {
                 timeline.cut = Some(next);
             }
             order = match order {
-                Order::OldestFirst { .. } => Order::OldestFirst { after: next },
-                Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+                HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
+                HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },
             };
         }
         match order {
-            Order::OldestFirst { after } => {
+            HistoryOrder::OldestFirst { after } => {
                 let last = timeline.turns.last().map_or(after, |(line, _)| line.sequence);
                 timeline.end = holder(&self.state_after(&key, last).await?);
             }
-            Order::NewestFirst { .. } => timeline.turns.reverse(),
+            HistoryOrder::NewestFirst { .. } => timeline.turns.reverse(),
         }
         Ok(timeline)
     }
 }
 
 /// From the beginning.
-const OLDEST: Order = Order::OldestFirst { after: 0 };
+const OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
 
 /// Who had a prefix, before each of its changes, the oldest first.
 #[derive(Debug, Default)]
-struct Timeline {
-    turns: Vec<(Logged, Option<Holder>)>,
+struct HolderTimeline {
+    turns: Vec<(LogEntry, Option<PrefixHolder>)>,
     /// Who had it after the last of them.
-    end: Option<Holder>,
+    end: Option<PrefixHolder>,
     /// How far was looked, if not to the end.
     cut: Option<u64>,
 }
 
-impl Timeline {
+impl HolderTimeline {
     /// Who had it at a change.
-    fn at(&self, sequence: u64) -> Option<&Holder> {
+    fn at(&self, sequence: u64) -> Option<&PrefixHolder> {
         let later = self.turns.iter().find(|(line, _)| line.sequence > sequence);
         later.map_or(&self.end, |(_, before)| before).as_ref()
     }
 
     /// When it changed hands, from whom and to whom.
-    fn transfers(&self) -> impl Iterator<Item = (&Logged, &Holder, &Holder)> {
+    fn transfers(&self) -> impl Iterator<Item = (&LogEntry, &PrefixHolder, &PrefixHolder)> {
         self.turns.iter().enumerate().filter_map(|(number, (line, before))| {
             let after = self.turns.get(number + 1).map_or(&self.end, |(_, after)| after);
             let (from, to) = (before.as_ref()?, after.as_ref()?);
@@ -275,24 +275,24 @@ impl Timeline {
 }
 
 /// Who had a prefix, by what was its record.
-fn holder(record: &Before) -> Option<Holder> {
+fn holder(record: &Before) -> Option<PrefixHolder> {
     let Before::Record(entry) = record else { return None };
     let Prefix { registrant, agency, .. } = party::read(entry).ok()?;
-    Some(Holder { registrant, agency })
+    Some(PrefixHolder { registrant, agency })
 }
 
 /// How a history is told to somebody.
-struct Teller {
+struct HistoryView {
     is_operator: bool,
     /// Whether they may see what was only reserved.
     is_concerned: bool,
-    prefix: Timeline,
+    prefix: HolderTimeline,
 }
 
-impl Teller {
+impl HistoryView {
     /// Changes of the name itself, the oldest first, and what was there after the last; with those of its prefix.
     fn tell(&self, changes: Vec<Past>, end: Before) -> Vec<Event> {
-        let follows = self.own_holders(&changes, &end);
+        let follows = self.follows_prefix(&changes, &end);
         let transfers = self.prefix.transfers().filter(|(line, ..)| {
             let later = follows.iter().find(|(sequence, _)| *sequence > line.sequence);
             later.or(follows.last()).is_none_or(|(_, follows)| *follows)
@@ -318,7 +318,7 @@ impl Teller {
     }
 
     /// Up to each change, and after the last, whether the name was with its prefix: names that were given to others are not.
-    fn own_holders(&self, changes: &[Past], end: &Before) -> Vec<(u64, bool)> {
+    fn follows_prefix(&self, changes: &[Past], end: &Before) -> Vec<(u64, bool)> {
         let follows = |state: &Before| match state {
             Before::Record(entry) => Deposit::of(entry).is_ok_and(|deposit| deposit.owner.is_none()),
             Before::Nothing => false,
@@ -328,8 +328,8 @@ impl Teller {
         known.chain([(u64::MAX, follows(end))]).collect()
     }
 
-    fn event(&self, line: Logged, what: Happening) -> Event {
-        let by = told_by(line.by, self.is_operator);
+    fn event(&self, line: LogEntry, what: Happening) -> Event {
+        let by = visible_author(line.by, self.is_operator);
         Event { sequence: line.sequence, at: line.at, by, what }
     }
 
@@ -341,7 +341,7 @@ impl Teller {
         }
     }
 
-    fn snapshot(&self, entry: &Entry, sequence: u64) -> Snapshot {
+    fn snapshot(&self, entry: &Entry, sequence: u64) -> RecordSnapshot {
         // The record of a prefix has another registration.
         let prefix = party::read::<Prefix>(entry).ok();
         let deposit = Deposit::of(entry).ok();
@@ -352,11 +352,11 @@ impl Teller {
         let values = entry.values.iter().filter(|value| is_told && value.permissions.0 & readable != 0);
         let (owner, metadata) = deposit.map(|deposit| (deposit.owner, deposit.metadata)).unwrap_or_default();
         let of_prefix = || self.prefix.at(sequence).map(|holder| holder.registrant.clone());
-        Snapshot {
+        RecordSnapshot {
             state: match (entry.state, stage) {
-                (State::Tombstone, _) => NameState::Tombstone,
-                (State::Live, Stage::Reserved) => NameState::Reserved,
-                (State::Live, Stage::Registered) => NameState::Registered,
+                (State::Tombstone, _) => DoiStatus::Tombstone,
+                (State::Live, Stage::Reserved) => DoiStatus::Reserved,
+                (State::Live, Stage::Registered) => DoiStatus::Registered,
             },
             values: values.cloned().collect(),
             metadata: metadata.filter(|_| is_told),
@@ -366,7 +366,7 @@ impl Teller {
 }
 
 /// Who made a change, as it is told; empty if it is not.
-pub(crate) fn told_by(by: Box<str>, is_operator: bool) -> Box<str> {
+pub(crate) fn visible_author(by: Box<str>, is_operator: bool) -> Box<str> {
     if is_operator || is_for_all(&by) { by } else { "".into() }
 }
 
@@ -387,7 +387,7 @@ fn is_for_all(by: &str) -> bool {
 mod tests {
     use pollster::block_on;
     use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Expect, Memory};
+    use tendot_store::{Change, Edit, Precondition, Memory};
 
     use super::*;
     use crate::Settings;
@@ -427,14 +427,14 @@ mod tests {
             [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
         {
             let value = Value { permissions: Permissions(permissions), ..Value::new(1, "NOTE", data) };
-            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Expect::Any }]);
+            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Precondition::Any }]);
         }
         let registry = Registry::new(store, Settings::default());
         for (caller, expected) in [
             (Caller::Anonymous, ["", "one", "", "", "four"]),
             (Caller::Operator, ["", "one", "two", "", "four"]),
         ] {
-            let (name, order) = (Handle::from("10.1/x"), Order::OldestFirst { after: 0 });
+            let (name, order) = (Handle::from("10.1/x"), HistoryOrder::OldestFirst { after: 0 });
             let mut work = Work::new(1_000);
             let history = block_on(registry.history(name, order, 10, &caller, 0, &mut work)).unwrap();
             let told = |event: Event| match event.what {
@@ -460,14 +460,14 @@ mod tests {
             ..Value::new(index, "NOTE", index.to_string())
         };
         let values = vec![value(1, 0x0e), value(2, 0x0c), value(3, 0x05)];
-        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Expect::Any };
-        let remove = Edit::Remove { name: "10.1/X".into(), expect: Expect::Live };
+        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
+        let remove = Edit::Remove { name: "10.1/X".into(), expect: Precondition::Live };
         commit("operator", vec![Edit::Home { prefix: "10.1".into() }, Edit::Home { prefix: "0.NA".into() }]);
         commit("me@example.org", vec![put("10.1/x"), put("0.NA/10.1"), put("10.2/x")]);
         commit("300:10.1/a", vec![remove]);
         let registry = Registry::new(store, Settings::default());
         let history = |name: &str, after, caller: &Caller| {
-            let order = Order::OldestFirst { after };
+            let order = HistoryOrder::OldestFirst { after };
             block_on(registry.history(Handle::from(name), order, 10, caller, 0, &mut Work::new(1_000)))
         };
         let told = |caller: &Caller| {
@@ -493,7 +493,7 @@ mod tests {
         assert!(matches!(history("10.2/x", 0, &Caller::Operator), Err(Error::NotResponsible { .. })));
         assert!(matches!(history("10.1/none", 0, &Caller::Anonymous), Err(Error::NotFound)));
         assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
-        let (all, mut work) = (Order::OldestFirst { after: 0 }, Work::new(1_000));
+        let (all, mut work) = (HistoryOrder::OldestFirst { after: 0 }, Work::new(1_000));
         let name = Handle::from("10.1/x");
         let dear = registry.history(name, all, usize::MAX, &Caller::Operator, 0, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
@@ -505,7 +505,7 @@ mod tests {
         let store = Memory::new();
         let register = |name: &str, registration: String| {
             let (name, registration) = (name.into(), registration.into_bytes().into());
-            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Expect::Any };
+            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Precondition::Any };
             block_on(store.commit(Change { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
         };
         let holds = |who: usize, policy: usize| {
@@ -542,7 +542,7 @@ mod tests {
         expected.push("other".into());
         holds(11, 0);
         let registry = Registry::new(store, Settings::default());
-        let read = |mut order: Order, limit: usize| {
+        let read = |mut order: HistoryOrder, limit: usize| {
             let mut told = Vec::new();
             loop {
                 let (name, work) = (Handle::from("10.1/x"), &mut Work::new(20_000));
@@ -558,14 +558,14 @@ mod tests {
                 }));
                 let Some(next) = events.next else { return told };
                 order = match order {
-                    Order::OldestFirst { .. } => Order::OldestFirst { after: next },
-                    Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+                    HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
+                    HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },
                 };
             }
         };
         for limit in [1, 2, 5, 100] {
             assert_eq!(read(OLDEST, limit), expected, "by {limit}");
-            let mut newest: Vec<String> = read(Order::NewestFirst { before: u64::MAX }, limit);
+            let mut newest: Vec<String> = read(HistoryOrder::NewestFirst { before: u64::MAX }, limit);
             newest.reverse();
             assert_eq!(newest, expected, "the newest first by {limit}");
         }

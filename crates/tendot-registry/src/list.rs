@@ -6,7 +6,7 @@ use crate::caller::Asker;
 use crate::doi::is_reserved;
 use crate::party::RESERVED;
 use crate::party::Scope;
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::{Caller, Error, Registry, price};
 
 /// A part of a list.
@@ -39,7 +39,7 @@ struct Listed {
 
 /// A list, before it is known whether who asks may have it.
 pub(crate) struct Listing {
-    pub(crate) needed: Needed,
+    pub(crate) needed: Requirement,
     /// Names under this prefix …
     prefix: Vec<u8>,
     /// … that begin so; folded.
@@ -59,7 +59,7 @@ impl Registry {
         work: &mut Work,
     ) -> Result<Page, Error> {
         let listing = self.listing(prefix, work).await?;
-        self.settle_list(prefix, &listing.needed, Asker::of(caller), work).await?;
+        self.authorize_list(prefix, &listing.needed, Asker::of(caller), work).await?;
         // Where names begin so; one that is nothing else is no name of a derived prefix.
         let start = std::str::from_utf8(&listing.start).ok().and_then(|start| Key::new(start).ok());
         let after = after.and_then(|after| Key::new(after).ok()).max(start);
@@ -72,7 +72,7 @@ impl Registry {
         let full = listed.len() >= limit;
         let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
         // What another server of the site keeps is listed there.
-        let is_ours = |name: &str| begins(name) && self.is_in_share(Handle::from(name));
+        let is_ours = |name: &str| begins(name) && self.owns(Handle::from(name));
         let shown = listed.into_iter().filter(|listed| listed.is_shown && is_ours(&listed.name));
         Ok(Page { names: shown.map(|listed| listed.name).collect(), next })
     }
@@ -86,7 +86,7 @@ impl Registry {
         limit: usize,
         work: &mut Work,
     ) -> Result<Vec<Listed>, Error> {
-        if !self.is_given(prefix, work).await? {
+        if !self.is_allocated_prefix(prefix, work).await? {
             let listed = self.store.list(prefix, after, limit).await?.into_iter();
             let shown = |listed: &tendot_store::Listed| listed.state == State::Live;
             return Ok(listed.map(|one| Listed { is_shown: shown(&one), name: one.name }).collect());
@@ -103,7 +103,7 @@ impl Registry {
         Ok(listed)
     }
 
-    async fn is_given(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
+    async fn is_allocated_prefix(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
         let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
         Ok(self.prefix_entry(prefix, work).await?.is_some())
     }
@@ -127,12 +127,12 @@ impl Registry {
     ) -> Result<Count, Error> {
         let listing = self.listing(prefix, work).await?;
         // What is counted without being looked at may be another server's, or only reserved.
-        let is_allocated = self.is_given(&listing.prefix, work).await?;
+        let is_allocated = self.is_allocated_prefix(&listing.prefix, work).await?;
         if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
             let page = self.list(prefix, after, limit, caller, work).await?;
             return Ok(Count { names: page.names.len() as u64, next: page.next });
         }
-        self.settle_list(prefix, &listing.needed, Asker::of(caller), work).await?;
+        self.authorize_list(prefix, &listing.needed, Asker::of(caller), work).await?;
         work.spend(price::counted(limit))?;
         let after = after.and_then(|after| Key::new(after).ok());
         let counted = self.store.count_under(&listing.prefix, after.as_ref(), limit).await?;
@@ -147,7 +147,7 @@ impl Registry {
         caller: &Caller,
         work: &mut Work,
     ) -> Result<Page, Error> {
-        self.settle(&Needed::Server, Asker::of(caller), work).await?;
+        self.settle(&Requirement::Server, Asker::of(caller), work).await?;
         let after = after.map(|after| homed(Handle::from(after))).transpose()?;
         work.spend(price::names(limit))?;
         let homed = self.store.homed(after.as_deref().map(str::as_bytes), limit).await?;
@@ -157,15 +157,15 @@ impl Registry {
     }
 
     /// Whether who asks may have a list: of a prefix that the registry gave to somebody, as of a name there.
-    pub(crate) async fn settle_list(
+    pub(crate) async fn authorize_list(
         &self,
         prefix: Handle<'_>,
-        needed: &Needed,
+        needed: &Requirement,
         asker: Asker<'_>,
         work: &mut Work,
     ) -> Result<(), Error> {
         let name = format!("{}/", homed(prefix)?);
-        self.settle_over(Some(Handle::from(&*name)), needed, asker, Scope::Read, work).await
+        self.authorize_for_name(Some(Handle::from(&*name)), needed, asker, Scope::Read, work).await
     }
 
     pub(crate) async fn listing(&self, prefix: Handle<'_>, work: &mut Work) -> Result<Listing, Error> {
@@ -179,18 +179,18 @@ impl Registry {
             // Derived prefixes.
             Some((_, of)) => {
                 // Of any of them it is known whether it would be here.
-                self.check_homed(Handle::new(format!("0.NA/{of}.1").as_bytes()), work).await?;
+                self.check_site_responsible(Handle::new(format!("0.NA/{of}.1").as_bytes()), work).await?;
                 let start = format!("0.NA/{of}.").to_ascii_uppercase().into_bytes();
                 (format!("0.NA/{of}"), b"0.NA".to_vec(), start)
             }
             None => {
-                self.check_homed(Handle::new(format!("{homed}/").as_bytes()), work).await?;
+                self.check_site_responsible(Handle::new(format!("{homed}/").as_bytes()), work).await?;
                 (format!("0.NA/{homed}"), homed.as_bytes().to_vec(), Vec::new())
             }
         };
         work.spend(price::LOOKUP)?;
-        let right = self.right_of_prefix(governing.as_bytes(), AdminPermissions::LIST_HANDLES, work).await?;
-        Ok(Listing { needed: Needed::RightOrServer(right), prefix, start })
+        let right = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, work).await?;
+        Ok(Listing { needed: Requirement::RightOrServer(right), prefix, start })
     }
 }
 
@@ -199,8 +199,8 @@ const LONGEST: usize = 255;
 
 /// What is kept of a homed prefix: what follows `0.NA/`.
 pub(crate) fn homed(prefix: Handle<'_>) -> Result<Box<str>, Error> {
-    prefix.check_bytes()?;
-    let full = prefix.with_slash();
+    prefix.validate()?;
+    let full = prefix.qualified();
     let name = Handle::new(&full);
     let not_prefix = || Error::NotPrefix { name: prefix.to_string().into() };
     let is_prefix = |suffix: &&[u8]| name.is_prefix_handle() && suffix.len() <= LONGEST;

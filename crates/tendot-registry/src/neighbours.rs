@@ -16,7 +16,7 @@ pub type Said<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a
 /// records, and proved by keys, that are kept there.
 ///
 /// What they say has to be certain: it decides who may do what. What it costs them is counted as work of who makes us ask.
-pub trait Neighbours: fmt::Debug + Send + Sync {
+pub trait SitePeers: fmt::Debug + Send + Sync {
     /// The values of a record that everybody may read; none if there is no such record.
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>>;
 
@@ -32,7 +32,7 @@ pub trait Neighbours: fmt::Debug + Send + Sync {
 
 impl Registry {
     /// Whether a name is kept at this server, and not at another of its site, provided that its prefix is kept here.
-    pub fn is_in_share(&self, name: Handle<'_>) -> bool {
+    pub fn owns(&self, name: Handle<'_>) -> bool {
         self.settings.share.is_none_or(|share| share.has(name))
     }
 
@@ -45,7 +45,7 @@ impl Registry {
         work: &mut Work,
     ) -> Result<bool, Error> {
         let Some(neighbours) = &self.neighbours else { return Ok(false) };
-        if self.is_in_share(key.handle()) || !self.is_responsible(key.handle(), work).await? {
+        if self.owns(key.handle()) || !self.is_responsible(key.handle(), work).await? {
             return Ok(false);
         }
         neighbours.fits(key, challenge, answer, work).await
@@ -63,13 +63,13 @@ impl Registry {
         if !self.is_responsible(name, work).await? {
             return Ok(None);
         }
-        if self.is_in_share(name) {
+        if self.owns(name) {
             let entry = self.get(text, work).await?.filter(|entry| entry.state == State::Live);
             return Ok(entry.map(|entry| entry.values));
         }
         let Some(neighbours) = &self.neighbours else { return Ok(None) };
         // It would answer by its template, and what is made up governs nothing.
-        if Box::pin(self.is_made_up(text, work)).await? {
+        if Box::pin(self.is_template_derived(text, work)).await? {
             return Ok(None);
         }
         neighbours.values(text, work).await

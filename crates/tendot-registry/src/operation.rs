@@ -2,16 +2,16 @@ use tendot_proto::{Handle, Reference, Work};
 
 use crate::caller::Asker;
 use crate::party::Scope;
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::resolve::Found;
-use crate::{Error, Query, Registry, Write};
+use crate::{Error, ResolveQuery, Registry, Write};
 
-/// Anything that can be asked for, for [`Registry::authorize`].
+/// Anything that can be asked for, for [`Registry::precheck`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {
     /// [`Registry::resolve`].
-    Resolve(Query<'a>),
+    Resolve(ResolveQuery<'a>),
     /// [`Registry::write`].
     Write(Write<'a>),
     /// [`Registry::list`] of a prefix.
@@ -26,7 +26,7 @@ impl Registry {
     ///
     /// An index of 0 is any key of the record. It passes if one of them has the right; which one it is shows the proof,
     /// and the operation itself asks again.
-    pub async fn authorize(
+    pub async fn precheck(
         &self,
         operation: &Operation<'_>,
         claim: &Reference<'_>,
@@ -40,17 +40,17 @@ impl Registry {
             // What it would come to, and when, is not asked yet.
             Operation::Write(write) => self.plan(write, 0, work).await?.needed,
             Operation::List(prefix) => self.listing(*prefix, work).await?.needed,
-            Operation::ListHomed => Needed::Server,
+            Operation::ListHomed => Requirement::Server,
         };
         let name = match operation {
             Operation::Resolve(query) => Some(query.name),
             Operation::Write(write) => write.name(),
             Operation::List(prefix) => {
-                return self.settle_list(*prefix, &needed, Asker::Handle(claim), work).await;
+                return self.authorize_list(*prefix, &needed, Asker::Handle(claim), work).await;
             }
             Operation::ListHomed => None,
         };
         // The scope is one of tokens, and a claim is none.
-        self.settle_over(name, &needed, Asker::Handle(claim), Scope::Read, work).await
+        self.authorize_for_name(name, &needed, Asker::Handle(claim), Scope::Read, work).await
     }
 }

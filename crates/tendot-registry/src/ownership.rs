@@ -6,46 +6,46 @@ use tendot_proto::{Handle, Work};
 use crate::caller::Asker;
 use crate::doi::{Deposit, reached};
 use crate::party::{Kind, Prefix, Registrant, Scope, read};
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::{Caller, Error, Refusal, Registry, Write};
 
 impl Registry {
     /// Whether who asks has what is needed over a name. A token has to be for `scope`.
-    pub(crate) async fn settle_over(
+    pub(crate) async fn authorize_for_name(
         &self,
         name: Option<Handle<'_>>,
-        needed: &Needed,
+        needed: &Requirement,
         asker: Asker<'_>,
         scope: Scope,
         work: &mut Work,
     ) -> Result<(), Error> {
-        if matches!(needed, Needed::Nothing | Needed::Proof)
+        if matches!(needed, Requirement::Nothing | Requirement::Proof)
             || matches!(asker, Asker::Anonymous | Asker::Operator)
         {
             return self.settle(needed, asker, work).await;
         }
         let owner = match name {
-            Some(name) => self.owner_of(name, work).await?,
+            Some(name) => self.owner_of_name(name, work).await?,
             None => None,
         };
         let Some(owner) = owner else { return self.settle(needed, asker, work).await };
         match asker {
             Asker::Token(caller, at) => {
                 let standing = self.standing(caller, at, work).await.map_err(failure)?;
-                standing.check_for(&owner, scope).map_err(|_| not_administrator(caller))?;
+                standing.check_registrant(&owner, scope).map_err(|_| not_administrator(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 standing.check_prefix(&prefix).map_err(|_| not_administrator(caller))
             }
             Asker::Handle(who) => {
                 self.settle(needed, asker, work).await?;
-                let is_admin = self.is_among(who, &owner.group(), work).await?;
+                let is_admin = self.is_member(who, &owner.group(), work).await?;
                 let settings = &self.settings;
                 let listed = |list: &[tendot_proto::Reference<'_>]| {
                     list.iter().any(|listed| crate::caller::is_meant(listed, who))
                 };
                 // Who administers the server may list all that it keeps.
                 let is_enough =
-                    settings.server_admins_full_access || matches!(needed, Needed::RightOrServer(_));
+                    settings.server_admins_full_access || matches!(needed, Requirement::RightOrServer(_));
                 if is_admin || is_enough && listed(&settings.server_admins) {
                     return Ok(());
                 }
@@ -56,15 +56,15 @@ impl Registry {
     }
 
     /// A token where no prefix is anybody's: only the operator's has rights. To be known, any will do.
-    pub(crate) async fn settle_server(
+    pub(crate) async fn authorize_operator_token(
         &self,
-        needed: &Needed,
+        needed: &Requirement,
         caller: &Caller,
         at: u64,
         work: &mut Work,
     ) -> Result<(), Error> {
         let standing = self.standing(caller, at, work).await.map_err(failure)?;
-        if matches!(needed, Needed::Proof) {
+        if matches!(needed, Requirement::Proof) {
             return Ok(());
         }
         standing.check_operator().map_err(|_| not_administrator(caller))
@@ -75,7 +75,7 @@ impl Registry {
         match caller {
             Caller::Operator => Ok(true),
             Caller::Token(token) if token.is_operator() => {
-                match self.settle_server(&Needed::Server, caller, at, work).await {
+                match self.authorize_operator_token(&Requirement::Server, caller, at, work).await {
                     Ok(()) => Ok(true),
                     Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
                     Err(error) => Err(error),
@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Who has a name, if its prefix was given to somebody.
-    pub(crate) async fn owner_of(
+    pub(crate) async fn owner_of_name(
         &self,
         name: Handle<'_>,
         work: &mut Work,
@@ -105,7 +105,7 @@ impl Registry {
     }
 
     /// What is written under a name keeps to the rules of its prefix, by whichever door it comes.
-    pub(crate) async fn check_policy(
+    pub(crate) async fn check_prefix_policy(
         &self,
         write: &Write<'_>,
         name: &str,
@@ -123,12 +123,12 @@ impl Registry {
             None => Error::Policy(Box::new(refusal)),
         };
         let Some(allocation) = self.allocation(prefix, work).await.map_err(refused)? else { return Ok(()) };
-        values.iter().try_for_each(|value| allocation.check_addresses(value, "/values")).map_err(refused)?;
+        values.iter().try_for_each(|value| allocation.check_value_hosts(value, "/values")).map_err(refused)?;
         if !is_new || self.get(name, work).await?.is_some() {
             return Ok(());
         }
-        self.new_name(name, &allocation, work).await.map_err(refused)?;
-        if allocation.demands_metadata() {
+        self.check_new_name(name, &allocation, work).await.map_err(refused)?;
+        if allocation.requires_metadata() {
             let detail = format!("names under {prefix} have kernel metadata");
             let refusal = Refusal::invalid("missing", "/metadata", detail)
                 .hint("register it at `/api/v1/dois`, or reserve it there first");

@@ -8,7 +8,7 @@ use crate::{Error, Registry};
 
 /// What somebody needs for what they ask.
 #[derive(Clone, Debug)]
-pub(crate) enum Needed {
+pub(crate) enum Requirement {
     /// Nothing: everybody may.
     Nothing,
     /// To be known, whoever it is: nothing is given away or changed.
@@ -26,7 +26,7 @@ pub(crate) enum Needed {
 /// A right: to be one of these, or in one of these groups.
 pub(crate) type Right = Vec<Reference<'static>>;
 
-impl Needed {
+impl Requirement {
     pub(crate) fn right(right: Right) -> Self {
         Self::Rights(vec![vec![right]])
     }
@@ -36,14 +36,14 @@ impl Registry {
     /// Whether who asks has what is needed.
     pub(crate) async fn settle(
         &self,
-        needed: &Needed,
+        needed: &Requirement,
         asker: Asker<'_>,
         work: &mut Work,
     ) -> Result<(), Error> {
         let who = match (asker, needed) {
-            (Asker::Operator, _) | (_, Needed::Nothing) => return Ok(()),
+            (Asker::Operator, _) | (_, Requirement::Nothing) => return Ok(()),
             (Asker::Anonymous, _) => return Err(Error::NeedsAuthentication),
-            (Asker::Token(caller, at), _) => return self.settle_server(needed, caller, at, work).await,
+            (Asker::Token(caller, at), _) => return self.authorize_operator_token(needed, caller, at, work).await,
             (Asker::Handle(who), _) => who,
         };
         let settings = &self.settings;
@@ -53,16 +53,16 @@ impl Registry {
             return Ok(());
         }
         let settled = match needed {
-            Needed::Nothing | Needed::Proof => true,
-            Needed::Server => is_server_admin || listed(&settings.home_only_admins),
-            Needed::Search => is_server_admin || listed(&settings.searchers),
-            Needed::RightOrServer(right) => is_server_admin || self.is_among(who, right, work).await?,
-            Needed::Rights(sets) => self.has_one_of(who, sets, work).await?,
+            Requirement::Nothing | Requirement::Proof => true,
+            Requirement::Server => is_server_admin || listed(&settings.home_only_admins),
+            Requirement::Search => is_server_admin || listed(&settings.searchers),
+            Requirement::RightOrServer(right) => is_server_admin || self.is_member(who, right, work).await?,
+            Requirement::Rights(sets) => self.satisfies_any(who, sets, work).await?,
         };
         if settled { Ok(()) } else { Err(Error::NotAdministrator { who: who.to_string().into() }) }
     }
 
-    async fn has_one_of(
+    async fn satisfies_any(
         &self,
         who: &Reference<'_>,
         sets: &[Vec<Right>],
@@ -70,7 +70,7 @@ impl Registry {
     ) -> Result<bool, Error> {
         'sets: for rights in sets {
             for right in rights {
-                if !self.is_among(who, right, work).await? {
+                if !self.is_member(who, right, work).await? {
                     continue 'sets;
                 }
             }
@@ -83,7 +83,7 @@ impl Registry {
     ///
     /// A record that nobody administers would stay as it is for ever: there the administrators of the prefix have the
     /// rights that they have over the prefix's own record, if they may create names.
-    pub(crate) async fn right_over(
+    pub(crate) async fn record_admins(
         &self,
         name: Handle<'_>,
         values: &[Value<'_>],
@@ -93,11 +93,11 @@ impl Registry {
         if is_administered(values) {
             return Ok(having(values, bits));
         }
-        self.right_of_prefix(&name.prefix_handle(), bits | AdminPermissions::ADD_HANDLE, work).await
+        self.prefix_admins(&name.prefix_handle(), bits | AdminPermissions::ADD_HANDLE, work).await
     }
 
     /// The right that the record of a prefix gives, if our site keeps it: nobody else is asked.
-    pub(crate) async fn right_of_prefix(
+    pub(crate) async fn prefix_admins(
         &self,
         prefix_handle: &[u8],
         bits: AdminPermissions,

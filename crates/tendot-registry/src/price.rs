@@ -7,7 +7,7 @@ pub(crate) const LOOKUP: u32 = 20;
 pub(crate) const STEP: u32 = 1;
 
 /// An expression compiled, at most as large as templates may have them.
-pub(crate) const EXPRESSION: u32 = 1_000;
+pub(crate) const REGEX_COMPILE: u32 = 1_000;
 
 /// So many bytes written or compared.
 pub(crate) fn bytes(length: usize) -> u32 {

@@ -105,7 +105,7 @@ impl Deref for TrackedStore {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_store::{Change, Expect, Memory};
+    use tendot_store::{Change, Precondition, Memory};
 
     use super::*;
 
@@ -122,9 +122,9 @@ mod tests {
 
         let tracked = store.begin();
         block_on(tracked.get(&key)).unwrap();
-        commit(vec![Edit::Put { name: name.into(), values: vec![], expect: Expect::Absent }]).unwrap();
+        commit(vec![Edit::Put { name: name.into(), values: vec![], expect: Precondition::Absent }]).unwrap();
         block_on(tracked.get(&key)).unwrap();
-        commit(vec![Edit::Remove { name: name.into(), expect: Expect::Live }]).unwrap();
+        commit(vec![Edit::Remove { name: name.into(), expect: Precondition::Live }]).unwrap();
         assert!(commit(tracked.into_preconditions()).is_err());
     }
 

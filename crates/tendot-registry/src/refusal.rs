@@ -103,7 +103,7 @@ impl Refusal {
     }
 
     /// Whether it would have cost more than there was.
-    pub(crate) fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_budget_exceeded(&self) -> bool {
         self.code == "too-much-work"
     }
 

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use tendot_proto::{Handle, Value, Work};
 use tendot_store::{AnyStore, Entry, Key};
 
-use crate::doi::Quotas;
+use crate::doi::QuotaTable;
 use crate::read_set::TrackedStore;
-use crate::{Error, Neighbours, Settings, price};
+use crate::{Error, SitePeers, Settings, price};
 
 /// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
 ///
@@ -15,8 +15,8 @@ use crate::{Error, Neighbours, Settings, price};
 pub struct Registry {
     pub(crate) store: TrackedStore,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
-    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) neighbours: Option<Arc<dyn SitePeers>>,
+    pub(crate) quotas: Arc<QuotaTable>,
 }
 
 impl Registry {
@@ -28,7 +28,7 @@ impl Registry {
 
     /// The same, with other servers of our site to ask for what they keep of what governs rights here.
     #[must_use]
-    pub fn with_neighbours(self, neighbours: Arc<dyn Neighbours>) -> Self {
+    pub fn with_site_peers(self, neighbours: Arc<dyn SitePeers>) -> Self {
         Self { neighbours: Some(neighbours), ..self }
     }
 

@@ -5,12 +5,12 @@ use tendot_store::State;
 use crate::caller::Asker;
 use crate::doi::{has_metadata, is_reserved};
 use crate::party::Scope;
-use crate::permission::{Needed, having};
+use crate::permission::{Requirement, having};
 use crate::{Caller, Error, Registry, price};
 
 /// What is to be resolved.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Query<'a> {
+pub struct ResolveQuery<'a> {
     /// The name; without a slash it is that of a prefix.
     pub name: Handle<'a>,
     /// Indexes of values.
@@ -26,7 +26,7 @@ pub struct Query<'a> {
     pub refer: bool,
 }
 
-impl<'a> Query<'a> {
+impl<'a> ResolveQuery<'a> {
     /// All public values of a record.
     pub const fn new(name: Handle<'a>) -> Self {
         Self {
@@ -42,15 +42,15 @@ impl<'a> Query<'a> {
     /// The public values of a record that is kept elsewhere, selected as those of our own are.
     pub fn select(&self, values: &[Value<'static>], work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
         work.spend(price::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
-        let selected = values.iter().filter(|value| value.permissions.is_public() && self.selects(value));
+        let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
         let selected: Vec<_> = selected.cloned().collect();
         if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
     }
 
-    fn selects(&self, value: &Value<'_>) -> bool {
+    fn is_selected(&self, value: &Value<'_>) -> bool {
         self.indexes.is_empty() && self.types.is_empty()
             || self.indexes.contains(&value.index)
-            || self.types.iter().any(|asked| value.is_selected_by(asked))
+            || self.types.iter().any(|asked| value.matches_type_filter(asked))
     }
 }
 
@@ -66,7 +66,7 @@ pub enum Resolution {
 /// Where a name led to.
 pub(crate) enum Found {
     /// To a record; before it is known whether who asks may have it.
-    Here { values: Vec<Value<'static>>, needed: Needed, has_metadata: bool },
+    Here { values: Vec<Value<'static>>, needed: Requirement, has_metadata: bool },
     /// To another service.
     Elsewhere(Vec<Value<'static>>),
 }
@@ -77,35 +77,35 @@ impl Registry {
     /// Values that nobody may read never leave, whoever asks.
     pub async fn resolve(
         &self,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
         work: &mut Work,
     ) -> Result<Resolution, Error> {
-        self.resolve_described(query, caller, work).await.map(|(resolution, _)| resolution)
+        self.resolve_with_metadata_flag(query, caller, work).await.map(|(resolution, _)| resolution)
     }
 
     /// The same, and whether there is metadata of the name, see [`Registry::registered`]: this takes no further lookup.
-    pub async fn resolve_described(
+    pub async fn resolve_with_metadata_flag(
         &self,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
         work: &mut Work,
     ) -> Result<(Resolution, bool), Error> {
         match self.find(query, work).await? {
             Found::Elsewhere(values) => Ok((Resolution::Referral(values), false)),
             Found::Here { values, needed, has_metadata } => {
-                self.settle_over(Some(query.name), &needed, Asker::of(caller), Scope::Read, work).await?;
+                self.authorize_for_name(Some(query.name), &needed, Asker::of(caller), Scope::Read, work).await?;
                 Ok((Resolution::Values(values), has_metadata))
             }
         }
     }
 
     /// What there is, and what is needed to read it.
-    pub(crate) async fn find(&self, query: &Query<'_>, work: &mut Work) -> Result<Found, Error> {
-        query.name.check_bytes()?;
-        let full = query.name.with_slash();
+    pub(crate) async fn find(&self, query: &ResolveQuery<'_>, work: &mut Work) -> Result<Found, Error> {
+        query.name.validate()?;
+        let full = query.name.qualified();
         let name = Handle::new(&full);
-        self.check_responsible(name, work).await?;
+        self.check_server_responsible(name, work).await?;
         let text = name.to_str().unwrap_or_default();
         let mut is_described = false;
         let values = match self.get(text, work).await? {
@@ -122,7 +122,7 @@ impl Registry {
                 {
                     return Ok(Found::Elsewhere(values));
                 }
-                self.by_template(text, work).await?.ok_or(Error::NotFound)?
+                self.resolve_template(text, work).await?.ok_or(Error::NotFound)?
             }
         };
         let (values, needed) = read(query, values, work)?;
@@ -132,31 +132,31 @@ impl Registry {
 
 /// The selected values that can be read at all, and what is needed to read them.
 fn read(
-    query: &Query<'_>,
+    query: &ResolveQuery<'_>,
     mut values: Vec<Value<'static>>,
     work: &mut Work,
-) -> Result<(Vec<Value<'static>>, Needed), Error> {
+) -> Result<(Vec<Value<'static>>, Requirement), Error> {
     work.spend(price::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
     if query.public_only {
-        values.retain(|value| value.permissions.is_public() && query.selects(value));
-        return some(values, Needed::Nothing);
+        values.retain(|value| value.permissions.is_public() && query.is_selected(value));
+        return some(values, Requirement::Nothing);
     }
-    let mut selected = values.iter().filter(|value| query.selects(value));
+    let mut selected = values.iter().filter(|value| query.is_selected(value));
     let needed = match selected.find(|value| !value.permissions.is_public()) {
-        None if query.in_session => Needed::Proof,
-        None => Needed::Nothing,
+        None if query.in_session => Requirement::Proof,
+        None => Requirement::Nothing,
         Some(hidden) if !hidden.permissions.has(Permissions::ADMIN_READ) => {
             return Err(Error::Unreadable { index: hidden.index });
         }
-        Some(_) => Needed::right(having(&values, AdminPermissions::READ_VALUE)),
+        Some(_) => Requirement::right(having(&values, AdminPermissions::READ_VALUE)),
     };
     // The deployed software sends an administrator also what comes after the first hidden value and nobody may read.
     let readable = Permissions::ADMIN_READ.0 | Permissions::PUBLIC_READ.0;
-    values.retain(|value| value.permissions.0 & readable != 0 && query.selects(value));
+    values.retain(|value| value.permissions.0 & readable != 0 && query.is_selected(value));
     some(values, needed)
 }
 
-fn some(values: Vec<Value<'static>>, needed: Needed) -> Result<(Vec<Value<'static>>, Needed), Error> {
+fn some(values: Vec<Value<'static>>, needed: Requirement) -> Result<(Vec<Value<'static>>, Requirement), Error> {
     if values.is_empty() { Err(Error::NoValues) } else { Ok((values, needed)) }
 }
 
@@ -178,12 +178,12 @@ mod tests {
         ]
     }
 
-    fn outcome(query: &Query<'_>) -> Result<(Vec<u32>, &'static str), String> {
+    fn outcome(query: &ResolveQuery<'_>) -> Result<(Vec<u32>, &'static str), String> {
         let (values, needed) =
             read(query, values(), &mut Work::new(1_000)).map_err(|error| error.to_string())?;
         let needed = match needed {
-            Needed::Nothing => "nothing",
-            Needed::Proof => "proof",
+            Requirement::Nothing => "nothing",
+            Requirement::Proof => "proof",
             _ => "right",
         };
         Ok((values.iter().map(|value| value.index).collect(), needed))
@@ -193,7 +193,7 @@ mod tests {
     fn selection() {
         let check = |indexes: &[u32], types: &[&'static str], expected: &[u32]| {
             let types = types.iter().map(|one| one.as_bytes()).collect();
-            let query = Query { indexes: indexes.to_vec(), types, ..Query::new(Handle::from("10.1/x")) };
+            let query = ResolveQuery { indexes: indexes.to_vec(), types, ..ResolveQuery::new(Handle::from("10.1/x")) };
             let expected = if expected.is_empty() {
                 Err("the record has no such values".into())
             } else {
@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn who_may_read() {
         let check = |indexes: &[u32], in_session, expected: Result<(&[u32], &'static str), &str>| {
-            let query = Query {
+            let query = ResolveQuery {
                 indexes: indexes.to_vec(),
                 public_only: false,
                 in_session,
-                ..Query::new(Handle::from("10.1/x"))
+                ..ResolveQuery::new(Handle::from("10.1/x"))
             };
             let expected = expected.map(|(values, needed)| (values.to_vec(), needed)).map_err(Into::into);
             assert_eq!(outcome(&query), expected, "{indexes:?} {in_session}");

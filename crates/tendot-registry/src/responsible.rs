@@ -6,7 +6,7 @@ use crate::party::is_reserved_prefix;
 use crate::{Error, Registry, price};
 
 /// How many dots of a prefix are gone up. Nobody derives prefixes that deep, and each costs a lookup.
-pub(crate) const ANCESTORS: usize = 16;
+pub(crate) const MAX_PREFIX_ANCESTORS: usize = 16;
 
 impl Registry {
     /// Whether a name, which has a slash, is kept by our site: its prefix is homed, or it is the record of a prefix that is
@@ -36,7 +36,7 @@ impl Registry {
     }
 
     /// The same as an error.
-    pub(crate) async fn check_homed(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+    pub(crate) async fn check_site_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
         if self.is_responsible(name, work).await? {
             return Ok(());
         }
@@ -44,9 +44,9 @@ impl Registry {
     }
 
     /// The same, and whether it is this server of the site that keeps the name.
-    pub(crate) async fn check_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
-        self.check_homed(name, work).await?;
-        if self.is_in_share(name) { Ok(()) } else { Err(Error::OtherServer) }
+    pub(crate) async fn check_server_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+        self.check_site_responsible(name, work).await?;
+        if self.owns(name) { Ok(()) } else { Err(Error::OtherServer) }
     }
 
     async fn is_homed(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
@@ -58,11 +58,11 @@ impl Registry {
 /// The records of the prefixes that a prefix is derived from, the nearest first: `0.NA/10.1000` and `0.NA/10` of
 /// `0.NA/10.1000.2`.
 pub(crate) fn ancestors(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
-    let parent = |of: &[u8]| Handle::new(of).parent_prefix().map(<[u8]>::len);
+    let parent = |of: &[u8]| Handle::new(of).parent_prefix_handle().map(<[u8]>::len);
     let bytes = name.as_bytes();
     std::iter::successors(parent(bytes), move |length| parent(bytes.get(..*length)?))
         .filter_map(move |length| bytes.get(..length))
-        .take(ANCESTORS)
+        .take(MAX_PREFIX_ANCESTORS)
 }
 
 #[cfg(test)]

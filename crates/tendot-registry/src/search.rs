@@ -6,7 +6,7 @@ use tendot_store::{Entry, Key, State, Store};
 
 use crate::caller::Asker;
 use crate::doi::is_reserved;
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::{Caller, Error, Registry, price};
 
 /// What is looked for: records that have, for each type, a value that everybody may read and that fits all patterns of that
@@ -27,12 +27,12 @@ pub struct Search {
     pub prefix: Option<Box<str>>,
     /// Whether the values of what is found are wanted, too: those that everybody may read.
     pub with_values: bool,
-    terms: Vec<Term>,
+    terms: Vec<ReverseLookupTerm>,
 }
 
 /// One value has to be of this type and fit all of these.
 #[derive(Clone, Debug)]
-struct Term {
+struct ReverseLookupTerm {
     value_type: Box<[u8]>,
     patterns: Vec<Pattern>,
 }
@@ -44,7 +44,7 @@ impl Search {
         let pattern = Pattern::new(pattern);
         match self.terms.iter_mut().find(|term| term.value_type.eq_ignore_ascii_case(value_type)) {
             Some(term) => term.patterns.push(pattern),
-            None => self.terms.push(Term { value_type: value_type.into(), patterns: vec![pattern] }),
+            None => self.terms.push(ReverseLookupTerm { value_type: value_type.into(), patterns: vec![pattern] }),
         }
     }
 
@@ -53,10 +53,10 @@ impl Search {
         self.terms.iter().map(|term| term.patterns.len()).sum()
     }
 
-    fn finds(&self, entry: &Entry) -> bool {
-        let has = |term: &Term| {
+    fn matches(&self, entry: &Entry) -> bool {
+        let has = |term: &ReverseLookupTerm| {
             let fits = |value: &&Value<'_>| {
-                value.is_selected_by(&term.value_type)
+                value.matches_type_filter(&term.value_type)
                     && term.patterns.iter().all(|pattern| pattern.fits(&value.data))
             };
             entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| fits(&value))
@@ -116,8 +116,8 @@ pub struct Match {
 
 impl Registry {
     /// Whether somebody may search.
-    pub async fn check_search(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
-        self.settle(&Needed::Search, Asker::of(caller), work).await
+    pub async fn authorize_reverse_lookup(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
+        self.settle(&Requirement::Search, Asker::of(caller), work).await
     }
 
     /// Looks at the records after `after`, one by one, until the work is used up: at one of them at least. To see all of
@@ -129,7 +129,7 @@ impl Registry {
         caller: &Caller,
         work: &mut Work,
     ) -> Result<Matches, Error> {
-        self.check_search(caller, work).await?;
+        self.authorize_reverse_lookup(caller, work).await?;
         let mut matches = Matches::default();
         let patterns = search.patterns();
         if patterns == 0 {
@@ -138,7 +138,7 @@ impl Registry {
         let after = after.and_then(|after| Key::new(after).ok());
         let prefix = search.prefix.as_deref().map(str::as_bytes);
         let visit = |entry: &Entry| {
-            if search.finds(entry) {
+            if search.matches(entry) {
                 let is_shown = |value: &&Value<'_>| search.with_values && value.permissions.is_public();
                 let values = entry.values.iter().filter(is_shown).cloned().collect();
                 matches.records.push(Match { name: entry.name.clone(), values });
@@ -151,18 +151,18 @@ impl Registry {
             goes_on
         };
         self.store.visit(prefix, after.as_ref(), visit).await?;
-        self.drop_leftovers(&mut matches.records).await?;
+        self.retain_responsible(&mut matches.records).await?;
         Ok(matches)
     }
 
     /// Leaves out what a prefix that has moved left behind, or a site that was split anew: it is not resolved either.
-    async fn drop_leftovers(&self, records: &mut Vec<Match>) -> Result<(), Error> {
+    async fn retain_responsible(&self, records: &mut Vec<Match>) -> Result<(), Error> {
         // Of what was found, which has been paid for.
         let work = &mut Work::new(u32::MAX);
         let mut is_ours = Vec::with_capacity(records.len());
         for record in &*records {
             let name = Handle::from(&*record.name);
-            is_ours.push(self.is_in_share(name) && self.is_responsible(name, work).await?);
+            is_ours.push(self.owns(name) && self.is_responsible(name, work).await?);
         }
         let mut is_ours = is_ours.into_iter();
         records.retain(|_| is_ours.next().unwrap_or_default());

@@ -92,7 +92,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            values: limits::VALUES,
+            values: limits::MAX_VALUES,
             value_bytes: limits::FIELD,
             record_bytes: limits::MESSAGE - 4_096,
             url_bytes: 2_048,

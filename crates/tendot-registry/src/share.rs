@@ -31,7 +31,7 @@ impl Share {
 
     /// Whether a name is in it.
     pub fn has(&self, name: Handle<'_>) -> bool {
-        Handle::new(&name.with_slash()).server(self.option, self.servers) == Some(self.place)
+        Handle::new(&name.qualified()).server(self.option, self.servers) == Some(self.place)
     }
 
     /// Servers of the site.

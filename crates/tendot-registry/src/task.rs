@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tendot_proto::Work;
 use tendot_store::{Change, CommitError, Edit, Store};
 
-use crate::party::Standing;
+use crate::party::Principal;
 use crate::refusal::Reason;
 use crate::{Caller, Refusal, Registry};
 
@@ -15,7 +15,7 @@ pub trait Task: Sync + sealed::Plan {}
 impl<T: Sync + sealed::Plan> Task for T {}
 
 pub(crate) mod sealed {
-    use super::{Planned, Refusal, Registry, Standing, Work};
+    use super::{Planned, Refusal, Registry, Principal, Work};
 
     /// How a task is planned.
     pub trait Plan {
@@ -26,7 +26,7 @@ pub(crate) mod sealed {
         fn plan(
             &self,
             registry: &Registry,
-            standing: &Standing,
+            standing: &Principal,
             at: u64,
             work: &mut Work,
         ) -> impl Future<Output = Result<Planned<Self::Done>, Refusal>> + Send;
@@ -49,7 +49,7 @@ impl<T> Planned<T> {
 
 /// A task that was carried out.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Carried<T> {
+pub struct CommandOutcome<T> {
     /// What came of it.
     pub done: T,
     /// The revision of what was changed; none if nothing had to be.
@@ -68,12 +68,12 @@ impl Registry {
         caller: &Caller,
         at: u64,
         work: &mut Work,
-    ) -> Result<Carried<T::Done>, Refusal> {
-        self.carry_out_with(task, caller, at, work, |_| Vec::new()).await
+    ) -> Result<CommandOutcome<T::Done>, Refusal> {
+        self.execute_with(task, caller, at, work, |_| Vec::new()).await
     }
 
     /// What a task would come to; nothing is done.
-    pub async fn rehearse<T: Task>(
+    pub async fn dry_run<T: Task>(
         &self,
         task: &T,
         caller: &Caller,
@@ -85,14 +85,14 @@ impl Registry {
     }
 
     /// Carries a task out, with edits of notes in the same change, made from what comes of it.
-    pub async fn carry_out_with<T: Task>(
+    pub async fn execute_with<T: Task>(
         &self,
         task: &T,
         caller: &Caller,
         at: u64,
         work: &mut Work,
         beside: impl Fn(&T::Done) -> Vec<Edit> + Send + Sync,
-    ) -> Result<Carried<T::Done>, Refusal> {
+    ) -> Result<CommandOutcome<T::Done>, Refusal> {
         for _ in 0..TRIES {
             let tracked = self.begin();
             let standing = tracked.standing(caller, at, work).await?;
@@ -100,7 +100,7 @@ impl Registry {
             let Planned { edits, done } = task.plan(&tracked, &standing, at, work).await?;
             let beside = beside(&done);
             if edits.is_empty() && beside.is_empty() {
-                return Ok(Carried { done, revision: None });
+                return Ok(CommandOutcome { done, revision: None });
             }
             let changes = !edits.is_empty();
             let mut all = tracked.store.into_preconditions();
@@ -112,7 +112,7 @@ impl Registry {
             claim.end(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(Carried { done, revision: changes.then_some(committed.revision) });
+                    return Ok(CommandOutcome { done, revision: changes.then_some(committed.revision) });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
                 Err(error) => return Err(error.into()),

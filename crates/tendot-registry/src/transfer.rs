@@ -6,11 +6,11 @@ use std::iter;
 use serde::{Deserialize, Serialize};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value, Work};
-use tendot_store::{Edit, Entry, Expect, State};
+use tendot_store::{Edit, Entry, Precondition, State};
 
 use crate::doi::{Deposit, check_room, is_reserved, owned_key};
 use crate::party::{
-    ADMIN, Acting, Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets,
+    ADMIN, ActingRole, Agency, PrefixAllocation, AgencyClosure, GROUP, Held, Kind, Prefix, Registrant, Scope, Principal, gets,
     new_id, put, read, write,
 };
 use crate::refusal::Reason;
@@ -26,7 +26,7 @@ pub const NAMES: usize = 10_000;
 const LISTED: usize = 10;
 
 /// Registrants of one transfer that are asked for whom they are, for a list.
-const ASKED: usize = 500;
+const MAX_LOOKED_UP_OWNERS: usize = 500;
 
 /// A transfer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -53,14 +53,14 @@ pub struct Transfer {
 
 /// A transfer in a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TransferItem {
+pub struct TransferListItem {
     /// What it is, with some of its names: all of them are in [`Registry::transfer`].
     pub transfer: Transfer,
     /// How many names there are, if it is one of names.
     pub count: Option<usize>,
 }
 
-impl TransferItem {
+impl TransferListItem {
     fn of(mut transfer: Transfer) -> Self {
         let mut count = None;
         if let What::Names(names) = &mut transfer.what {
@@ -74,13 +74,13 @@ impl TransferItem {
 
 impl Transfer {
     /// Whether somebody gives, and whether they receive, if that is known without asking for whom registrants are.
-    fn known_sides(&self, standing: &Standing) -> Option<(bool, bool)> {
+    fn sides_without_lookup(&self, standing: &Principal) -> Option<(bool, bool)> {
         match (&standing.role, &self.what) {
-            (Acting::Operator, _) => Some((true, true)),
+            (ActingRole::Operator, _) => Some((true, true)),
             (_, What::Agency(code)) => Some((standing.is_agency(code), standing.is_agency(&self.to))),
-            (Acting::Registrant(id), _) => Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id))),
-            (Acting::Anonymous, _) => Some((false, false)),
-            (Acting::Agency(_) | Acting::Handle(_), _) => None,
+            (ActingRole::Registrant(id), _) => Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id))),
+            (ActingRole::Anonymous, _) => Some((false, false)),
+            (ActingRole::Agency(_) | ActingRole::Handle(_), _) => None,
         }
     }
 }
@@ -99,7 +99,7 @@ pub enum What {
 
 impl What {
     /// A token is for all of it.
-    fn check_prefixes(&self, standing: &Standing) -> Result<(), Refusal> {
+    fn check_prefixes(&self, standing: &Principal) -> Result<(), Refusal> {
         let prefix_of =
             |name: &str| name.split_once('/').map_or_else(String::new, |(prefix, _)| prefix.into());
         match self {
@@ -124,7 +124,7 @@ pub enum TransferState {
 
 /// A new transfer.
 #[derive(Clone, Debug)]
-pub struct NewTransfer {
+pub struct ProposeTransfer {
     /// See [`Transfer::what`].
     pub what: What,
     /// See [`Transfer::to`].
@@ -137,7 +137,7 @@ pub struct NewTransfer {
 
 /// A transfer is accepted, or declined.
 #[derive(Clone, Debug)]
-pub struct TransferDecision {
+pub struct DecideTransfer {
     /// Which one.
     pub id: Box<str>,
     /// Whether it is accepted.
@@ -152,13 +152,13 @@ struct Move {
     edits: Vec<Edit>,
 }
 
-impl Plan for NewTransfer {
+impl Plan for ProposeTransfer {
     type Done = Transfer;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Transfer>, Refusal> {
@@ -166,7 +166,7 @@ impl Plan for NewTransfer {
         if self.force && !standing.is_operator() {
             return Err(Refusal::forbidden("only the operator forces a transfer").at("/force"));
         }
-        let Move { from, mut edits } = registry.plan_move(&self.what, &self.to, standing, at, work).await?;
+        let Move { from, mut edits } = registry.plan_transfer(&self.what, &self.to, standing, at, work).await?;
         let mut transfer = Transfer {
             id: new_id(&self.random).into(),
             what: self.what.clone(),
@@ -187,13 +187,13 @@ impl Plan for NewTransfer {
     }
 }
 
-impl Plan for TransferDecision {
+impl Plan for DecideTransfer {
     type Done = Transfer;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Transfer>, Refusal> {
@@ -222,12 +222,12 @@ impl Plan for TransferDecision {
         let mut edits = Vec::new();
         if self.accept {
             // What was proposed has to be theirs still who proposed it.
-            let proposer = Standing::logged(&transfer.by);
+            let proposer = Principal::logged(&transfer.by);
             let changed = || {
                 let detail = "what was proposed belongs to others by now";
                 Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again")
             };
-            let moved = registry.plan_move(&transfer.what, &transfer.to, &proposer, at, work).await;
+            let moved = registry.plan_transfer(&transfer.what, &transfer.to, &proposer, at, work).await;
             let moved = moved.map_err(|refusal| match refusal.reason {
                 Reason::Forbidden => changed(),
                 _ => refusal,
@@ -268,35 +268,35 @@ impl Registry {
         caller: &Caller,
         at: u64,
         work: &mut Work,
-    ) -> Result<(Vec<TransferItem>, Option<String>), Refusal> {
+    ) -> Result<(Vec<TransferListItem>, Option<String>), Refusal> {
         let standing = self.standing(caller, at, work).await?;
         standing.check(Scope::Read)?;
         let item = |held: Held<Transfer>| {
-            let whom = match held.it.known_sides(&standing) {
+            let whom = match held.it.sides_without_lookup(&standing) {
                 Some((false, false)) => return None,
                 Some(_) => Vec::new(),
-                None => iter::once(&held.it.to).chain(held.it.from.iter().take(ASKED)).cloned().collect(),
+                None => iter::once(&held.it.to).chain(held.it.from.iter().take(MAX_LOOKED_UP_OWNERS)).cloned().collect(),
             };
-            Some((TransferItem::of(held.it), whom))
+            Some((TransferListItem::of(held.it), whom))
         };
-        Ok(self.page_for(Kind::Transfer, after, limit, &standing, work, item).await?)
+        Ok(self.list_objects_for(Kind::Transfer, after, limit, &standing, work, item).await?)
     }
 
     /// Whether somebody gives, and whether they receive.
     async fn sides(
         &self,
         transfer: &Transfer,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
     ) -> Result<(bool, bool), Refusal> {
-        if let Some(known) = transfer.known_sides(standing) {
+        if let Some(known) = transfer.sides_without_lookup(standing) {
             return Ok(known);
         }
         let to = self.held::<Registrant>(Kind::Registrant, &transfer.to, work).await?;
-        let receives = to.is_some_and(|to| standing.is_for(&to.it));
+        let receives = to.is_some_and(|to| standing.is_for_registrant(&to.it));
         for id in &transfer.from {
             let from = self.held::<Registrant>(Kind::Registrant, id, work).await?;
-            if from.is_some_and(|from| standing.is_for(&from.it)) {
+            if from.is_some_and(|from| standing.is_for_registrant(&from.it)) {
                 return Ok((true, receives));
             }
         }
@@ -304,34 +304,34 @@ impl Registry {
     }
 
     /// What a transfer takes. `standing` is of who proposes it: all of it has to be theirs.
-    async fn plan_move(
+    async fn plan_transfer(
         &self,
         what: &What,
         to: &str,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
         if let What::Agency(code) = what {
-            return self.move_agency(code, to, standing, at, work).await;
+            return self.plan_agency_transfer(code, to, standing, at, work).await;
         }
         let no_such =
             || Refusal::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
         let to = self.held::<Registrant>(Kind::Registrant, to, work).await?.ok_or_else(no_such)?.it;
         let agency = self.required::<Agency>(Kind::Agency, &to.agency, work).await?.it;
         match what {
-            What::Prefix(prefix) => self.move_prefix(prefix, &to, &agency, standing, at, work).await,
-            What::Names(names) => self.move_names(names, &to, standing, at).await,
+            What::Prefix(prefix) => self.plan_prefix_transfer(prefix, &to, &agency, standing, at, work).await,
+            What::Names(names) => self.plan_names_transfer(names, &to, standing, at).await,
             What::Agency(_) => Err(no_such()),
         }
     }
 
-    async fn move_prefix(
+    async fn plan_prefix_transfer(
         &self,
         prefix: &str,
         to: &Registrant,
         agency: &Agency,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
@@ -343,25 +343,25 @@ impl Registry {
             )
         };
         let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
-        standing.check_for(&allocation.holder, Scope::Transfer)?;
+        standing.check_registrant(&allocation.holder, Scope::Transfer)?;
         standing.check_prefix(prefix)?;
         if allocation.holder.id == to.id {
             return Err(
                 Refusal::new(Reason::Conflict, "has-it", "who is to receive it has it already").at("/to")
             );
         }
-        let Allocation { prefix, record, holder, .. } = allocation;
+        let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let moved = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
         let mut edits = vec![moved.edit(to, agency, Some(&record), at)];
         edits.extend(moved.comes(at));
         Ok(Move { from: vec![holder.id], edits })
     }
 
-    async fn move_names(
+    async fn plan_names_transfer(
         &self,
         names: &[Box<str>],
         to: &Registrant,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
     ) -> Result<Move, Refusal> {
         if names.is_empty() {
@@ -371,7 +371,7 @@ impl Registry {
             let detail = format!("{} names, at most {NAMES} are taken at once", names.len());
             return Err(Refusal::invalid("too-many", "/names", detail));
         }
-        let mut prefixes: std::collections::BTreeMap<Box<str>, Allocation> = Default::default();
+        let mut prefixes: std::collections::BTreeMap<Box<str>, PrefixAllocation> = Default::default();
         let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
         let mut seen = std::collections::BTreeSet::new();
         let mut edits = Vec::new();
@@ -393,10 +393,10 @@ impl Registry {
                 None => allocation.holder.clone(),
                 Some(id) => self.required::<Registrant>(Kind::Registrant, id, work).await?.it,
             };
-            if is_reserved(&entry) && !standing.is_for(&owner) {
+            if is_reserved(&entry) && !standing.is_for_registrant(&owner) {
                 return Err(no_such());
             }
-            standing.check_for(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
+            standing.check_registrant(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
             standing.check_prefix(prefix)?;
             if entry.state == State::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
@@ -410,29 +410,29 @@ impl Registry {
                 let detail = format!("`{}` is there twice", entry.name);
                 return Err(Refusal::invalid("twice", &pointer, detail));
             }
-            let moved = move_name(&entry, deposit, to, allocation, &self.settings.limits, at);
+            let moved = name_transfer_edits(&entry, deposit, to, allocation, &self.settings.limits, at);
             edits.extend(moved.map_err(|refusal| match refusal.reason {
                 Reason::Invalid => refusal.at(&*pointer),
                 _ => refusal,
             })?);
             owners.insert(owner.id.clone(), owner);
         }
-        for Allocation { prefix, record, .. } in prefixes.into_values() {
+        for PrefixAllocation { prefix, record, .. } in prefixes.into_values() {
             let before: Prefix = read(&record)?;
             // Only of those that got a group: the others are as they were.
             if let (Some(index), None) = (prefix.groups.get(&to.id), before.groups.get(&to.id)) {
-                edits.push(prefix.edit_groups(to, [*index], &record, at));
+                edits.push(prefix.admin_groups_edit(to, [*index], &record, at));
                 edits.push(gets(Kind::Registrant, &to.id, &format!("{} {at}", prefix.prefix)));
             }
         }
         Ok(Move { from: owners.into_keys().collect(), edits })
     }
 
-    async fn move_agency(
+    async fn plan_agency_transfer(
         &self,
         code: &str,
         to: &str,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
@@ -444,14 +444,14 @@ impl Registry {
         standing.check_agency(&from.code, Scope::Transfer)?;
         standing.check_all_prefixes()?;
         let to = self.held::<Agency>(Kind::Agency, to, work).await?.ok_or_else(|| no_such("/to", to))?.it;
-        from.check_going_on("/agency")?;
-        to.check_going_on("/to")?;
+        from.check_open("/agency")?;
+        to.check_open("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
             return Err(Refusal::new(Reason::Conflict, "has-it", "it is the same agency").at("/to"));
         }
         let mut edits = vec![gets(Kind::Agency, &to.code, &from.code)];
         self.look_through(Kind::Agency, &from.code).await?;
-        self.visit_held(Kind::Registrant, None, |held: Held<Registrant>| {
+        self.visit_objects(Kind::Registrant, None, |held: Held<Registrant>| {
             if held.it.agency.eq_ignore_ascii_case(&from.code) {
                 let moved = Registrant { agency: to.code.clone(), ..held.it };
                 edits.push(put(Kind::Registrant, &moved.id, &moved, Some(held.revision)));
@@ -461,12 +461,12 @@ impl Registry {
         .await?;
         self.visit_prefixes(|prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&from.code) {
-                edits.push(prefix.edit_namespace(&to, entry, at));
+                edits.push(prefix.namespace_edit(&to, entry, at));
             }
             true
         })
         .await?;
-        let ended = Ended { at, successor: to.code.clone() };
+        let ended = AgencyClosure { at, successor: to.code.clone() };
         let ended = Agency { ended: Some(ended), ..from.clone() };
         edits.push(put(Kind::Agency, &from.code, &ended, Some(revision)));
         Ok(Move { from: vec![from.code], edits })
@@ -477,16 +477,16 @@ impl Registry {
 const WORK: u32 = 2_000;
 
 /// What it takes that a name changes hands: its registration, who administers it, and where it is looked for.
-fn move_name(
+fn name_transfer_edits(
     entry: &Entry,
     deposit: Deposit,
     to: &Registrant,
-    allocation: &mut Allocation,
+    allocation: &mut PrefixAllocation,
     limits: &Limits,
     at: u64,
 ) -> Result<Vec<Edit>, Refusal> {
     let comes_home = to.id == allocation.holder.id;
-    let group = if comes_home { GROUP } else { allocation.prefix.group_for(&to.id, &allocation.record)? };
+    let group = if comes_home { GROUP } else { allocation.prefix.allocate_group_index(&to.id, &allocation.record)? };
     let mut values: Vec<Value<'static>> =
         entry.values.iter().filter(|value| !value.has_type("HS_ADMIN")).cloned().collect();
     check_room(entry)?;
@@ -499,7 +499,7 @@ fn move_name(
     let owner = (!comes_home).then(|| to.id.clone());
     let from = deposit.owner.clone();
     let registration = write(&Deposit { owner, updated: at, ..deposit });
-    let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
+    let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
     let mut edits = vec![Edit::Register { name, values, registration, expect }];
     if let Some(from) = from {
         edits.push(Edit::RemoveNote { key: owned_key(&from, &entry.name)?.into() });

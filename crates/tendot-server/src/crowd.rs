@@ -8,12 +8,12 @@ use crate::http::host;
 
 /// The connections of all clients that are counted.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionLimiter {
     most: usize,
     count: Mutex<HashMap<IpAddr, usize>>,
 }
 
-impl Crowd {
+impl ConnectionLimiter {
     /// Of one address (IPv4) or network of 64 bits (IPv6), at most so many.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, count: Mutex::default() })
@@ -36,7 +36,7 @@ impl Crowd {
 /// One connection of a client, among those it may have.
 #[derive(Debug)]
 pub(crate) struct Place {
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimiter>,
     client: IpAddr,
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn attack_h10_connections_of_one_client() {
-        let crowd = Crowd::new(2);
+        let crowd = ConnectionLimiter::new(2);
         let mut places = Vec::new();
         let mut enter = |address: &str| {
             let place = crowd.enter(address.parse().unwrap());

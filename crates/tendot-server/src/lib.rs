@@ -10,4 +10,4 @@ mod tally;
 mod upkeep;
 
 pub use tally::Tally;
-pub use upkeep::Upkeep;
+pub use upkeep::Maintenance;

@@ -16,18 +16,18 @@ use crate::tally::Tally;
 const TOGETHER: usize = 500;
 
 /// How often receipts are swept, and every so many times also what was counted.
-const SWEEPING: Duration = Duration::from_secs(3_600);
+const PURGE_INTERVAL: Duration = Duration::from_secs(3_600);
 const TIMES: u64 = 24;
 
 /// However much is counted, there is so much time between.
-const REST: Duration = Duration::from_secs(1);
+const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a store that does not answer may hold up the end.
 const LAST: Duration = Duration::from_secs(5);
 
 /// When what was counted is written down, and for how long it is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// How often it is written down: every minute, unless told otherwise.
     pub interval: Duration,
     /// Days for which it is kept which names were not found: 90, unless told otherwise.
@@ -36,13 +36,13 @@ pub struct Upkeep {
     pub failed: usize,
 }
 
-impl Default for Upkeep {
+impl Default for Maintenance {
     fn default() -> Self {
         Self { interval: Duration::from_secs(60), retention: 90, failed: 10_000 }
     }
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Keeps a store up until the end; then writes down what was counted last, if the store takes it within some seconds.
     pub async fn run(self, registry: &Registry, tally: &Tally, end: impl Future<Output = ()>) {
         let (tell, told) = watch::channel(false);
@@ -60,7 +60,7 @@ impl Upkeep {
                 }
                 self.write(registry, tally).await;
                 tokio::select! {
-                    () = sleep(REST.min(self.interval)) => {}
+                    () = sleep(MIN_FLUSH_INTERVAL.min(self.interval)) => {}
                     () = end_told() => break,
                 }
             }
@@ -73,7 +73,7 @@ impl Upkeep {
         };
         tokio::select! {
             () = writing => {}
-            () = self.sweep_always(registry) => {}
+            () = self.purge_loop(registry) => {}
             () = waiting => tracing::error!("the store does not answer, and what was counted last is lost"),
         }
     }
@@ -81,40 +81,40 @@ impl Upkeep {
     /// Writes down what was counted; what can't be written is counted on, but not what may have been written: a report that says
     /// too little can be believed as far as it goes, and one that counts something twice cannot.
     pub async fn write(self, registry: &Registry, tally: &Tally) {
-        let (resolutions, failures) = (tally.take_resolutions(), tally.take_failures());
+        let (resolutions, failures) = (tally.drain_resolutions(), tally.drain_failures());
         let mut touched = BTreeSet::new();
         for (number, piece) in resolutions.chunks(TOGETHER).enumerate() {
-            if let Err(refusal) = registry.note_resolutions(piece, now()).await {
+            if let Err(refusal) = registry.add_resolutions(piece, now()).await {
                 let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
                 unwritten(&refusal);
-                tally.put_back(resolutions.get(first..).unwrap_or_default(), &failures);
+                tally.restore(resolutions.get(first..).unwrap_or_default(), &failures);
                 return;
             }
             yield_now().await;
         }
         for (number, piece) in failures.chunks(TOGETHER).enumerate() {
-            if let Err(refusal) = registry.note_failures(piece, now()).await {
+            if let Err(refusal) = registry.add_failed_resolutions(piece, now()).await {
                 let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
                 unwritten(&refusal);
-                tally.put_back(&[], failures.get(first..).unwrap_or_default());
+                tally.restore(&[], failures.get(first..).unwrap_or_default());
                 return;
             }
             touched.extend(piece.iter().map(|one| &one.prefix));
             yield_now().await;
         }
         for prefix in touched {
-            let trimmed = registry.trim_failures(prefix, self.failed, now()).await;
+            let trimmed = registry.trim_failed_resolutions(prefix, self.failed, now()).await;
             trimmed.unwrap_or_else(|refusal| unswept(&refusal));
         }
     }
 
-    async fn sweep_always(self, registry: &Registry) {
+    async fn purge_loop(self, registry: &Registry) {
         for time in 0_u64.. {
             sweep_receipts(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
             if time.is_multiple_of(TIMES) {
                 self.sweep_failures(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
             }
-            sleep(SWEEPING).await;
+            sleep(PURGE_INTERVAL).await;
         }
     }
 

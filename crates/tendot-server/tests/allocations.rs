@@ -9,7 +9,7 @@ use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Outcome, Upstream};
-use tendot_store::{AnyStore, Change, Edit, Expect, Memory, Store as _};
+use tendot_store::{AnyStore, Change, Edit, Precondition, Memory, Store as _};
 
 struct CountingAllocator;
 
@@ -42,7 +42,7 @@ fn http() -> Http {
     let http = Http::new(Arc::new(Registry::new(AnyStore::from(Memory::new()), Settings::default())));
     let values = vec![Value::new(1, "URL", "https://example.org/one")];
     let edits = vec![
-        Edit::Put { name: "10.5555/ONE".into(), values, expect: Expect::Absent },
+        Edit::Put { name: "10.5555/ONE".into(), values, expect: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
     pollster::block_on(http.registry().store().commit(Change { by: "test".into(), at: 0, edits })).unwrap();

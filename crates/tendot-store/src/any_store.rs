@@ -4,8 +4,8 @@ use std::fmt;
 use crate::Postgres;
 use crate::boxed_store::BoxedStore;
 use crate::{
-    Change, CommitError, Committed, Counted, Embedded, Entry, History, Key, Listed, Logged, Memory, Note,
-    Order, Piece, Store, StoreError, Versions,
+    Change, CommitError, CommitInfo, Counted, Embedded, Entry, History, Key, Listed, LogEntry, Memory, Note,
+    HistoryOrder, Piece, Store, StoreError, ChangeCounters,
 };
 
 /// The store of a server, chosen at start.
@@ -110,7 +110,7 @@ impl Store for AnyStore {
         delegate!(self, store => store.size())
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         match self {
             Self::Memory(store) => store.versions(),
             Self::Embedded(store) => store.versions(),
@@ -128,15 +128,15 @@ impl Store for AnyStore {
         delegate!(self, store => store.homed(after, limit))
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         delegate!(self, store => store.commit(change))
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         delegate!(self, store => store.changes(after, limit))
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         delegate!(self, store => store.history(key, order, limit))
     }
 

@@ -3,8 +3,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
-    StoreError, Versions,
+    Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Piece, Store,
+    StoreError, ChangeCounters,
 };
 
 /// A store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
@@ -53,7 +53,7 @@ impl Store for BoxedStore {
         self.0.size().await
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         self.0.versions()
     }
 
@@ -65,15 +65,15 @@ impl Store for BoxedStore {
         self.0.homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         self.0.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.0.changes(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.0.history(key, order, limit).await
     }
 
@@ -124,19 +124,19 @@ trait DynStore: fmt::Debug + Send + Sync {
         visit: &'a mut (dyn FnMut(&Entry) -> bool + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>>;
     fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
-    fn versions(&self) -> Option<&Versions>;
+    fn versions(&self) -> Option<&ChangeCounters>;
     fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>>;
     fn homed<'a>(
         &'a self,
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>>;
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, CommitError>>;
-    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>>;
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitInfo, CommitError>>;
+    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>>;
     fn history<'a>(
         &'a self,
         key: &'a Key,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
     ) -> BoxFuture<'a, Result<History, StoreError>>;
     fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>>;
@@ -190,7 +190,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::size(self))
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         Store::versions(self)
     }
 
@@ -206,18 +206,18 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::homed(self, after, limit))
     }
 
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, CommitError>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitInfo, CommitError>> {
         Box::pin(Store::commit(self, change))
     }
 
-    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
+    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>> {
         Box::pin(Store::changes(self, after, limit))
     }
 
     fn history<'a>(
         &'a self,
         key: &'a Key,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
     ) -> BoxFuture<'a, Result<History, StoreError>> {
         Box::pin(Store::history(self, key, order, limit))

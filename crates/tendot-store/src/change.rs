@@ -18,8 +18,8 @@ impl Change {
     /// The memory that it takes, roughly.
     pub(crate) fn size(&self) -> usize {
         let values = |edit: &Edit| match edit {
-            Edit::Put { values, .. } => size_of_values(values),
-            Edit::Register { values, registration, .. } => size_of_values(values) + registration.len(),
+            Edit::Put { values, .. } => values_memory_size(values),
+            Edit::Register { values, registration, .. } => values_memory_size(values) + registration.len(),
             Edit::PutNote { key, body } => key.len() + body.len(),
             Edit::RemoveNote { key } => key.len(),
             Edit::RequireNote { key, body } => key.len() + body.as_ref().map_or(0, |body| body.len()),
@@ -30,7 +30,7 @@ impl Change {
     }
 }
 
-fn size_of_values(values: &[Value<'_>]) -> usize {
+fn values_memory_size(values: &[Value<'_>]) -> usize {
     let size = |value: &Value<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
     values.iter().map(size).sum()
 }
@@ -47,7 +47,7 @@ pub enum Edit {
         /// The values, in order.
         values: Vec<Value<'static>>,
         /// What has to be there before.
-        expect: Expect,
+        expect: Precondition,
     },
     /// The same, and what the registry knows of the name is to be this.
     Register {
@@ -58,21 +58,21 @@ pub enum Edit {
         /// See [`Entry::registration`](crate::Entry::registration).
         registration: Box<[u8]>,
         /// What has to be there before.
-        expect: Expect,
+        expect: Precondition,
     },
     /// A name is never to resolve again. Its last values stay, and what the registry knows of it.
     Tombstone {
         /// The name.
         name: Box<str>,
         /// What has to be there before.
-        expect: Expect,
+        expect: Precondition,
     },
     /// A record is to be removed, and its name may be given again. The log keeps that it was.
     Remove {
         /// The name.
         name: Box<str>,
         /// What has to be there before.
-        expect: Expect,
+        expect: Precondition,
     },
     /// Names under a prefix are to be kept here.
     Home {
@@ -101,7 +101,7 @@ pub enum Edit {
     },
     /// A note is to be this. Notes are no records: they have no history, no revision and no line in the log.
     PutNote {
-        /// At most [`Key::LONGEST_NOTE`] bytes, at least one.
+        /// At most [`Key::MAX_KEY_LEN`] bytes, at least one.
         key: Box<[u8]>,
         /// What is to stand there.
         body: Box<[u8]>,
@@ -135,7 +135,7 @@ impl Edit {
     }
 
     /// Whether it is about a note.
-    pub const fn is_of_note(&self) -> bool {
+    pub const fn is_aux(&self) -> bool {
         matches!(self, Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. })
     }
 
@@ -164,7 +164,7 @@ impl Edit {
 
 /// What has to be under a name for an edit to be carried out.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Expect {
+pub enum Precondition {
     /// Anything or nothing, but no tombstone.
     Any,
     /// Nothing, not even a tombstone: the name is new.
@@ -175,7 +175,7 @@ pub enum Expect {
     Revision(u64),
 }
 
-impl Expect {
+impl Precondition {
     /// Whether what is there, if anything is, is what was expected.
     fn is_met(self, there: Option<(u64, State)>) -> bool {
         match (self, there) {
@@ -191,14 +191,14 @@ impl Expect {
 
 /// A change that is durable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Committed {
+pub struct CommitInfo {
     /// Its number, which is the revision of all records that it touched; that of the last change if it touched nothing.
     pub revision: u64,
 }
 
 /// One line of the log: an edit that was carried out.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Logged {
+pub struct LogEntry {
     /// The number of the line: 1, 2, 3 …
     pub sequence: u64,
     /// The number of the change that it belongs to.

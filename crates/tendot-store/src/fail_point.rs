@@ -37,10 +37,10 @@ pub const FAIL_POINTS: [&str; 26] = [
 #[cfg(feature = "fail-points")]
 pub(crate) fn pass(name: &'static str) {
     use std::sync::atomic::{AtomicU32, Ordering};
-    static PASSES: AtomicU32 = AtomicU32::new(0);
+    static HITS: AtomicU32 = AtomicU32::new(0);
     assert!(FAIL_POINTS.contains(&name), "`{name}` is not in the list");
     if std::env::var("TENDOT_FAIL_POINT").is_ok_and(|wanted| wanted == name) {
-        let pass = PASSES.fetch_add(1, Ordering::SeqCst) + 1;
+        let pass = HITS.fetch_add(1, Ordering::SeqCst) + 1;
         if std::env::var("TENDOT_FAIL_PASS").is_ok_and(|wanted| wanted == pass.to_string()) {
             std::process::abort();
         }

@@ -1,6 +1,6 @@
 use tendot_proto::Value;
 
-use crate::{EditKind, Entry, Logged};
+use crate::{EditKind, Entry, LogEntry};
 
 /// Some of what ever changed under a name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -15,7 +15,7 @@ pub struct History {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Past {
     /// Its line of the log. That of an import is about all records that were imported, and has no name.
-    pub line: Logged,
+    pub line: LogEntry,
     /// What was there before it.
     pub before: Before,
 }
@@ -33,7 +33,7 @@ pub enum Before {
 
 /// Which part of a history, and in which order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Order {
+pub enum HistoryOrder {
     /// The oldest first, of those that came after this sequence number.
     OldestFirst {
         /// 0 for all of them.
@@ -46,7 +46,7 @@ pub enum Order {
     },
 }
 
-impl Order {
+impl HistoryOrder {
     /// Whether a change is in that part.
     pub(crate) const fn has(self, sequence: u64) -> bool {
         match self {

@@ -20,10 +20,10 @@ impl Key {
     pub const LONGEST: usize = 4096;
 
     /// The longest prefix that can be homed, in bytes. Names under longer ones are kept, but not listed.
-    pub const LONGEST_PREFIX: usize = 255;
+    pub const MAX_PREFIX_LEN: usize = 255;
 
     /// The longest key of a note, in bytes.
-    pub const LONGEST_NOTE: usize = 512;
+    pub const MAX_KEY_LEN: usize = 512;
 
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
@@ -45,14 +45,14 @@ impl Key {
     /// The key of a prefix that is to be kept here, or no longer.
     pub fn of_prefix(prefix: &str) -> Result<Self, KeyError> {
         match prefix.len() {
-            length if length > Self::LONGEST_PREFIX => Err(KeyError::PrefixTooLong { length }),
+            length if length > Self::MAX_PREFIX_LEN => Err(KeyError::PrefixTooLong { length }),
             _ => Self::new(prefix),
         }
     }
 
     /// Whether a note can have this key.
-    pub(crate) const fn is_note(key: &[u8]) -> bool {
-        !key.is_empty() && key.len() <= Self::LONGEST_NOTE
+    pub(crate) const fn is_valid_key(key: &[u8]) -> bool {
+        !key.is_empty() && key.len() <= Self::MAX_KEY_LEN
     }
 
     /// The bytes.
@@ -91,8 +91,8 @@ pub enum KeyError {
         /// Its bytes.
         length: usize,
     },
-    /// It is longer than [`Key::LONGEST_PREFIX`].
-    #[error("the prefix has {length} bytes, at most {max} are kept", max = Key::LONGEST_PREFIX)]
+    /// It is longer than [`Key::MAX_PREFIX_LEN`].
+    #[error("the prefix has {length} bytes, at most {max} are kept", max = Key::MAX_PREFIX_LEN)]
     PrefixTooLong {
         /// Its bytes.
         length: usize,

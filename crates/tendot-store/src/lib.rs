@@ -23,25 +23,25 @@ use std::future::Future;
 
 pub use any_store::AnyStore;
 pub use boxed_store::BoxedStore;
-pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
+pub use change::{Change, CommitInfo, Edit, EditKind, Precondition, LogEntry};
 pub use embedded::{
-    Batch, Embedded, EmbeddedTarget, ImportError, Imported, Importer, LockError, OpenError, RestoreError,
+    Batch, Embedded, EmbeddedTarget, ImportError, ImportSummary, EmbeddedImporter, LockError, OpenError, RestoreError,
     Verified, restore,
 };
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;
-pub use history::{Before, History, Order, Past};
+pub use history::{Before, History, HistoryOrder, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
-pub use moving::{MoveError, Moved, Resumed, migrate};
+pub use moving::{MigrationError, MigrationReport, PreviousRun, migrate};
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    DatabaseHost, HostRole, Postgres, PostgresError, PostgresImporter, PostgresSettings, PostgresTarget,
+    DatabaseHost, HostRole, Postgres, PostgresOpenError, PostgresImporter, PostgresSettings, PostgresTarget,
 };
 pub use recent::recent;
-pub use versions::{Version, Versions};
+pub use versions::{Version, ChangeCounters};
 
 /// Where records are kept.
 ///
@@ -89,7 +89,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Tells whether records have changed since they were read; none if that is not known here.
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         None
     }
 
@@ -105,21 +105,21 @@ pub trait Store: Send + Sync {
 
     /// Carries out all edits of a change, with its entries in the log, or none. When the future is ready and the result
     /// is good, the change is durable.
-    fn commit(&self, change: Change) -> impl Future<Output = Result<Committed, CommitError>> + Send;
+    fn commit(&self, change: Change) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
 
     /// What changed after the entry `after`, oldest first, at most `limit` entries.
     fn changes(
         &self,
         after: u64,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Logged>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<LogEntry>, StoreError>> + Send;
 
     /// What ever changed under a name, and what was there before: at most `limit` changes, at least one if there is any, and
     /// fewer where records are large. A name that was removed keeps its history.
     fn history(
         &self,
         key: &Key,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
     ) -> impl Future<Output = Result<History, StoreError>> + Send;
 

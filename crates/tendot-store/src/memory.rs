@@ -4,15 +4,15 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::prepare::{Line, Prepared, There};
 use crate::{
-    Before, Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past,
-    Piece, State, Store, StoreError, Versions, history,
+    Before, Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Past,
+    Piece, State, Store, StoreError, ChangeCounters, history,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
 #[derive(Debug, Default)]
 pub struct Memory {
     tables: RwLock<Tables>,
-    versions: Versions,
+    versions: ChangeCounters,
 }
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Tables {
     records: BTreeMap<Key, Entry>,
     homed: BTreeSet<Key>,
     notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
-    log: Vec<Logged>,
+    log: Vec<LogEntry>,
     /// By the numbers of their lines, what was there before.
     history: BTreeMap<Key, BTreeMap<u64, Before>>,
     revision: u64,
@@ -49,7 +49,7 @@ impl Store for Memory {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        if prefix.len() > Key::LONGEST_PREFIX {
+        if prefix.len() > Key::MAX_PREFIX_LEN {
             return Ok(Vec::new());
         }
         Ok(self.read(|tables| {
@@ -64,7 +64,7 @@ impl Store for Memory {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Counted, StoreError> {
-        if prefix.len() > Key::LONGEST_PREFIX {
+        if prefix.len() > Key::MAX_PREFIX_LEN {
             return Ok(Counted::default());
         }
         Ok(self.read(|tables| {
@@ -84,7 +84,7 @@ impl Store for Memory {
         after: Option<&Key>,
         mut visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
-        if prefix.is_some_and(|prefix| prefix.len() > Key::LONGEST_PREFIX) {
+        if prefix.is_some_and(|prefix| prefix.len() > Key::MAX_PREFIX_LEN) {
             return Ok(());
         }
         self.read(|tables| {
@@ -132,17 +132,17 @@ impl Store for Memory {
         }))
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let _changing = self.versions.changing([&change]);
         tables.commit(change)
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         Some(&self.versions)
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         Ok(self.read(|tables| tables.history(key, order, limit)))
     }
 
@@ -167,7 +167,7 @@ impl Store for Memory {
         }))
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.read(|tables| tables.log.iter().skip(after).take(limit).cloned().collect()))
     }
@@ -184,12 +184,12 @@ impl Tables {
         self.records.range((from, Bound::Unbounded))
     }
 
-    fn history(&self, key: &Key, order: Order, limit: usize) -> History {
+    fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> History {
         let (mut history, mut room) = (History::default(), history::ROOM);
         let none = BTreeMap::new();
         let entries = self.history.get(key).unwrap_or(&none).iter();
         let mut entries: Vec<_> = entries.filter(|(sequence, _)| order.has(**sequence)).collect();
-        if matches!(order, Order::NewestFirst { .. }) {
+        if matches!(order, HistoryOrder::NewestFirst { .. }) {
             entries.reverse();
         }
         for (sequence, before) in entries {
@@ -202,7 +202,7 @@ impl Tables {
         history
     }
 
-    fn commit(&mut self, change: Change) -> Result<Committed, CommitError> {
+    fn commit(&mut self, change: Change) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
         let Prepared { records, homed, notes, lines } = Prepared::new(self, &change, revision)?;
         for (key, body) in notes {
@@ -212,7 +212,7 @@ impl Tables {
             };
         }
         if lines.is_empty() {
-            return Ok(Committed { revision: self.revision });
+            return Ok(CommitInfo { revision: self.revision });
         }
         for (key, entry) in records {
             match entry {
@@ -233,10 +233,10 @@ impl Tables {
                 self.history.entry(key).or_default().insert(sequence, before);
             }
             let (at, by) = (change.at, change.by.clone());
-            self.log.push(Logged { sequence, revision, at, by, kind, name, count: 1 });
+            self.log.push(LogEntry { sequence, revision, at, by, kind, name, count: 1 });
         }
         self.revision = revision;
-        Ok(Committed { revision })
+        Ok(CommitInfo { revision })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::embedded::check_length;
+use crate::embedded::check_size;
 use crate::{Before, Change, CommitError, Conflict, Edit, EditKind, Entry, Key, State, history};
 
 /// What is there before a change.
@@ -39,7 +39,7 @@ impl Prepared {
     pub(crate) fn new(there: &impl There, change: &Change, revision: u64) -> Result<Self, CommitError> {
         let mut prepared = Self::default();
         for (number, edit) in change.edits.iter().enumerate() {
-            if edit.is_of_note() {
+            if edit.is_aux() {
                 prepared.note(there, edit, number)?;
                 continue;
             }
@@ -67,15 +67,15 @@ impl Prepared {
     }
 
     fn note(&mut self, there: &impl There, edit: &Edit, number: usize) -> Result<(), CommitError> {
-        check_length(edit, number)?;
+        check_size(edit, number)?;
         match edit {
-            Edit::PutNote { key, body } if Key::is_note(key) => {
+            Edit::PutNote { key, body } if Key::is_valid_key(key) => {
                 self.notes.insert(key.clone(), Some(body.clone()));
             }
-            Edit::RemoveNote { key } if Key::is_note(key) => {
+            Edit::RemoveNote { key } if Key::is_valid_key(key) => {
                 self.notes.insert(key.clone(), None);
             }
-            Edit::RequireNote { key, body } if Key::is_note(key) => {
+            Edit::RequireNote { key, body } if Key::is_valid_key(key) => {
                 let note = self.notes.get(key).map_or_else(|| there.note(key), Option::as_deref);
                 if note != body.as_deref() {
                     return Err(CommitError::Note { edit: number });
@@ -99,7 +99,7 @@ impl Prepared {
             let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
             return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
         }
-        check_length(edit, number)?;
+        check_size(edit, number)?;
         let name = there.map_or_else(|| edit.name().into(), |entry| entry.name.clone());
         let known = || there.map(|entry| entry.registration.clone()).unwrap_or_default();
         let is_new = if there.is_some() { EditKind::Update } else { EditKind::Create };

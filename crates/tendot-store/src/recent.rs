@@ -10,19 +10,19 @@ mod memory {
     use crate::{Entry, Key};
 
     tokio::task_local! {
-        static RECENT: RefCell<Vec<(Key, Option<Entry>)>>;
+        static STALE_READ_SCOPE: RefCell<Vec<(Key, Option<Entry>)>>;
     }
 
     /// Records that are remembered: the one that was asked for, and those that it leads to.
     const MOST: usize = 4;
 
     pub(super) async fn scope<F: Future>(reading: F) -> F::Output {
-        RECENT.scope(RefCell::default(), reading).await
+        STALE_READ_SCOPE.scope(RefCell::default(), reading).await
     }
 
     /// Whether whoever reads has said so.
     pub(crate) fn is_recent_enough() -> bool {
-        RECENT.try_with(|_| ()).is_ok()
+        STALE_READ_SCOPE.try_with(|_| ()).is_ok()
     }
 
     /// A record that was read within before.
@@ -30,12 +30,12 @@ mod memory {
         let find = |known: &RefCell<Vec<(Key, Option<Entry>)>>| {
             known.borrow().iter().find(|(one, _)| one == key).map(|(_, entry)| entry.clone())
         };
-        RECENT.try_with(find).ok().flatten()
+        STALE_READ_SCOPE.try_with(find).ok().flatten()
     }
 
     pub(crate) fn remember(key: &Key, entry: Option<&Entry>) {
         // Outside nothing is remembered.
-        let _ = RECENT.try_with(|known| {
+        let _ = STALE_READ_SCOPE.try_with(|known| {
             let mut known = known.borrow_mut();
             if known.len() < MOST {
                 known.push((key.clone(), entry.cloned()));

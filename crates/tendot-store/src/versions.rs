@@ -16,7 +16,7 @@ pub(crate) const COUNTERS: usize = 4096;
 /// A counter is odd while a change is being made durable: then it is not known what the next read finds.
 ///
 /// ```
-/// use tendot_store::{Change, Edit, Expect, Key, Memory, Store};
+/// use tendot_store::{Change, Edit, Precondition, Key, Memory, Store};
 ///
 /// # pollster::block_on(async {
 /// let (store, key) = (Memory::new(), Key::new("10.1000/1")?);
@@ -25,13 +25,13 @@ pub(crate) const COUNTERS: usize = 4096;
 /// // Here the record is read, and something made of it. That is right as long as nothing has changed.
 /// assert!(versions.is_current(before));
 ///
-/// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Expect::Any };
+/// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Precondition::Any };
 /// store.commit(Change { by: "operator".into(), at: 0, edits: vec![put] }).await?;
 /// assert!(!versions.is_current(before));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-pub struct Versions {
+pub struct ChangeCounters {
     names: Box<[AtomicU64]>,
     /// Homed prefixes and their records, on which the answers for all names below depend.
     prefixes: AtomicU64,
@@ -46,7 +46,7 @@ pub struct Version {
     prefixes: u64,
 }
 
-impl Versions {
+impl ChangeCounters {
     pub(crate) fn new() -> Self {
         Self {
             names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
@@ -90,8 +90,8 @@ impl Versions {
     }
 
     /// Marks all that changes are about as being changed, until what is returned is dropped. Only one may be at a time.
-    pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Changing<'_> {
-        let mut changing = Changing { versions: self, counters: Vec::new(), prefixes: false };
+    pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> WriteGuard<'_> {
+        let mut changing = WriteGuard { versions: self, counters: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             if !is_of_records(edit) {
                 continue;
@@ -120,7 +120,7 @@ impl Versions {
 
     /// Others may have changed anything.
     #[cfg(feature = "postgres")]
-    pub(crate) fn count_all(&self) {
+    pub(crate) fn bump_all(&self) {
         for number in self.names.iter().chain([&self.prefixes]) {
             number.fetch_add(2, Ordering::SeqCst);
         }
@@ -155,13 +155,13 @@ pub(crate) fn counter(key: &Key) -> usize {
     xxh3_64(key.as_bytes()) as usize % COUNTERS
 }
 
-impl fmt::Debug for Versions {
+impl fmt::Debug for ChangeCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Versions").field("prefixes", &self.prefixes).finish_non_exhaustive()
     }
 }
 
-impl Default for Versions {
+impl Default for ChangeCounters {
     fn default() -> Self {
         Self::new()
     }
@@ -169,13 +169,13 @@ impl Default for Versions {
 
 /// What is being changed.
 #[derive(Debug)]
-pub(crate) struct Changing<'v> {
-    versions: &'v Versions,
+pub(crate) struct WriteGuard<'v> {
+    versions: &'v ChangeCounters,
     counters: Vec<usize>,
     prefixes: bool,
 }
 
-impl Changing<'_> {
+impl WriteGuard<'_> {
     fn count(&self) {
         for counter in self.counters.iter().filter_map(|counter| self.versions.names.get(*counter)) {
             counter.fetch_add(1, Ordering::SeqCst);
@@ -186,7 +186,7 @@ impl Changing<'_> {
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         self.count();
     }
@@ -195,16 +195,16 @@ impl Drop for Changing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Expect;
+    use crate::Precondition;
 
     #[test]
     fn what_a_change_is_about() {
-        let put = |name: &str| Edit::Put { name: name.into(), values: Vec::new(), expect: Expect::Any };
+        let put = |name: &str| Edit::Put { name: name.into(), values: Vec::new(), expect: Precondition::Any };
         check(&[put("10.1/a")], "10.1/A", true);
         check(&[put("10.1/b")], "10.1/a", false);
         check(&[put("10.1/a"), put("10.1/A")], "10.1/a", true);
-        check(&[Edit::Remove { name: "10.1/a".into(), expect: Expect::Any }], "10.1/a", true);
-        check(&[Edit::Tombstone { name: "10.1/a".into(), expect: Expect::Any }], "10.1/a", true);
+        check(&[Edit::Remove { name: "10.1/a".into(), expect: Precondition::Any }], "10.1/a", true);
+        check(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Any }], "10.1/a", true);
         check(&[Edit::Home { prefix: "10.2".into() }], "10.1/a", true);
         check(&[Edit::Unhome { prefix: "10.2".into() }], "10.1/a", true);
         check(&[put("0.na/10.1")], "10.1/a", true);
@@ -215,7 +215,7 @@ mod tests {
 
     #[track_caller]
     fn check(edits: &[Edit], name: &str, expected: bool) {
-        let (versions, key) = (Versions::new(), Key::new(name).unwrap());
+        let (versions, key) = (ChangeCounters::new(), Key::new(name).unwrap());
         let change = Change { by: "test".into(), at: 0, edits: edits.to_vec() };
         let before = versions.of(&key).unwrap();
         let changing = versions.changing([&change]);

@@ -2,14 +2,14 @@
 
 use tendot_proto::Work;
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 
 use crate::conformance;
 
 /// A private key: `privkey.bin` of the server, `admpriv.bin` of its administrator `300:0.NA/10.5555`.
 pub fn private_key(file: &str) -> PrivateKey {
-    PrivateKey::from_file(&handle_net_file(file), None, &AwsLc, &mut { Work::REQUEST }).unwrap()
+    PrivateKey::from_file(&handle_net_file(file), None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap()
 }
 
 /// A public key: `pubkey.bin` of the server, `admpub.bin` of its administrator.

@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Verify(VerifyArguments),
-    Doctor(DoctorArguments),
+    Doctor(ExplainArguments),
     Debug(DebugArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
@@ -75,14 +75,14 @@ pub(crate) struct NameArguments {
 
     /// Print just this form, one line an input; an empty line for what is no name
     #[arg(long = "as", value_name = "FORM", conflicts_with = "json")]
-    pub(crate) form: Option<FormArgument>,
+    pub(crate) form: Option<OutputFormArgument>,
 
     /// Also cut damage off: punctuation, tails of addresses, glued notes; and say what was cut
     #[arg(long, conflicts_with = "strict")]
     pub(crate) repair: bool,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) reading: ParseArguments,
 
     /// Print one JSON object a line
     #[arg(long)]
@@ -108,7 +108,7 @@ pub(crate) struct SameArguments {
     pub(crate) b: OsString,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) reading: ParseArguments,
 
     /// Print a JSON object
     #[arg(long)]
@@ -116,7 +116,7 @@ pub(crate) struct SameArguments {
 }
 
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct ReadingArguments {
+pub(crate) struct ParseArguments {
     /// The rules that a name has to satisfy
     #[arg(long, value_name = "RULES", default_value = "current")]
     pub(crate) rules: RulesArgument,
@@ -183,7 +183,7 @@ pub(crate) struct StoreArguments {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ConfigurationArguments {
+pub(crate) struct ConfigSourceArguments {
     /// A file of settings, see `tendot config init` [default: TENDOT_CONFIG, else none]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -231,7 +231,7 @@ pub(crate) struct ServeArguments {
     pub(crate) native: Option<String>,
 
     #[command(flatten)]
-    pub(crate) configuration: ConfigurationArguments,
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Put a few records into the store first, to have something to resolve
     #[arg(long)]
@@ -261,7 +261,7 @@ pub(crate) struct ResolveArguments {
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) name: String,
 
-    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
+    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:HANDLE_PORT]` for the native protocol
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 
@@ -308,7 +308,7 @@ pub(crate) struct ResolveArguments {
 pub(crate) enum SiteArguments {
     Show(SiteShowArguments),
     Export(SiteExportArguments),
-    Join(SiteJoinArguments),
+    Join(SiteCombineArguments),
 }
 
 /// Prints the record of this service's site (HS_SITE) as JSON
@@ -328,7 +328,7 @@ pub(crate) struct SiteShowArguments {
     pub(crate) data: Option<String>,
 
     #[command(flatten)]
-    pub(crate) configuration: ConfigurationArguments,
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Print it on one line
     #[arg(long)]
@@ -369,7 +369,7 @@ pub(crate) struct SiteExportArguments {
     pub(crate) data: Option<String>,
 
     #[command(flatten)]
-    pub(crate) configuration: ConfigurationArguments,
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Print a JSON object with the file's name and what is in it
     #[arg(long)]
@@ -389,7 +389,7 @@ Examples:
   tendot serve --data one --native 192.0.2.1:2641 --set native.site=site.json
 
 Exit codes: 0 it is written, 2 it could not be.")]
-pub(crate) struct SiteJoinArguments {
+pub(crate) struct SiteCombineArguments {
     /// The records of the servers
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
@@ -400,7 +400,7 @@ pub(crate) struct SiteJoinArguments {
 
     /// Which part of a name decides who keeps it
     #[arg(long, value_name = "PART", default_value = "name")]
-    pub(crate) hash: HashArgument,
+    pub(crate) hash: HashOptionArgument,
 
     /// What the site says of itself
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -413,7 +413,7 @@ pub(crate) struct SiteJoinArguments {
 
 /// Which part of a name decides the server that keeps it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum HashArgument {
+pub(crate) enum HashOptionArgument {
     /// All of it
     Name,
     /// What follows the first slash
@@ -440,7 +440,7 @@ Examples:
 Exit codes: 0 they are good, 1 they are not (told on stderr).")]
 pub(crate) struct ConfigShowArguments {
     #[command(flatten)]
-    pub(crate) configuration: ConfigurationArguments,
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Print a JSON object a setting: key, value, origin (default, file, variable, flag), place
     #[arg(long)]
@@ -492,7 +492,7 @@ Examples:
   tendot doctor --set upstream=https://doi.org 10.1000/182
 
 Exit codes: 0 it resolves, 1 it does not, 2 that could not be found out.")]
-pub(crate) struct DoctorArguments {
+pub(crate) struct ExplainArguments {
     /// The name, in any written form
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) name: String,
@@ -501,7 +501,7 @@ pub(crate) struct DoctorArguments {
     pub(crate) store: StoreArguments,
 
     #[command(flatten)]
-    pub(crate) configuration: ConfigurationArguments,
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Print one JSON object: values, places and all steps
     #[arg(long)]
@@ -816,15 +816,15 @@ pub(crate) struct ManArguments {
 
 /// A form that `--as` takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FormArgument(pub(crate) OutputForm);
+pub(crate) struct OutputFormArgument(pub(crate) OutputForm);
 
-impl ValueEnum for FormArgument {
+impl ValueEnum for OutputFormArgument {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [FormArgument; OutputForm::ALL.len()] = {
-            let mut all = [FormArgument(OutputForm::Name); OutputForm::ALL.len()];
+        const ALL: [OutputFormArgument; OutputForm::ALL.len()] = {
+            let mut all = [OutputFormArgument(OutputForm::Name); OutputForm::ALL.len()];
             let mut index = 0;
             while index < all.len() {
-                all[index] = FormArgument(OutputForm::ALL[index]);
+                all[index] = OutputFormArgument(OutputForm::ALL[index]);
                 index += 1;
             }
             all

@@ -25,7 +25,7 @@ impl Failure {
     }
 
     /// With this advice, if there is none.
-    pub(crate) fn hint_unless(self, hint: &str) -> Self {
+    pub(crate) fn or_hint(self, hint: &str) -> Self {
         if self.hint.is_some() { self } else { self.hint(hint) }
     }
 

@@ -58,7 +58,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// True when the next line may have to be waited for.
-    pub(crate) fn would_wait(&self) -> bool {
+    pub(crate) fn is_buffer_empty(&self) -> bool {
         self.reader.buffer().is_empty()
     }
 }

@@ -34,12 +34,12 @@ enum Message {
 
 /// The way to the thread that writes.
 #[derive(Clone)]
-pub(crate) struct Log {
+pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
     lost: Arc<AtomicU64>,
 }
 
-impl Log {
+impl LogWriter {
     /// Begins to write what this program has to say from a level on; of libraries, only warnings.
     pub(crate) fn begin(format: LogFormat, level: Level) -> Result<Self, Failure> {
         let log = Self::to(io::stderr()).map_err(|error| Failure::io("threads can't be started", &error))?;
@@ -111,7 +111,7 @@ fn write(receiver: &Receiver<Message>, mut output: impl Write, lost: &AtomicU64)
     }
 }
 
-impl<'a> MakeWriter<'a> for Log {
+impl<'a> MakeWriter<'a> for LogWriter {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -119,7 +119,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-impl Write for Log {
+impl Write for LogWriter {
     /// One call is one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
@@ -159,7 +159,7 @@ mod tests {
     fn nobody_waits_for_the_log() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let stuck = written.lock().unwrap();
-        let mut log = Log::to(Stuck(Arc::clone(&written))).unwrap();
+        let mut log = LogWriter::to(Stuck(Arc::clone(&written))).unwrap();
         for _ in 0..100_000 {
             log.write_all(b"line\n").unwrap();
         }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn attack_s13_a_full_disk_loses_lines_and_nothing_else() {
-        let mut log = Log::to(Full).unwrap();
+        let mut log = LogWriter::to(Full).unwrap();
         log.write_all(b"line\n").unwrap();
         log.end();
         assert_eq!(log.lost(), 1);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tendot_store::{
-    Embedded, EmbeddedTarget, MoveError, Moved, OpenError, Postgres, PostgresSettings, PostgresTarget,
-    Resumed, StoreError,
+    Embedded, EmbeddedTarget, MigrationError, MigrationReport, OpenError, Postgres, PostgresSettings, PostgresTarget,
+    PreviousRun, StoreError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -13,13 +13,13 @@ use crate::failure::tell;
 use crate::store::{Place, open_postgres, progress, unopened};
 
 /// How far it is: each record is copied, and compared later.
-const COPIED: &str = "{bar:40} {human_pos}/{human_len} copied and compared  {per_sec}  {eta} left";
+const MIGRATION_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} copied and compared  {per_sec}  {eta} left";
 
 /// The same if it is not known how many there are.
-const SO_FAR: &str = "{human_pos} copied and compared  {per_sec}";
+const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
 
 /// Moves all of a store to another one, and tells if it goes on from an earlier time.
-pub(crate) fn migrate(from: &Place, to: &Place, compare_all: bool) -> Result<Moved, Failure> {
+pub(crate) fn migrate(from: &Place, to: &Place, compare_all: bool) -> Result<MigrationReport, Failure> {
     if is_same(from, to) {
         return Err(Failure::new("the target is the source").hint("a store is moved to another place"));
     }
@@ -33,7 +33,7 @@ pub(crate) fn migrate(from: &Place, to: &Place, compare_all: bool) -> Result<Mov
                         tendot_store::migrate(&source, &mut target(to)?, compare_all, seen).await
                     }
                     Place::Database(to) => {
-                        let mut target = database_target(to).await?;
+                        let mut target = open_postgres_target(to).await?;
                         tendot_store::migrate(&source, &mut target, compare_all, seen).await
                     }
                 }
@@ -46,7 +46,7 @@ pub(crate) fn migrate(from: &Place, to: &Place, compare_all: bool) -> Result<Mov
                         tendot_store::migrate(&source, &mut target(to)?, compare_all, watch(None)).await
                     }
                     Place::Database(to) => {
-                        let mut target = database_target(to).await?;
+                        let mut target = open_postgres_target(to).await?;
                         tendot_store::migrate(&source, &mut target, compare_all, watch(None)).await
                     }
                 }
@@ -91,7 +91,7 @@ fn target(directory: &Path) -> Result<EmbeddedTarget, Failure> {
     Embedded::open_target(directory).map_err(|error| unopened(&error))
 }
 
-async fn database_target(address: &str) -> Result<PostgresTarget, Failure> {
+async fn open_postgres_target(address: &str) -> Result<PostgresTarget, Failure> {
     let opened = Postgres::open_target(address, &settings()).await;
     opened.map_err(|error| Failure::new(error.to_string()).hint(error.hint()))
 }
@@ -101,18 +101,18 @@ fn settings() -> PostgresSettings {
 }
 
 /// Shows how far it is, and says once where it began.
-fn watch(records: Option<u64>) -> impl FnMut(&Moved) + Send {
+fn watch(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send {
     let bar = match records {
-        Some(records) => progress(2 * records, COPIED),
-        None => progress(0, SO_FAR),
+        Some(records) => progress(2 * records, MIGRATION_PROGRESS),
+        None => progress(0, MIGRATION_PROGRESS_UNBOUNDED),
     };
     let mut is_first = true;
     move |moved| {
         if std::mem::take(&mut is_first) {
             bar.suspend(|| match moved.resumed {
                 None => {}
-                Some(Resumed::Interrupted) => tell("an earlier run was stopped; this one goes on from there"),
-                Some(Resumed::Finished(line)) => tell(format_args!(
+                Some(PreviousRun::Interrupted) => tell("an earlier run was stopped; this one goes on from there"),
+                Some(PreviousRun::Finished(line)) => tell(format_args!(
                     "an earlier run was finished at line {line} of the log; this one copies what is new"
                 )),
             });
@@ -121,17 +121,17 @@ fn watch(records: Option<u64>) -> impl FnMut(&Moved) + Send {
     }
 }
 
-fn unmoved(error: &MoveError) -> Failure {
+fn unmoved(error: &MigrationError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {
-        MoveError::Occupied | MoveError::Written | MoveError::OtherSource => failure.hint(
+        MigrationError::Occupied | MigrationError::Written | MigrationError::OtherSource => failure.hint(
             "nothing was written; name a directory that is new, or a database or schema \
              (`?options=-csearch_path%3DSCHEMA`) that is empty",
         ),
-        MoveError::Restless => failure.hint(
+        MigrationError::Restless => failure.hint(
             "let the import come to its end, or start the source's server once if it was interrupted; then the same goes on",
         ),
-        MoveError::Source(StoreError::Damaged { .. }) | MoveError::Target(StoreError::Damaged { .. }) => {
+        MigrationError::Source(StoreError::Damaged { .. }) | MigrationError::Target(StoreError::Damaged { .. }) => {
             failure.hint("`tendot verify` finds all that is damaged")
         }
         _ => failure.hint("the same again goes on where it was stopped"),

@@ -10,12 +10,12 @@ pub(crate) struct Results<R>(SyncSender<R>);
 
 /// Nobody wants results any more.
 #[derive(Debug)]
-pub(crate) struct Unwanted;
+pub(crate) struct ReceiverGone;
 
 impl<R> Results<R> {
     /// Hands a piece over; waits while the one who takes them is behind.
-    pub(crate) fn send(&self, piece: R) -> Result<(), Unwanted> {
-        self.0.send(piece).map_err(|_| Unwanted)
+    pub(crate) fn send(&self, piece: R) -> Result<(), ReceiverGone> {
+        self.0.send(piece).map_err(|_| ReceiverGone)
     }
 }
 

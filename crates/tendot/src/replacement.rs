@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// A file that is written beside another one and then takes its place. Dropped before that, it is removed.
-pub(crate) struct Replacement {
+pub(crate) struct AtomicFile {
     file: File,
     path: PathBuf,
     /// Where it is to go; none if the place is no regular file, such as a pipe, and is written itself.
     target: Option<PathBuf>,
 }
 
-impl Replacement {
+impl AtomicFile {
     pub(crate) fn create(target: &Path) -> Result<Self, Failure> {
         let failed =
             |path: &Path, error| Failure::io(format!("`{}` can't be written", path.display()), &error);
@@ -65,7 +65,7 @@ impl Replacement {
     }
 }
 
-impl Drop for Replacement {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.target.is_some() {
             // Nobody is left to be told.

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use tendot_proto::Work;
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::{Attribute, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_server::native::OwnSite;
 
 use crate::Failure;
-use crate::replacement::Replacement;
+use crate::replacement::AtomicFile;
 
 /// The files of a key pair.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ const RECORD: &str = "siteinfo.json";
 const LARGEST: u64 = 1 << 20;
 
 /// Where others reach us.
-pub(crate) struct Reached<'a> {
+pub(crate) struct PublishedEndpoints<'a> {
     pub(crate) native: SocketAddr,
     /// None if it is the address of `native`.
     pub(crate) address: Option<IpAddr>,
@@ -46,7 +46,7 @@ pub(crate) struct Reached<'a> {
 /// servers, it is that site, and what is in the directory our part of it.
 pub(crate) fn own_site(
     directory: Option<&Path>,
-    reached: &Reached<'_>,
+    reached: &PublishedEndpoints<'_>,
     joined: Option<&Path>,
 ) -> Result<OwnSite, Failure> {
     let unusable = |error: tendot_server::native::KeyError| Failure::new(error.to_string());
@@ -89,19 +89,19 @@ pub(crate) fn own_site(
 /// The site of several servers in a file, of which we are the one with the key of the directory.
 pub(crate) fn joined_site(directory: &Path, file: &Path) -> Result<OwnSite, Failure> {
     let site = site_in(file)?
-        .ok_or_else(|| Failure::new(format!("`{}` is not there", file.display())).hint(JOIN))?;
+        .ok_or_else(|| Failure::new(format!("`{}` is not there", file.display())).hint(COMBINE_HINT))?;
     let key = read_key(directory, SERVER)?.ok_or_else(|| {
         Failure::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
-            .hint(JOIN)
+            .hint(COMBINE_HINT)
     })?;
-    let failed = |error| Failure::new(format!("`{}`: {error}", file.display())).hint(JOIN);
+    let failed = |error| Failure::new(format!("`{}`: {error}", file.display())).hint(COMBINE_HINT);
     OwnSite::new(site, &key).map_err(failed)
 }
 
-const JOIN: &str = "start each server once on its own; `tendot site join` makes one site of their records";
+const COMBINE_HINT: &str = "start each server once on its own; `tendot site join` makes one site of their records";
 
 /// What our site is, with the number 0.
-fn described(key: &PrivateKey, reached: &Reached<'_>) -> Site<'static> {
+fn described(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
     let port = u32::from(reached.native.port());
     let interface = |kind, transport, port| Interface { kind, transport, port };
     let mut interfaces = vec![
@@ -117,7 +117,7 @@ fn described(key: &PrivateKey, reached: &Reached<'_>) -> Site<'static> {
         value: value.as_bytes().to_vec().into(),
     };
     Site {
-        flags: Site::PRIMARY,
+        flags: Site::FLAG_PRIMARY,
         attributes: (!description.is_empty()).then(|| attribute("desc", description)).into_iter().collect(),
         servers: vec![Server {
             id: 1,
@@ -165,7 +165,7 @@ pub(crate) fn read_key(directory: &Path, pair: Pair) -> Result<Option<PrivateKey
         return Err(Failure::new(problem).hint(format!("chmod 600 {}", path.display())));
     }
     let unusable = |error| Failure::new(format!("`{}` can't be used: {error}", path.display()));
-    PrivateKey::from_file(&file, None, &AwsLc, &mut { Work::REQUEST }).map(Some).map_err(unusable)
+    PrivateKey::from_file(&file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).map(Some).map_err(unusable)
 }
 
 /// Makes a key pair in a directory.
@@ -174,7 +174,7 @@ pub(crate) fn make_key(directory: &Path, pair: Pair) -> Result<PrivateKey, Failu
     let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
     // The private key last: what is there without it is made again.
     write(&directory.join(pair.public), &public)?;
-    write(&directory.join(pair.private), &key.to_file())?;
+    write(&directory.join(pair.private), &key.to_file_bytes())?;
     Ok(key)
 }
 
@@ -190,7 +190,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut replacement = Replacement::create(path)?;
+    let mut replacement = AtomicFile::create(path)?;
     let written = replacement.file().write_all(bytes);
     written.map_err(|error| Failure::io(format!("`{}` can't be written", path.display()), &error))?;
     replacement.finish()

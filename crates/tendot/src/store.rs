@@ -76,7 +76,7 @@ impl StoreArguments {
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::fs::canonicalize(folder.unwrap_or_else(|| Path::new("."))).ok();
         let is_ours = folder.is_some() && folder == std::fs::canonicalize(self.own_directory()?).ok();
-        if is_ours && OWN_FILES.contains(&name) {
+        if is_ours && STORE_FILES.contains(&name) {
             return Err(Failure::new(format!("`{}` is a file of the store itself", target.display()))
                 .hint("write to another place"));
         }
@@ -116,19 +116,19 @@ pub(crate) async fn open_postgres(address: &str, settings: &PostgresSettings) ->
 }
 
 /// What a store and its server have in their directory.
-const OWN_FILES: [&str; 5] = ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.room"];
+const STORE_FILES: [&str; 5] = ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.room"];
 
 /// Tells why a store was not opened.
 pub(crate) fn unopened(error: &OpenError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {
-        OpenError::Locked(LockError::Held { .. }) => failure.hint(IN_USE),
+        OpenError::Locked(LockError::Held { .. }) => failure.hint(STORE_LOCKED_HINT),
         OpenError::NoStore { .. } => failure.hint("`--data DIR` says where it is"),
         OpenError::Unfinished { .. } => failure.hint(UNFINISHED),
         OpenError::OtherFormat { .. } => {
             failure.hint("a newer version of tendot wrote it, or another program")
         }
-        OpenError::Failed { error, .. } if is_denied(&**error) => {
+        OpenError::Failed { error, .. } if is_permission_denied(&**error) => {
             failure.hint("whoever reads a store has to be able to write its `lock.mdb`, too")
         }
         OpenError::CutOff { .. } | OpenError::Failed { .. } | OpenError::Store { .. } => {
@@ -142,7 +142,7 @@ pub(crate) fn unopened(error: &OpenError) -> Failure {
 const UNFINISHED: &str = "the same `tendot migrate` again goes on where it was stopped";
 
 /// Whether an error is that somebody has no permission.
-fn is_denied(error: &(dyn Error + 'static)) -> bool {
+fn is_permission_denied(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<io::Error>();
     // The engine's own errors only say it.
     io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -150,7 +150,7 @@ fn is_denied(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// What to do when another process writes.
-pub(crate) const IN_USE: &str = "stop the server first, or whatever else writes there";
+pub(crate) const STORE_LOCKED_HINT: &str = "stop the server first, or whatever else writes there";
 
 /// Tells why a store could not be read to its end.
 pub(crate) fn unread(error: &StoreError) -> Failure {

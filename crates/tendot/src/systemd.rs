@@ -10,7 +10,7 @@ use listenfd::ListenFd;
 
 /// The sockets that were handed over.
 #[derive(Default)]
-pub(crate) struct Handed {
+pub(crate) struct InheritedSockets {
     /// For HTTP, with their names (`FileDescriptorName=`).
     pub(crate) http: Vec<(String, TcpListener)>,
     /// For the native protocol, which are named `native`: connections and datagrams.
@@ -18,14 +18,14 @@ pub(crate) struct Handed {
 }
 
 /// Takes the sockets that were handed over.
-pub(crate) fn sockets() -> io::Result<Handed> {
+pub(crate) fn sockets() -> io::Result<InheritedSockets> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut handed = ListenFd::from_env();
-    let mut sockets = Handed::default();
+    let mut sockets = InheritedSockets::default();
     for number in 0..handed.len() {
         let name = names.next().unwrap_or_default().to_owned();
-        if name == NATIVE {
+        if name == NATIVE_SOCKET_NAME {
             // Of the wrong kind, it is an error, and still there.
             if let Ok(socket) = handed.take_udp_socket(number) {
                 sockets.native.1 = socket;
@@ -40,7 +40,7 @@ pub(crate) fn sockets() -> io::Result<Handed> {
     Ok(sockets)
 }
 
-const NATIVE: &str = "native";
+const NATIVE_SOCKET_NAME: &str = "native";
 
 /// Says how we are: `READY=1`, `STOPPING=1`. Without systemd nobody hears it.
 pub(crate) fn notify(state: &str) {

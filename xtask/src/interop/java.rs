@@ -47,7 +47,7 @@ impl HandleNetProcess<'_> {
     }
 }
 
-/// Handle.Net client for these servers, `ADDRESS:PORT[:HTTPS-PORT]`; reads requests line by line.
+/// Handle.Net client for these servers, `ADDRESS:HANDLE_PORT[:HTTPS-HANDLE_PORT]`; reads requests line by line.
 pub(crate) fn client(servers: &[String]) -> Result<Command> {
     let mut command = Command::new("java");
     // Without this it would read settings from the home directory.

@@ -148,7 +148,7 @@ struct Endpoints {
 }
 
 impl Endpoints {
-    /// As the Handle.Net client wants it: `ADDRESS:PORT[:HTTPS-PORT]`. One server is enough to find a site.
+    /// As the Handle.Net client wants it: `ADDRESS:HANDLE_PORT[:HTTPS-HANDLE_PORT]`. One server is enough to find a site.
     fn first(&self) -> String {
         let https = self.https.map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}:{}{https}", self.addresses[0], self.native_ports[0])

@@ -2,7 +2,7 @@
 //!
 //! For our store also how long it takes to read the history of one of them.
 //!
-//! `batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
+//! `batches store|pipelined|each CHALLENGE_COST RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
 //! that of PostgreSQL's socket. So many transactions are under way at a time; with `each`, one, and each row waits for the one
 //! before.
 
@@ -18,7 +18,7 @@ use crate::measure::{median, seconds};
 use postgres::Connection;
 use tendot_proto::Value;
 use tendot_proto::wire::{Item as _, Writer};
-use tendot_store::{Change, Edit, Embedded, Expect, Key, Order, Store as _};
+use tendot_store::{Change, Edit, Embedded, Precondition, Key, HistoryOrder, Store as _};
 
 const TOGETHER: u64 = 1_000;
 
@@ -103,7 +103,7 @@ fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dy
             name: name.into(),
             values,
             registration: registration.into(),
-            expect: Expect::Absent,
+            expect: Precondition::Absent,
         };
         let edits = batch.into_iter().map(register).collect();
         let change = Change { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
@@ -128,7 +128,7 @@ fn histories(store: &Embedded, batches: Batches) -> Result<f64, Box<dyn Error>> 
     let mut times = Vec::new();
     for number in (0..batches.records).step_by(997) {
         let key = Key::new(&batches.record(number).0)?;
-        let order = Order::NewestFirst { before: u64::MAX };
+        let order = HistoryOrder::NewestFirst { before: u64::MAX };
         let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
         assert_eq!(history?.items.len(), 1, "it came to be");
         times.push(time);

@@ -15,7 +15,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tendot_proto::wire::List;
-use tendot_proto::{Body, Envelope, Handle, Header, Message, Now, OpFlags, Opcode, Request, Tail, Version};
+use tendot_proto::{Body, Envelope, Handle, Header, Message, Now, OpFlags, Opcode, Request, CredentialSection, Version};
 
 /// Requests at the same time.
 const AT_ONCE: usize = 32;
@@ -95,7 +95,7 @@ fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
         header,
         body: Body::Request(asked),
         body_rest: &[],
-        tail: Tail::Empty,
+        tail: CredentialSection::Empty,
     };
     Ok(message.to_bytes()?)
 }

@@ -17,13 +17,13 @@ use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 /// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
 ///
 /// ```no_run
-/// use tendot_client::native::{Administrator, Identity, Peer, Root};
+/// use tendot_client::native::{Administrator, Identity, ConnectionPeer, Root};
 /// use tendot_proto::Value;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// // The server's own description of itself has its key.
 /// let server = Root::from_bytes(&std::fs::read("siteinfo.json")?)?;
-/// let peer = Peer::of(&server, "10.1000/182").ok_or("not a primary site")?;
+/// let peer = ConnectionPeer::of(&server, "10.1000/182").ok_or("not a primary site")?;
 /// let key = std::fs::read("admpriv.bin")?;
 /// let mut admin = Administrator::new(peer, Identity::with_key_file(300, "0.NA/10.1000", &key, None)?);
 ///
@@ -157,7 +157,7 @@ impl AdminClient {
         prefix: &str,
         each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
-        let handle = Handle::from(prefix).with_slash();
+        let handle = Handle::from(prefix).qualified();
         let handle = Handle::new(&handle);
         self.send_list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, each).await
     }
@@ -173,13 +173,13 @@ impl AdminClient {
 
     /// Makes the server responsible for a prefix, `10.1000` or `0.NA/10.1000`.
     pub async fn home_prefix(&mut self, prefix: &str) -> Result<(), AdminError> {
-        let handle = Handle::from(prefix).with_slash();
+        let handle = Handle::from(prefix).qualified();
         self.send_handle(Opcode::HOME_PREFIX, Handle::new(&handle)).await
     }
 
     /// Makes the server no longer responsible for a prefix.
     pub async fn unhome_prefix(&mut self, prefix: &str) -> Result<(), AdminError> {
-        let handle = Handle::from(prefix).with_slash();
+        let handle = Handle::from(prefix).qualified();
         self.send_handle(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
     }
 

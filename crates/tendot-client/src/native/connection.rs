@@ -25,7 +25,7 @@ pub(super) enum AdminConnectionError {
     Io(#[from] io::Error),
     #[error("the connection was closed")]
     Closed,
-    #[error("no answer within {} s", Connection::WAIT.as_secs())]
+    #[error("no answer within {} s", AdminConnection::MESSAGE_TIMEOUT.as_secs())]
     Time,
     #[error(transparent)]
     TooLong(#[from] FrameError),
@@ -93,10 +93,10 @@ impl AdminConnection {
             return Ok(());
         };
         head.extend_from_slice(bytes);
-        let Some(at) = tunnel::response_body(head)? else { return Ok(()) };
+        let Some(at) = tunnel::find_response_body(head)? else { return Ok(()) };
         // A line break before the message may come in two parts.
         if let Some(body) = head.get(at..).filter(|body| body.len() >= 2) {
-            self.framer.push(tunnel::message_in(body));
+            self.framer.push(tunnel::strip_leading_newline(body));
             self.head = None;
         }
         Ok(())

@@ -2,11 +2,11 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use tendot_proto::auth::verify_signature;
-use tendot_proto::crypto::{AwsLc, Random as _, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, Random as _, SystemRandom};
 use tendot_proto::record::Transport;
 use tendot_proto::{
     Body, Envelope, Handle, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
-    ResponseCode, Tail, Version, Work,
+    ResponseCode, CredentialSection, Version, Work,
 };
 
 use super::connection::{AdminConnection, AdminConnectionError};
@@ -62,7 +62,7 @@ impl AdminClient {
             ..Header::request(opcode, self.clock.now())
         };
         let message =
-            Message { envelope, header, body: Body::Request(request), body_rest: &[], tail: Tail::Empty };
+            Message { envelope, header, body: Body::Request(request), body_rest: &[], tail: CredentialSection::Empty };
         Ok(message.to_bytes()?)
     }
 
@@ -141,9 +141,9 @@ impl AdminClient {
         let request = Parts::split(request)?;
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
-        let mut work = Work::REQUEST;
+        let mut work = Work::PER_REQUEST;
         let proof =
-            credentials.answer(&request, &message, &self.policy, &AwsLc, &mut SystemRandom, &mut work)?;
+            credentials.answer(&request, &message, &self.policy, &AwsLcProvider, &mut SystemRandom, &mut work)?;
         let reference = self.identity.reference();
         let answer = Request::ChallengeAnswer {
             auth_type: credentials.auth_type(),
@@ -233,7 +233,7 @@ impl AdminClient {
 
     fn has_valid_signature(&self, response: &[u8]) -> bool {
         let (Some(key), Ok(parts)) = (self.peer.public_key(), Parts::split(response)) else { return false };
-        verify_signature(&parts, &key, &self.policy, &AwsLc, &mut { Work::REQUEST }).is_ok()
+        verify_signature(&parts, &key, &self.policy, &AwsLcProvider, &mut { Work::PER_REQUEST }).is_ok()
     }
 
     /// Nothing but success goes on; and success has to be proved where that can be.

@@ -16,7 +16,7 @@ pub enum ResolveError {
     #[error(transparent)]
     Lookup(LookupError),
     /// The answer is neither a record nor that there is none.
-    #[error("{from} says {code}{}", told(message))]
+    #[error("{from} says {code}{}", format_server_message(message))]
     Refused {
         /// Who said so.
         from: TransportAddress,
@@ -77,7 +77,7 @@ pub enum AdminError {
         why: String,
     },
     /// The server did not do it.
-    #[error("{from} says {code}{}", told(message))]
+    #[error("{from} says {code}{}", format_server_message(message))]
     Refused {
         /// Who was asked.
         from: TransportAddress,

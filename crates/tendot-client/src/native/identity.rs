@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tendot_proto::auth::{Credentials, KeyFileError, PrivateKey};
-use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::{Reference, Work};
 use zeroize::Zeroizing;
 
@@ -35,7 +35,7 @@ impl AdminIdentity {
 
     /// By the private key whose public key stands in `HS_PUBKEY`.
     pub fn with_private_key(index: u32, handle: &str, key: &PrivateKey) -> Result<Self, KeyFileError> {
-        Ok(Self::new(index, handle, IdentityKey::Private(key.signing_key(&AwsLc)?.into())))
+        Ok(Self::new(index, handle, IdentityKey::Private(key.signing_key(&AwsLcProvider)?.into())))
     }
 
     /// The same by a file of Handle.Net, such as `admpriv.bin`.
@@ -45,7 +45,7 @@ impl AdminIdentity {
         file: &[u8],
         passphrase: Option<&[u8]>,
     ) -> Result<Self, KeyFileError> {
-        let key = PrivateKey::from_file(file, passphrase, &AwsLc, &mut { Work::REQUEST })?;
+        let key = PrivateKey::from_file(file, passphrase, &AwsLcProvider, &mut { Work::PER_REQUEST })?;
         Self::with_private_key(index, handle, &key)
     }
 

@@ -36,7 +36,7 @@ pub use origin::TransportAddress;
 pub use peer::AdminServer;
 pub use root::{RootSites, RootSitesError};
 use sites::SiteCache;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::lookup::{Answer, Config, Lookup, LookupError, LookupErrorKind, Question};
 use tendot_proto::{Body, Handle, OpFlags, Outcome, Response, ResponseCode, Value};
 use times::RttTable;
@@ -54,12 +54,12 @@ use crate::resolver::{LookupOutcome, UpstreamReply, Upstream};
 /// Answers are not kept here, only who serves which prefix: see [`Resolver`](crate::Resolver). A copy shares all of it.
 ///
 /// ```no_run
-/// use tendot_client::native::{Native, Query, Root};
+/// use tendot_client::native::{Native, ResolveQuery, Root};
 /// use tendot_client::{CacheSettings, Found, Resolver};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let native = Native::new(Root::published().config());
-/// let links = native.resolve("10.1000/182", &Query { types: vec!["URL".into()], ..Query::default() }).await?;
+/// let links = native.resolve("10.1000/182", &ResolveQuery { types: vec!["URL".into()], ..ResolveQuery::default() }).await?;
 /// if let Found::Values(values) = &links.found {
 ///     println!("{} values, {:?}", values.len(), links.from);
 /// }
@@ -136,7 +136,7 @@ impl NativeClient {
     pub fn with_preferred_servers(mut config: Config, servers: Vec<IpAddr>) -> Self {
         let times = Arc::new(RttTable::new(servers));
         config.response_times.get_or_insert(Arc::clone(&times) as _);
-        config.crypto.get_or_insert_with(|| Arc::new(AwsLc));
+        config.crypto.get_or_insert_with(|| Arc::new(AwsLcProvider));
         let shared = NativeClientInner {
             config: Arc::new(config),
             clock: Clock::new(),

@@ -10,10 +10,10 @@ use super::{NativeClient, ResolveError, RootSites};
 /// One server of a site, by which records are changed.
 ///
 /// ```
-/// use tendot_client::native::{Peer, Root};
+/// use tendot_client::native::{ConnectionPeer, Root};
 ///
 /// let root = Root::at(&["127.0.0.1:2641".parse()?], None);
-/// assert_eq!(Peer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
+/// assert_eq!(ConnectionPeer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use tendot_proto::bootstrap::{Bootstrap, read_root_info};
+use tendot_proto::bootstrap::{BootstrapHandles, read_root_info};
 use tendot_proto::lookup::Config;
 use tendot_proto::record::{Interface, InterfaceKind, JsonError, PublicKey, Record, Server, Site, Transport};
 use tendot_proto::{DecodeError, Handle, Value};
@@ -59,7 +59,7 @@ impl RootSites {
             } else if json.get("values").is_some() {
                 decode_sites(&Record::from_json(file)?.values)
             } else {
-                let bootstrap = Bootstrap::from_json(file)?;
+                let bootstrap = BootstrapHandles::from_json(file)?;
                 bootstrap.sites().into_iter().map(|site| Arc::new(site.into_owned())).collect()
             }
         } else {
@@ -83,7 +83,7 @@ impl RootSites {
                 public_key: key.map(PublicKey::to_bytes).unwrap_or_default().into(),
                 interfaces: vec![interface(Transport::UDP), interface(Transport::TCP)],
             };
-            Arc::new(Site { flags: Site::PRIMARY, servers: vec![server], ..Site::default() })
+            Arc::new(Site { flags: Site::FLAG_PRIMARY, servers: vec![server], ..Site::default() })
         };
         Self { sites: addresses.iter().map(site).collect() }
     }
@@ -129,7 +129,7 @@ fn decode_sites(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::bootstrap::write_root_info;
+    use tendot_proto::bootstrap::encode_root_info;
 
     use super::*;
 
@@ -151,7 +151,7 @@ mod tests {
         let of_site = RootSites::from_bytes(site).unwrap();
         assert_eq!(of_site.sites().len(), 1);
         let value = Value::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
-        assert_eq!(RootSites::from_bytes(&write_root_info(&[value])).unwrap(), of_site);
+        assert_eq!(RootSites::from_bytes(&encode_root_info(&[value])).unwrap(), of_site);
         let record = format!(
             r#"{{"handle":"0.NA/0.NA","values":[{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{}}}}}]}}"#,
             str::from_utf8(site).unwrap()

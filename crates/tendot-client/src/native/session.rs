@@ -1,5 +1,5 @@
-use tendot_proto::auth::{CredentialError, Group, Session, SessionError, SessionProposal};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::auth::{CredentialError, Group, Session, SessionError, ClientKeyExchange};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::{Envelope, EnvelopeFlags, Handle, OpFlags, Opcode, Parts, Request, Work};
 
 use super::conversation::OutgoingRequest;
@@ -23,8 +23,8 @@ impl AdminClient {
     pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
         self.secured = None;
         let key = self.peer.public_key().ok_or(AdminError::NoKey)?.into_owned();
-        let mut work = Work::REQUEST;
-        let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, &mut work)?;
+        let mut work = Work::PER_REQUEST;
+        let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut work)?;
         let setup = proposal.setup(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
         let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
         let request = self.encode_request(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
@@ -33,7 +33,7 @@ impl AdminClient {
         self.require_success(&response)?;
         let request = Parts::split(&request)?;
         let parts = Parts::split(&response.bytes)?;
-        let session = proposal.accept(&request, &parts, &key, &self.policy, &AwsLc, &mut work)?;
+        let session = proposal.accept(&request, &parts, &key, &self.policy, &AwsLcProvider, &mut work)?;
         self.secured = Some(SecureSession { session, is_encrypted });
         Ok(())
     }
@@ -53,19 +53,19 @@ impl AdminClient {
     /// A request as it goes out in the session, if there is one.
     pub(super) fn seal(&mut self, mut request: Vec<u8>, has_secrets: bool) -> Result<Vec<u8>, SessionError> {
         let Some(SecureSession { session, is_encrypted }) = &mut self.secured else { return Ok(request) };
-        let mut work = Work::REQUEST;
-        session.authenticate(&mut request, &AwsLc, &mut work)?;
+        let mut work = Work::PER_REQUEST;
+        session.authenticate(&mut request, &AwsLcProvider, &mut work)?;
         if !*is_encrypted && !has_secrets {
             return Ok(request);
         }
-        session.key().encrypt(&request, &AwsLc, &mut SystemRandom, &mut work)
+        session.key().encrypt(&request, &AwsLcProvider, &mut SystemRandom, &mut work)
     }
 
     /// The answer to a challenge as it goes out: it is a proof itself, and deployed servers expect it without another.
     pub(super) fn seal_challenge_response(&self, answer: Vec<u8>) -> Result<Vec<u8>, SessionError> {
         match &self.secured {
             Some(SecureSession { session, is_encrypted: true }) => {
-                session.key().encrypt(&answer, &AwsLc, &mut SystemRandom, &mut { Work::REQUEST })
+                session.key().encrypt(&answer, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })
             }
             _ => Ok(answer),
         }
@@ -73,17 +73,17 @@ impl AdminClient {
 
     /// A response decrypted, and whether it is proved to be the server's.
     pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
-        let mut work = Work::REQUEST;
+        let mut work = Work::PER_REQUEST;
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
         let Some(SecureSession { session, .. }) = &mut self.secured else {
             return if is_encrypted { Err(SessionError::Unknown) } else { Ok((response, false)) };
         };
         if is_encrypted {
-            return Ok((session.open(&response, false, &AwsLc, &mut work)?, true));
+            return Ok((session.open(&response, false, &AwsLcProvider, &mut work)?, true));
         }
         let parts = Parts::split(&response).map_err(CredentialError::from)?;
-        match session.verify(&parts, &AwsLc, &mut work) {
+        match session.verify(&parts, &AwsLcProvider, &mut work) {
             Ok(()) => Ok((response, true)),
             // Errors may come without: about the session itself, for instance.
             Err(SessionError::Credential(CredentialError::Missing) | SessionError::Unknown) => {

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
-use tendot_proto::lookup::ResponseTimes;
+use tendot_proto::lookup::RttEstimates;
 use tokio::time::Instant;
 
 /// How fast servers answered, of as many as are worth remembering, and which of them are to be asked first.
@@ -45,7 +45,7 @@ impl RttTable {
     }
 }
 
-impl ResponseTimes for RttTable {
+impl RttEstimates for RttTable {
     fn of(&self, server: IpAddr) -> Option<Duration> {
         let known = self.decayed_rtt(server);
         if self.preferred.is_empty() || self.preferred.contains(&server) {

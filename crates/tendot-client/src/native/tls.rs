@@ -10,7 +10,7 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
-use tendot_proto::record::{KeyKind, PublicKey};
+use tendot_proto::record::{KeyComponents, PublicKey};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -90,7 +90,7 @@ fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
     /// `rsaEncryption`, with parameters that are none.
     const RSA_ALGORITHM_IDENTIFIER: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
     let key = PublicKey::from_bytes(key).ok()?;
-    let KeyKind::Rsa { modulus, exponent } = key.kind() else { return None };
+    let KeyComponents::Rsa { modulus, exponent } = key.kind() else { return None };
     let integer = |number: &[u8]| {
         // One that begins with a set bit would be negative.
         let sign: &[u8] = if number.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };

@@ -12,7 +12,7 @@ use tendot_client::native::{
 };
 use tendot_proto::record::{Server, Transport};
 use tendot_proto::{
-    Body, Envelope, Handle, Message, Opcode, Permissions, Request, ResponseCode, Tail, Value, limits,
+    Body, Envelope, Handle, Message, Opcode, Permissions, Request, ResponseCode, CredentialSection, Value, limits,
 };
 use tendot_testing::free_port;
 use tendot_testing::handle_keys::{private_key, public_key};
@@ -275,7 +275,7 @@ async fn attack_invalid_responses() {
     check(delete(other).await, "the answer is to request");
     let opcode = move |request: &[u8]| {
         let mut message = response(request);
-        message[limits::ENVELOPE + 3] = 102;
+        message[limits::ENVELOPE_LEN + 3] = 102;
         vec![StreamStep::Send(message)]
     };
     check(delete(opcode).await, "the answer is to operation 102");
@@ -331,7 +331,7 @@ async fn attack_tampered_responses() {
         assert!(error.to_string().contains(expected), "{error}");
     };
     let flipped = |mut response: Vec<u8>| {
-        response[limits::ENVELOPE + limits::HEADER + 5] ^= 1;
+        response[limits::ENVELOPE_LEN + limits::HEADER + 5] ^= 1;
         response
     };
     check(flipped, false, "does not fit the message and the key").await;
@@ -339,7 +339,7 @@ async fn attack_tampered_responses() {
     // Without the credential, and with lengths that match.
     let bare = |response: Vec<u8>| {
         let mut message = Message::from_bytes(&response).unwrap();
-        message.tail = Tail::Empty;
+        message.tail = CredentialSection::Empty;
         message.to_bytes().unwrap()
     };
     check(bare, false, "nothing proves that the answer is the server's").await;
@@ -351,7 +351,7 @@ async fn attack_tampered_responses() {
         message.header.opcode = Opcode::GET_SITE_INFO;
         message.body = Body::Request(Request::Plain { handle: None });
         let mut forged = service.respond(&message.to_bytes().unwrap(), ServerTransport::Tcp).remove(0);
-        forged[limits::ENVELOPE + 3] = 100;
+        forged[limits::ENVELOPE_LEN + 3] = 100;
         forged
     };
     check(forged_response, true, "nothing proves that the answer is the server's").await;

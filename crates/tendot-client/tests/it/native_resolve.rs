@@ -494,7 +494,7 @@ fn valid_response(request: &[u8]) -> Vec<u8> {
 fn with_envelope(message: &[u8], change: impl Fn(&mut Envelope)) -> Vec<u8> {
     let mut envelope = envelope(message);
     change(&mut envelope);
-    [&envelope.to_bytes()[..], &message[limits::ENVELOPE..]].concat()
+    [&envelope.to_bytes()[..], &message[limits::ENVELOPE_LEN..]].concat()
 }
 
 #[tokio::test]

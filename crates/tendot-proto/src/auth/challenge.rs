@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::error::AuthError;
 use super::identifier;
 use super::policy::Policy;
-use super::public_key::{self, PublicKeyAnswer};
-use super::request_digest::OwnedDigest;
-use super::secret_key::{SecretKeyAnswer, SecretKeyMac};
+use super::public_key::{self, PublicKeyResponse};
+use super::request_digest::ComputedDigest;
+use super::secret_key::{SecretKeyResponse, SecretKeyMac};
 use crate::crypto::{Crypto, Random, SigningKey};
 use crate::handle::Handle;
 use crate::message::{
@@ -29,7 +29,7 @@ pub struct Challenge<'a> {
 /// The type of a proof by secret key, and of the value where the key is.
 const SECRET_KEY: &[u8] = b"HS_SECKEY";
 /// The type of a proof by public key, and of the value where the key is.
-const PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
+const AUTH_TYPE_PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
 
 /// The challenges of a server that wait for their answers, of which there are never more than fit.
 ///
@@ -69,7 +69,7 @@ pub struct Pending {
     id: u32,
     version: Version,
     nonce: [u8; 16],
-    digest: OwnedDigest,
+    digest: ComputedDigest,
     request: Vec<u8>,
     made: Duration,
 }
@@ -102,7 +102,7 @@ impl ChallengeTable {
         if version < Version::DIGEST_ALGORITHMS || version < Version::SHA256 && !self.policy.sha1 {
             return Err(AuthError::TooOld);
         }
-        let digest = OwnedDigest::of_request(parts.header_and_body, version, &self.policy, crypto, work)?;
+        let digest = ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, work)?;
         self.expire(now);
         let session = parts.envelope.session_id;
         if session != 0
@@ -158,7 +158,7 @@ impl ChallengeTable {
         self.bytes
     }
 
-    fn same(&self, id: u32, request_id: u32, digest: &OwnedDigest) -> Option<u64> {
+    fn same(&self, id: u32, request_id: u32, digest: &ComputedDigest) -> Option<u64> {
         let sequence = *self.by_id.get(&id)?;
         let pending = self.pending.get(&sequence)?;
         (pending.envelope()?.request_id == request_id && pending.digest == *digest).then_some(sequence)
@@ -225,11 +225,11 @@ impl Pending {
     ) -> Result<u32, AuthError> {
         match answer.auth_type {
             SECRET_KEY => {
-                let proof = SecretKeyAnswer::from_bytes(answer.answer, self.version)?;
+                let proof = SecretKeyResponse::from_bytes(answer.answer, self.version)?;
                 self.challenge().verify_secret_key(&proof, answer.key_index, values, policy, crypto, work)
             }
-            PUBLIC_KEY => {
-                let proof = PublicKeyAnswer::from_bytes(answer.answer)?;
+            AUTH_TYPE_PUBLIC_KEY => {
+                let proof = PublicKeyResponse::from_bytes(answer.answer)?;
                 self.challenge().verify_public_key(&proof, answer.key_index, values, policy, crypto, work)
             }
             _ => Err(AuthError::UnknownType),
@@ -245,7 +245,7 @@ impl Challenge<'_> {
     /// Whether an answer fits a secret key, as other servers ask by opcode 201, and the index of the key.
     pub fn verify_secret_key(
         self,
-        answer: &SecretKeyAnswer<'_>,
+        answer: &SecretKeyResponse<'_>,
         key_index: u32,
         values: &[Value<'_>],
         policy: &Policy,
@@ -272,7 +272,7 @@ impl Challenge<'_> {
     /// Verifies a signature by the public keys among `values`, as [`Pending::verify`] does.
     pub fn verify_public_key(
         self,
-        answer: &PublicKeyAnswer<'_>,
+        answer: &PublicKeyResponse<'_>,
         key_index: u32,
         values: &[Value<'_>],
         policy: &Policy,
@@ -281,12 +281,12 @@ impl Challenge<'_> {
     ) -> Result<u32, AuthError> {
         let mut verify = |key: &PublicKey<'_>| answer.verify(key, self, policy, crypto, work);
         let mut tried = false;
-        for value in candidates(values, key_index, PUBLIC_KEY) {
+        for value in candidates(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
             let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
             tried = true;
             match verify(&key) {
                 Ok(()) => return Ok(value.index),
-                Err(AuthError::Failed | AuthError::Crypto(_) | public_key::SHORT_KEY) => {}
+                Err(AuthError::Failed | AuthError::Crypto(_) | public_key::RSA_KEY_TOO_SHORT) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -352,14 +352,14 @@ impl core::fmt::Debug for Credentials<'_> {
 
 /// The longest nonce that is signed. Deployed servers send 16 bytes. As long as it is shorter than what stands before the
 /// body in a signed message, nobody can make a client sign a message by calling most of it a nonce.
-const LONGEST_NONCE: usize = 32;
+const MAX_NONCE_LEN: usize = 32;
 
 impl Credentials<'_> {
     /// The authentication type that belongs to the answer.
     pub const fn auth_type(&self) -> &'static [u8] {
         match self {
             Self::SecretKey(_) => SECRET_KEY,
-            Self::PrivateKey(_) => PUBLIC_KEY,
+            Self::PrivateKey(_) => AUTH_TYPE_PUBLIC_KEY,
         }
     }
 
@@ -384,21 +384,21 @@ impl Credentials<'_> {
         if envelope.request_id != request.envelope.request_id {
             return Err(AuthError::OtherRequest);
         }
-        if nonce.len() > LONGEST_NONCE {
-            return Err(AuthError::Nonce { length: nonce.len(), limit: LONGEST_NONCE });
+        if nonce.len() > MAX_NONCE_LEN {
+            return Err(AuthError::Nonce { length: nonce.len(), limit: MAX_NONCE_LEN });
         }
-        OwnedDigest::check(&digest, request.header_and_body, policy, crypto, work)?;
+        ComputedDigest::check(&digest, request.header_and_body, policy, crypto, work)?;
         let version = envelope.version.min(envelope.suggested());
         let challenge = Challenge { nonce, digest: digest.bytes };
         match self {
             Self::SecretKey(secret) => {
                 let algorithm = SecretKeyMac::for_version(version);
-                if !policy.secret_keys.allows(algorithm) {
+                if !policy.secret_keys.contains(algorithm) {
                     return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
                 }
-                SecretKeyAnswer::make(algorithm, secret, challenge, crypto, random, work)
+                SecretKeyResponse::make(algorithm, secret, challenge, crypto, random, work)
             }
-            Self::PrivateKey(key) => PublicKeyAnswer::make(*key, challenge, version, policy, work),
+            Self::PrivateKey(key) => PublicKeyResponse::make(*key, challenge, version, policy, work),
         }
     }
 }

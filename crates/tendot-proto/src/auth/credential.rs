@@ -75,9 +75,9 @@ pub fn mac_message(
     work: &mut Work,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, counter)?;
-    has_macs(version)?;
+    require_mac_support(version)?;
     let mac = mac(key, &[&signed], crypto, work)?;
-    append(message, counter, Credential::MAC, HMAC_SHA256, &mac)
+    append(message, counter, Credential::TYPE_MAC, HMAC_SHA256, &mac)
 }
 
 /// Checks that the owner of a key signed a message as it came.
@@ -88,7 +88,7 @@ pub fn verify_signature(
     crypto: &dyn Crypto,
     work: &mut Work,
 ) -> Result<(), CredentialError> {
-    let credential = credential(parts, &[Credential::SIGNED, Credential::SIGNED_OLD])?;
+    let credential = credential(parts, &[Credential::SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
     let signed = [&*prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
     verify(key, credential.algorithm, &signed, credential.signature, policy, crypto, work).map_err(|error| {
         match error {
@@ -108,8 +108,8 @@ pub fn verify_mac(
     crypto: &dyn Crypto,
     work: &mut Work,
 ) -> Result<u32, CredentialError> {
-    let credential = credential(parts, &[Credential::MAC])?;
-    has_macs(parts.envelope.version)?;
+    let credential = credential(parts, &[Credential::TYPE_MAC])?;
+    require_mac_support(parts.envelope.version)?;
     if credential.algorithm != HMAC_SHA256 {
         return Err(CredentialError::Algorithm(AuthError::UnknownAlgorithm));
     }
@@ -123,7 +123,7 @@ pub fn verify_mac(
 }
 
 /// MACs of older versions are made of SHA-1 alone, and of broken bytes.
-fn has_macs(version: Version) -> Result<(), CredentialError> {
+fn require_mac_support(version: Version) -> Result<(), CredentialError> {
     if version < Version::SHA256 { Err(CredentialError::Version { version }) } else { Ok(()) }
 }
 
@@ -181,12 +181,12 @@ fn append(
 ) -> Result<(), CredentialError> {
     let end = {
         let parts = Parts::split(message)?;
-        limits::ENVELOPE + parts.header_and_body.len()
+        limits::ENVELOPE_LEN + parts.header_and_body.len()
     };
     let mut tail = Vec::new();
     let credential = Credential { options: 0, signer: &[], counter, credential_type, algorithm, signature };
     credential.encode(&mut Writer::new(&mut tail));
-    let length = end - limits::ENVELOPE + tail.len();
+    let length = end - limits::ENVELOPE_LEN + tail.len();
     if length > limits::MESSAGE {
         return Err(EncodeError::TooLong { length, limit: limits::MESSAGE }.into());
     }
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
     use crate::auth::PrivateKey;
-    use crate::crypto::AwsLc;
+    use crate::crypto::AwsLcProvider;
     use crate::message::Message;
     use crate::{Handle, Now};
 
@@ -217,15 +217,15 @@ mod tests {
     #[test]
     fn signatures() {
         let file = include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin");
-        let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
-        let (public, key) = (private.public_key().unwrap(), private.signing_key(&AwsLc).unwrap());
+        let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+        let (public, key) = (private.public_key().unwrap(), private.signing_key(&AwsLcProvider).unwrap());
         let sign = |version| {
             let mut message = message(version);
-            sign_message(&mut message, &*key, &mut { Work::REQUEST }).map(|()| message)
+            sign_message(&mut message, &*key, &mut { Work::PER_REQUEST }).map(|()| message)
         };
         let verify = |message: &[u8]| {
             let parts = Parts::split(message).unwrap();
-            verify_signature(&parts, &public, &Policy::default(), &AwsLc, &mut { Work::REQUEST })
+            verify_signature(&parts, &public, &Policy::default(), &AwsLcProvider, &mut { Work::PER_REQUEST })
         };
         for version in [Version::new(2, 7), Version::new(2, 8), Version::OURS, Version::new(3, 0)] {
             let signed = sign(version).unwrap();
@@ -239,7 +239,7 @@ mod tests {
             }
             let mut twice = signed;
             assert_eq!(
-                sign_message(&mut twice, &*key, &mut { Work::REQUEST }),
+                sign_message(&mut twice, &*key, &mut { Work::PER_REQUEST }),
                 Err(CredentialError::Present)
             );
         }
@@ -267,7 +267,7 @@ mod tests {
         long[16..20].copy_from_slice(&(limits::HEADER as u32 + body as u32 + 4).to_be_bytes());
         let before = long.clone();
         let key = SessionKey::new([1; 32]);
-        let error = mac_message(&mut long, &key, 1, &AwsLc, &mut { Work::REQUEST }).unwrap_err();
+        let error = mac_message(&mut long, &key, 1, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap_err();
         assert!(matches!(error, CredentialError::TooLong(_)));
         assert_eq!(long, before);
     }

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::policy::Policy;
-use crate::record::KeyKind;
+use crate::record::KeyComponents;
 
 /// A group for Diffie-Hellman, with the generator 2. Only these are taken: whoever may choose the prime can choose one
 /// in which the key is found out.
@@ -51,8 +51,8 @@ impl Group {
     }
 
     /// The group of a key, if it is one of these and the policy allows it.
-    pub(super) fn of(key: KeyKind<'_>, policy: &Policy) -> Option<Self> {
-        let KeyKind::DiffieHellman { p, g, .. } = key else { return None };
+    pub(super) fn of(key: KeyComponents<'_>, policy: &Policy) -> Option<Self> {
+        let KeyComponents::DiffieHellman { p, g, .. } = key else { return None };
         let known = |group: &Self| p.len() == group.shape().0 && p == group.prime() && g == GENERATOR;
         let allowed = |group: &Self| *group != Self::Modp1024 || policy.group_1024;
         Self::ALL.iter().copied().find(known).filter(allowed)
@@ -60,7 +60,7 @@ impl Group {
 
     /// Whether `y`, without zeros in front, can be somebody's half of an exchange: neither 0, 1 nor p-1, which give away
     /// the key, nor larger.
-    pub(super) fn is_half(self, y: &[u8]) -> bool {
+    pub(super) fn is_valid_public_value(self, y: &[u8]) -> bool {
         let mut last = self.prime();
         if let Some(byte) = last.last_mut() {
             *byte -= 1;
@@ -144,7 +144,7 @@ mod tests {
     use data_encoding::HEXLOWER;
 
     use super::*;
-    use crate::crypto::{AwsLc, Crypto, Hash};
+    use crate::crypto::{AwsLcProvider, Crypto, Hash};
     use crate::record::PublicKey;
 
     /// Computed from pi and the constants in the RFCs, and found to be primes of the form 2q+1.
@@ -152,7 +152,7 @@ mod tests {
     fn primes() {
         let check = |group: Group, bytes, start: &str| {
             let prime = group.prime();
-            let hash = HEXLOWER.encode(&AwsLc.hash(Hash::Sha256, &[&prime]).unwrap());
+            let hash = HEXLOWER.encode(&AwsLcProvider.hash(Hash::Sha256, &[&prime]).unwrap());
             assert_eq!((prime.len(), &hash[..16]), (bytes, start), "{group:?}");
         };
         check(Group::Modp1024, 128, "3f35a3f5f6c4376a");
@@ -189,14 +189,14 @@ mod tests {
             let mut y = prime.clone();
             let last = y.last_mut().unwrap();
             *last = u8::try_from(i16::from(*last) + change).unwrap();
-            assert_eq!(Group::Modp2048.is_half(&y), expected, "p{change:+}");
+            assert_eq!(Group::Modp2048.is_valid_public_value(&y), expected, "p{change:+}");
         };
         check(0, false);
         check(-1, false);
         check(-2, true);
-        assert!(Group::Modp2048.is_half(&[2]));
+        assert!(Group::Modp2048.is_valid_public_value(&[2]));
         for y in [&[][..], &[1], &[0xff; 256], &[1; 257]] {
-            assert!(!Group::Modp2048.is_half(y));
+            assert!(!Group::Modp2048.is_valid_public_value(y));
         }
     }
 }

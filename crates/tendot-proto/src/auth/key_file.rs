@@ -20,9 +20,9 @@ use crate::work::{Exhausted, Work};
 /// ```
 /// use tendot_proto::Work;
 /// use tendot_proto::auth::{KeyFileError, PrivateKey};
-/// use tendot_proto::crypto::AwsLc;
+/// use tendot_proto::crypto::AwsLcProvider;
 ///
-/// let error = PrivateKey::from_file(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLc, &mut Work::new(0)).unwrap_err();
+/// let error = PrivateKey::from_file(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLcProvider, &mut Work::new(0)).unwrap_err();
 /// assert_eq!(error, KeyFileError::Des { wrapper: 2 });
 /// ```
 pub struct PrivateKey {
@@ -38,7 +38,7 @@ enum Kind {
     Dsa,
 }
 
-const RSA_WITH_PRIMES: &[u8] = b"RSA_PRIVCRT_KEY";
+const RSA_CRT_KEY_TYPE: &[u8] = b"RSA_PRIVCRT_KEY";
 const RSA: &[u8] = b"RSA_PRIV_KEY";
 const DSA: &[u8] = b"DSA_PRIV_KEY";
 
@@ -46,7 +46,7 @@ const PLAIN: u32 = 1;
 const AES: u32 = 4;
 
 /// Rounds of PBKDF2 that a file may ask for; a hundred times what is written.
-const MOST_ROUNDS: u32 = 1_000_000;
+const MAX_PBKDF2_ITERATIONS: u32 = 1_000_000;
 
 /// Why a private key cannot be read or used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -118,7 +118,7 @@ impl PrivateKey {
         }
         let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
         let mut writer = Writer::new(&mut bytes);
-        writer.bytes(RSA_WITH_PRIMES);
+        writer.bytes(RSA_CRT_KEY_TYPE);
         for _ in Kind::RsaWithPrimes.fields() {
             writer.bytes(der_element(&mut reader, 0x02)?);
         }
@@ -141,7 +141,7 @@ impl PrivateKey {
         };
         let cipher = reader.bytes("encrypted key")?;
         reader.finish("key file")?;
-        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MOST_ROUNDS) else {
+        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MAX_PBKDF2_ITERATIONS) else {
             return Err(KeyFileError::OutOfBounds { field: "iterations", found: rounds });
         };
         if bits != 128 {
@@ -159,7 +159,7 @@ impl PrivateKey {
         let bytes = Zeroizing::new(reader.rest().to_vec());
         let at = reader;
         let kind = match reader.bytes("key type")? {
-            RSA_WITH_PRIMES => Kind::RsaWithPrimes,
+            RSA_CRT_KEY_TYPE => Kind::RsaWithPrimes,
             RSA => Kind::Rsa,
             DSA => Kind::Dsa,
             _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
@@ -172,7 +172,7 @@ impl PrivateKey {
     }
 
     /// The key as an unencrypted file.
-    pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
+    pub fn to_file_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut file = Zeroizing::new(Vec::with_capacity(4 + self.bytes.len()));
         let mut writer = Writer::new(&mut file);
         writer.u32(PLAIN);
@@ -181,7 +181,7 @@ impl PrivateKey {
     }
 
     /// The key as a file encrypted by AES, as Handle.Net 8 and later write it.
-    pub fn to_encrypted_file(
+    pub fn to_encrypted_file_bytes(
         &self,
         passphrase: &[u8],
         crypto: &dyn Crypto,
@@ -228,11 +228,11 @@ impl PrivateKey {
         let mut fields = Zeroizing::new(Vec::with_capacity(self.bytes.len() + 64));
         fields.extend_from_slice(&[0x02, 1, 0]);
         for integer in self.integers() {
-            der_header(&mut fields, 0x02, integer.len());
+            write_der_header(&mut fields, 0x02, integer.len());
             fields.extend_from_slice(integer);
         }
         let mut der = Zeroizing::new(Vec::with_capacity(fields.len() + 8));
-        der_header(&mut der, 0x30, fields.len());
+        write_der_header(&mut der, 0x30, fields.len());
         der.extend_from_slice(&fields);
         Some(der)
     }
@@ -268,7 +268,7 @@ fn derivation(error: AuthError) -> KeyFileError {
     }
 }
 
-fn der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
+fn write_der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
     out.push(tag);
     let bytes = length.to_be_bytes();
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -306,12 +306,12 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::crypto::{AwsLc, Hash, SystemRandom};
+    use crate::crypto::{AwsLcProvider, Hash, SystemRandom};
 
     const ADMINISTRATOR: &[u8] = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
 
     fn read(file: &[u8], passphrase: Option<&[u8]>) -> Result<PrivateKey, KeyFileError> {
-        PrivateKey::from_file(file, passphrase, &AwsLc, &mut { Work::REQUEST })
+        PrivateKey::from_file(file, passphrase, &AwsLcProvider, &mut { Work::PER_REQUEST })
     }
 
     #[test]
@@ -319,11 +319,11 @@ mod tests {
         let check = |private: &[u8], public: &[u8]| {
             let key = read(private, None).unwrap();
             assert_eq!(key.public_key().unwrap().to_bytes(), public);
-            assert_eq!(*key.to_file(), private);
-            let signature = key.signing_key(&AwsLc).unwrap().sign(Hash::Sha256, b"message").unwrap();
+            assert_eq!(*key.to_file_bytes(), private);
+            let signature = key.signing_key(&AwsLcProvider).unwrap().sign(Hash::Sha256, b"message").unwrap();
             let public = PublicKey::from_bytes(public).unwrap();
-            assert_eq!(AwsLc.verify(&public, Hash::Sha256, b"message", &signature), Ok(()));
-            assert_eq!(*PrivateKey::from_der(&key.to_der().unwrap()).unwrap().to_file(), private);
+            assert_eq!(AwsLcProvider.verify(&public, Hash::Sha256, b"message", &signature), Ok(()));
+            assert_eq!(*PrivateKey::from_der(&key.to_der().unwrap()).unwrap().to_file_bytes(), private);
             assert_eq!(format!("{key:?}"), "PrivateKey(RsaWithPrimes)");
         };
         check(ADMINISTRATOR, include_bytes!("../../../../conformance/vectors/handle-net/admpub.bin"));
@@ -337,8 +337,8 @@ mod tests {
     fn encrypted() {
         let key = read(ADMINISTRATOR, None).unwrap();
         let file =
-            key.to_encrypted_file(b"caf\xe9", &AwsLc, &mut SystemRandom, &mut { Work::REQUEST }).unwrap();
-        assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file(), ADMINISTRATOR);
+            key.to_encrypted_file_bytes(b"caf\xe9", &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST }).unwrap();
+        assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file_bytes(), ADMINISTRATOR);
         let check = |file: &[u8], passphrase: Option<&[u8]>, expected: &str| {
             assert_eq!(read(file, passphrase).unwrap_err().to_string(), expected);
         };
@@ -350,7 +350,7 @@ mod tests {
         hostile[24..28].fill(0);
         check(&hostile, Some(b""), "iterations of PBKDF2 is 0");
         assert!(matches!(
-            PrivateKey::from_file(&file, Some(b"caf\xe9"), &AwsLc, &mut Work::new(1_000)),
+            PrivateKey::from_file(&file, Some(b"caf\xe9"), &AwsLcProvider, &mut Work::new(1_000)),
             Err(KeyFileError::Exhausted(_))
         ));
     }
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn encrypted_by_others() {
         let file = include_bytes!("../../../../conformance/vectors/admpriv-encrypted.bin");
-        assert_eq!(*read(file, Some(b"\xe9")).unwrap().to_file(), ADMINISTRATOR);
+        assert_eq!(*read(file, Some(b"\xe9")).unwrap().to_file_bytes(), ADMINISTRATOR);
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(dsa.public_key(), None);
-        assert_eq!(dsa.signing_key(&AwsLc).unwrap_err(), KeyFileError::CannotSign);
+        assert_eq!(dsa.signing_key(&AwsLcProvider).unwrap_err(), KeyFileError::CannotSign);
         for der in [&[][..], &[0x30, 0x80], &[0x30, 3, 2, 1, 1], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]] {
             assert!(PrivateKey::from_der(der).is_err());
         }

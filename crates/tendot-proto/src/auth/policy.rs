@@ -1,4 +1,4 @@
-use super::secret_key::SecretKeyPolicy;
+use super::secret_key::SecretKeyMacSet;
 
 /// What is taken from peers, and offered to them. The default is what is safe and still spoken by Handle.Net 9.
 ///
@@ -6,13 +6,13 @@ use super::secret_key::SecretKeyPolicy;
 /// use tendot_proto::auth::{Policy, SecretKeyMac};
 ///
 /// let policy = Policy::default();
-/// assert!(policy.secret_keys.allows(SecretKeyMac::Pbkdf2));
+/// assert!(policy.secret_keys.contains(SecretKeyMac::Pbkdf2));
 /// assert!(!policy.sha1);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Policy {
     /// The forms of an answer by secret key.
-    pub secret_keys: SecretKeyPolicy,
+    pub secret_keys: SecretKeyMacSet,
     /// SHA-1 in signatures and in digests of requests, for peers older than 2.7. Needs the feature `legacy`.
     pub sha1: bool,
     /// MD5 in digests of requests, for servers older than 2.1. Needs the feature `legacy`.
@@ -26,7 +26,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            secret_keys: SecretKeyPolicy::DEFAULT,
+            secret_keys: SecretKeyMacSet::DEFAULT,
             sha1: false,
             md5: false,
             short_rsa_keys: false,

@@ -1,6 +1,6 @@
 //! What cryptography costs, in steps of [`Work`](crate::Work): a little more than was measured (two shared cores, 2026).
 
-use crate::record::{KeyKind, PublicKey};
+use crate::record::{KeyComponents, PublicKey};
 
 /// A hash, MAC or cipher over so many bytes: 0.6 µs for a KiB.
 pub(super) fn bytes(length: usize) -> u32 {
@@ -15,9 +15,9 @@ pub(super) fn pbkdf2(rounds: u32, length: usize) -> u32 {
 /// The verification of a signature: 10 µs for RSA of 2048 bits, 2.3 ms and 14 ms for DSA of 1024 and 2048.
 pub(super) fn verify(key: &PublicKey<'_>) -> u32 {
     match key.kind() {
-        KeyKind::Rsa { modulus, .. } => steps(1 + modulus.len() / 64).saturating_pow(2),
-        KeyKind::Dsa { p, .. } => 2_500_u32.saturating_mul(steps(p.len() / 128).saturating_pow(3)),
-        KeyKind::DiffieHellman { .. } => 1,
+        KeyComponents::Rsa { modulus, .. } => steps(1 + modulus.len() / 64).saturating_pow(2),
+        KeyComponents::Dsa { p, .. } => 2_500_u32.saturating_mul(steps(p.len() / 128).saturating_pow(3)),
+        KeyComponents::DiffieHellman { .. } => 1,
     }
 }
 

@@ -7,20 +7,20 @@ use super::price;
 use crate::crypto::{Crypto, Hash, SigningKey};
 use crate::error::DecodeError;
 use crate::message::Version;
-use crate::record::{KeyKind, PublicKey};
+use crate::record::{KeyComponents, PublicKey};
 use crate::wire::{Reader, Writer};
 use crate::work::Work;
 
 /// The answer to a challenge by a private key, whose public key is in `HS_PUBKEY`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct PublicKeyAnswer<'a> {
+pub struct PublicKeyResponse<'a> {
     /// The name of the hash. Whether it is RSA or DSA says the key, never the answer.
     pub hash: &'a [u8],
     /// The signature of nonce and digest.
     pub signature: &'a [u8],
 }
 
-impl<'a> PublicKeyAnswer<'a> {
+impl<'a> PublicKeyResponse<'a> {
     /// Reads an answer.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
@@ -65,7 +65,7 @@ impl<'a> PublicKeyAnswer<'a> {
         }
         work.spend(price::sign(key.signature_length()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
-        Ok(PublicKeyAnswer { hash: name, signature: &signature }.to_bytes())
+        Ok(PublicKeyResponse { hash: name, signature: &signature }.to_bytes())
     }
 }
 
@@ -87,7 +87,7 @@ pub fn check_key(key: &PublicKey<'_>) -> Result<(), KeyError> {
         _ => Ok(()),
     };
     match key.kind() {
-        KeyKind::Rsa { exponent, modulus } => {
+        KeyComponents::Rsa { exponent, modulus } => {
             size(modulus, 2048, 8192)?;
             // Above 33 bits the verification, too, would be expensive.
             if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bits(exponent)) {
@@ -95,7 +95,7 @@ pub fn check_key(key: &PublicKey<'_>) -> Result<(), KeyError> {
             }
             Ok(())
         }
-        KeyKind::Dsa { q, p, g, y } => {
+        KeyComponents::Dsa { q, p, g, y } => {
             size(p, 2048, 3072)?;
             let fits = matches!((bits(p), bits(q)), (2048, 224 | 256) | (3072, 256));
             if !fits || !is_odd(p) || !is_odd(q) || [g, y].iter().any(|n| bits(n) < 2 || bits(n) > bits(p)) {
@@ -103,7 +103,7 @@ pub fn check_key(key: &PublicKey<'_>) -> Result<(), KeyError> {
             }
             Ok(())
         }
-        KeyKind::DiffieHellman { .. } => Err(KeyError::CannotSign),
+        KeyComponents::DiffieHellman { .. } => Err(KeyError::CannotSign),
     }
 }
 
@@ -130,7 +130,7 @@ pub enum KeyError {
 }
 
 /// What is wrong with an RSA key that the policy does not allow.
-pub(super) const SHORT_KEY: AuthError = AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
+pub(super) const RSA_KEY_TOO_SHORT: AuthError = AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
 
 fn bits(integer: &[u8]) -> usize {
     integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
@@ -190,11 +190,11 @@ pub(crate) fn verify_hash(
         Hash::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
         _ => {}
     }
-    if let KeyKind::Rsa { modulus, .. } = key.kind()
+    if let KeyComponents::Rsa { modulus, .. } = key.kind()
         && bits(modulus) < 2048
         && !policy.short_rsa_keys
     {
-        return Err(SHORT_KEY);
+        return Err(RSA_KEY_TOO_SHORT);
     }
     work.spend(price::bytes(message.len()).saturating_add(price::verify(key)))?;
     Ok(crypto.verify(key, hash, message, signature)?)
@@ -204,38 +204,38 @@ pub(crate) fn verify_hash(
 mod tests {
     use super::*;
     use crate::auth::PrivateKey;
-    use crate::crypto::AwsLc;
+    use crate::crypto::AwsLcProvider;
 
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
     #[test]
     fn own_answers() {
         let file = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
-        let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+        let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
         let public = private.public_key().unwrap();
-        let key = private.signing_key(&AwsLc).unwrap();
-        let answer = PublicKeyAnswer::make(&*key, CHALLENGE, Version::OURS, &Policy::default(), &mut {
-            Work::REQUEST
+        let key = private.signing_key(&AwsLcProvider).unwrap();
+        let answer = PublicKeyResponse::make(&*key, CHALLENGE, Version::OURS, &Policy::default(), &mut {
+            Work::PER_REQUEST
         })
         .unwrap();
-        let read = PublicKeyAnswer::from_bytes(&answer).unwrap();
+        let read = PublicKeyResponse::from_bytes(&answer).unwrap();
         assert_eq!(read.to_bytes(), answer);
         let policy = Policy::default();
-        let check = |answer: PublicKeyAnswer<'_>, challenge, expected| {
-            let verified = answer.verify(&public, challenge, &policy, &AwsLc, &mut { Work::REQUEST });
+        let check = |answer: PublicKeyResponse<'_>, challenge, expected| {
+            let verified = answer.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Work::PER_REQUEST });
             assert_eq!(verified, expected);
         };
         check(read, CHALLENGE, Ok(()));
-        check(PublicKeyAnswer { hash: b"SHA256", ..read }, CHALLENGE, Ok(()));
+        check(PublicKeyResponse { hash: b"SHA256", ..read }, CHALLENGE, Ok(()));
         check(read, Challenge { nonce: b"other", ..CHALLENGE }, Err(AuthError::Failed));
-        check(PublicKeyAnswer { signature: &[], ..read }, CHALLENGE, Err(AuthError::Failed));
+        check(PublicKeyResponse { signature: &[], ..read }, CHALLENGE, Err(AuthError::Failed));
         let refused = |algorithm| Err(AuthError::NotAllowed { algorithm });
-        check(PublicKeyAnswer { hash: b"SHA1", ..read }, CHALLENGE, refused("SHA-1"));
-        check(PublicKeyAnswer { hash: b"MD5", ..read }, CHALLENGE, refused("MD5"));
-        check(PublicKeyAnswer { hash: b"none", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
-        check(PublicKeyAnswer { hash: b"", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        check(PublicKeyResponse { hash: b"SHA1", ..read }, CHALLENGE, refused("SHA-1"));
+        check(PublicKeyResponse { hash: b"MD5", ..read }, CHALLENGE, refused("MD5"));
+        check(PublicKeyResponse { hash: b"none", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        check(PublicKeyResponse { hash: b"", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         assert!(matches!(
-            read.verify(&public, CHALLENGE, &policy, &AwsLc, &mut Work::new(5)),
+            read.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Work::new(5)),
             Err(AuthError::Exhausted(_))
         ));
     }

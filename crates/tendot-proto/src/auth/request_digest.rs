@@ -10,15 +10,15 @@ use crate::work::Work;
 
 /// The digest of a request's header and body, made here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct OwnedDigest {
+pub struct ComputedDigest {
     algorithm: DigestAlgorithm,
     bytes: Digest,
 }
 
-impl OwnedDigest {
+impl ComputedDigest {
     /// Digests a request for a response of this version: SHA-256 from 2.7 on; SHA-1 from 2.1 on and MD5 before that, if
     /// the policy allows.
-    pub fn of_request(
+    pub fn for_request(
         header_and_body: &[u8],
         version: Version,
         policy: &Policy,

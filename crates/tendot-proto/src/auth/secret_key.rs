@@ -17,15 +17,15 @@ use crate::work::Work;
 ///
 /// ```
 /// use tendot_proto::Version;
-/// use tendot_proto::auth::{SecretKeyAnswer, SecretKeyMac};
+/// use tendot_proto::auth::{SecretKeyResponse, SecretKeyMac};
 ///
-/// let answer = SecretKeyAnswer::from_bytes(&[0x13; 33], Version::OURS)?;
+/// let answer = SecretKeyResponse::from_bytes(&[0x13; 33], Version::OURS)?;
 /// assert_eq!(answer.algorithm(), SecretKeyMac::HmacSha256);
-/// assert!(SecretKeyAnswer::from_bytes(&[0x11; 17], Version::OURS).is_err(), "HMAC-MD5 never was");
+/// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], Version::OURS).is_err(), "HMAC-MD5 never was");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SecretKeyAnswer<'a> {
+pub enum SecretKeyResponse<'a> {
     /// A MAC with the secret as its key.
     Mac {
         /// How it was made; any but [`SecretKeyMac::Pbkdf2`].
@@ -68,15 +68,15 @@ pub enum SecretKeyMac {
 /// Which answers by secret key are taken, and given.
 ///
 /// ```
-/// use tendot_proto::auth::{SecretKeyMac, SecretKeyPolicy};
+/// use tendot_proto::auth::{SecretKeyMac, SecretKeyMacSet};
 ///
-/// let policy = SecretKeyPolicy::DEFAULT.with(SecretKeyMac::Sha1);
-/// assert!(policy.allows(SecretKeyMac::Sha1) && !policy.allows(SecretKeyMac::Md5));
+/// let policy = SecretKeyMacSet::DEFAULT.with(SecretKeyMac::Sha1);
+/// assert!(policy.contains(SecretKeyMac::Sha1) && !policy.contains(SecretKeyMac::Md5));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SecretKeyPolicy(u8);
+pub struct SecretKeyMacSet(u8);
 
-impl SecretKeyPolicy {
+impl SecretKeyMacSet {
     /// None.
     pub const NONE: Self = Self(0);
 
@@ -96,7 +96,7 @@ impl SecretKeyPolicy {
     }
 
     /// Whether an answer of this form is taken.
-    pub const fn allows(self, algorithm: SecretKeyMac) -> bool {
+    pub const fn contains(self, algorithm: SecretKeyMac) -> bool {
         self.0 & 1 << algorithm as u8 != 0
     }
 }
@@ -159,7 +159,7 @@ const ROUNDS: (u32, u32) = (1_000, 200_000);
 const KEY_BITS: (u32, u32) = (8, 512);
 const SALT: (u32, u32) = (0, 64);
 
-impl<'a> SecretKeyAnswer<'a> {
+impl<'a> SecretKeyResponse<'a> {
     /// Reads the answer to a challenge of this version.
     pub fn from_bytes(bytes: &'a [u8], version: Version) -> Result<Self, DecodeError> {
         if version < Version::DIGEST_ALGORITHMS {
@@ -219,8 +219,8 @@ impl<'a> SecretKeyAnswer<'a> {
     }
 
     /// Whether its form and its numbers are taken. Costs nothing, and comes before all that does.
-    pub fn check(&self, policy: SecretKeyPolicy) -> Result<(), AuthError> {
-        if !policy.allows(self.algorithm()) {
+    pub fn check(&self, policy: SecretKeyMacSet) -> Result<(), AuthError> {
+        if !policy.contains(self.algorithm()) {
             return Err(AuthError::NotAllowed { algorithm: self.algorithm().name() });
         }
         let Self::Pbkdf2 { salt, iterations, key_bits, .. } = *self else { return Ok(()) };
@@ -251,15 +251,15 @@ impl<'a> SecretKeyAnswer<'a> {
         &self,
         secret: &[u8],
         challenge: Challenge<'_>,
-        policy: SecretKeyPolicy,
+        policy: SecretKeyMacSet,
         crypto: &dyn Crypto,
         work: &mut Work,
     ) -> Result<(), AuthError> {
         self.check(policy)?;
         let (expected, given) = match *self {
-            Self::Mac { algorithm, mac } => (mac_of(algorithm, secret, challenge, crypto, work)?, mac),
+            Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, crypto, work)?, mac),
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
-                (derived_mac(secret, salt, iterations, key_bits, challenge, crypto, work)?, mac)
+                (compute_pbkdf2_mac(secret, salt, iterations, key_bits, challenge, crypto, work)?, mac)
             }
         };
         if bool::from(expected.ct_eq(given)) && !secret.is_empty() { Ok(()) } else { Err(AuthError::Failed) }
@@ -275,18 +275,18 @@ impl<'a> SecretKeyAnswer<'a> {
         work: &mut Work,
     ) -> Result<Vec<u8>, AuthError> {
         if algorithm != SecretKeyMac::Pbkdf2 {
-            let mac = mac_of(algorithm, secret, challenge, crypto, work)?;
-            return Ok(SecretKeyAnswer::Mac { algorithm, mac: &mac }.to_bytes());
+            let mac = compute_mac(algorithm, secret, challenge, crypto, work)?;
+            return Ok(SecretKeyResponse::Mac { algorithm, mac: &mac }.to_bytes());
         }
         let mut salt = [0; 16];
         random.fill(&mut salt);
         let (iterations, key_bits) = (pbkdf2::ROUNDS, 160);
-        let mac = derived_mac(secret, &salt, iterations, key_bits, challenge, crypto, work)?;
-        Ok(SecretKeyAnswer::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
+        let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, crypto, work)?;
+        Ok(SecretKeyResponse::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
     }
 }
 
-fn mac_of(
+fn compute_mac(
     algorithm: SecretKeyMac,
     secret: &[u8],
     challenge: Challenge<'_>,
@@ -306,7 +306,7 @@ fn mac_of(
     Ok(crypto.hash(hash, &[secret, nonce, digest, secret])?)
 }
 
-fn derived_mac(
+fn compute_pbkdf2_mac(
     secret: &[u8],
     salt: &[u8],
     iterations: u32,
@@ -333,13 +333,13 @@ mod tests {
     use data_encoding::HEXLOWER;
 
     use super::*;
-    use crate::crypto::{AwsLc, SystemRandom};
+    use crate::crypto::{AwsLcProvider, SystemRandom};
 
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
-    fn verify(answer: &[u8], secret: &[u8], policy: SecretKeyPolicy) -> Result<(), AuthError> {
-        let answer = SecretKeyAnswer::from_bytes(answer, Version::OURS)?;
-        answer.verify(secret, CHALLENGE, policy, &AwsLc, &mut { Work::REQUEST })
+    fn verify(answer: &[u8], secret: &[u8], policy: SecretKeyMacSet) -> Result<(), AuthError> {
+        let answer = SecretKeyResponse::from_bytes(answer, Version::OURS)?;
+        answer.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Work::PER_REQUEST })
     }
 
     #[test]
@@ -347,12 +347,12 @@ mod tests {
         #[track_caller]
         fn check(algorithm: SecretKeyMac) {
             let make = |secret: &[u8]| {
-                SecretKeyAnswer::make(algorithm, secret, CHALLENGE, &AwsLc, &mut SystemRandom, &mut {
-                    Work::REQUEST
+                SecretKeyResponse::make(algorithm, secret, CHALLENGE, &AwsLcProvider, &mut SystemRandom, &mut {
+                    Work::PER_REQUEST
                 })
                 .unwrap()
             };
-            let policy = SecretKeyPolicy::NONE.with(algorithm);
+            let policy = SecretKeyMacSet::NONE.with(algorithm);
             let mut answer = make(b"secret");
             assert_eq!(Some(answer[0]), algorithm.byte());
             assert_eq!(verify(&answer, b"secret", policy), Ok(()));
@@ -376,13 +376,13 @@ mod tests {
 
     #[test]
     fn truncated_macs_do_not_fit() {
-        let policy = SecretKeyPolicy::DEFAULT;
-        let mut work = Work::REQUEST;
-        let answer = SecretKeyAnswer::make(
+        let policy = SecretKeyMacSet::DEFAULT;
+        let mut work = Work::PER_REQUEST;
+        let answer = SecretKeyResponse::make(
             SecretKeyMac::HmacSha256,
             b"s",
             CHALLENGE,
-            &AwsLc,
+            &AwsLcProvider,
             &mut SystemRandom,
             &mut work,
         );
@@ -402,11 +402,11 @@ mod tests {
             let answer =
                 "2200000010a0a1a2a3a4a5a6a7a8a9aaabacadaeaf00002710000000a000000014".to_owned() + mac;
             let answer = HEXLOWER.decode(answer.as_bytes()).unwrap();
-            let read = SecretKeyAnswer::from_bytes(&answer, Version::OURS).unwrap();
+            let read = SecretKeyResponse::from_bytes(&answer, Version::OURS).unwrap();
             assert_eq!(read.to_bytes(), answer);
             let challenge = Challenge { nonce: &nonce, digest: &digest };
             let verified =
-                read.verify(secret, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut { Work::REQUEST });
+                read.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut { Work::PER_REQUEST });
             assert_eq!(verified, Ok(()));
         };
         check(b"secret", "bda9df8bcbc6a9a077d245d20bf7e3d0cb893293");
@@ -442,7 +442,7 @@ mod tests {
         check(6, SecretKeyMac::Sha1);
         check(7, SecretKeyMac::Pbkdf2);
         check(11, SecretKeyMac::Pbkdf2);
-        let bare = SecretKeyAnswer::from_bytes(&[0x22; 16], Version::new(2, 0)).unwrap();
+        let bare = SecretKeyResponse::from_bytes(&[0x22; 16], Version::new(2, 0)).unwrap();
         assert_eq!((bare.algorithm(), bare.to_bytes()), (SecretKeyMac::BareMd5, std::vec![0x22; 16]));
     }
 }

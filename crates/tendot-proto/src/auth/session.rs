@@ -88,7 +88,7 @@ impl SessionKey {
 fn split<'a>(message: &'a [u8], work: &mut Work) -> Result<(Envelope, &'a [u8]), SessionError> {
     work.spend(price::bytes(message.len()))?;
     let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
-    let payload = message.get(limits::ENVELOPE..).unwrap_or_default();
+    let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
     if payload.len() != envelope.length as usize || payload.len() > limits::MESSAGE {
         return Err(SessionError::Undecipherable);
     }
@@ -109,7 +109,7 @@ pub struct Session {
     key: SessionKey,
     /// The counter of the last message that was sent.
     sent: u32,
-    received: Counters,
+    received: ReplayWindow,
 }
 
 /// Which side of a session this is: both have the same key, so what one sends must not come back to it as the other's.
@@ -123,7 +123,7 @@ pub(super) enum Side {
 
 impl Session {
     pub(super) const fn new(id: u32, side: Side, key: SessionKey) -> Self {
-        Self { id, side, key, sent: 0, received: Counters::NONE }
+        Self { id, side, key, sent: 0, received: ReplayWindow::NONE }
     }
 
     /// The number in the envelopes of its messages.
@@ -212,26 +212,26 @@ pub(super) fn is_bare_answer(parts: &Parts<'_>) -> bool {
 
 /// The counters of messages that came: the highest, and which of the 200 up to it.
 #[derive(Clone, Copy, Debug)]
-struct Counters {
+struct ReplayWindow {
     highest: u32,
     /// Bit n is set if `highest - n` came.
     seen: [u64; 4],
 }
 
-impl Counters {
+impl ReplayWindow {
     const NONE: Self = Self { highest: 0, seen: [1, 0, 0, 0] };
 
     /// How far back messages are taken that others overtook.
-    const WINDOW: u32 = 200;
+    const SIZE: u32 = 200;
 
     /// Whether this counter is new; it is not afterwards.
     fn take(&mut self, counter: u32) -> bool {
         if let Some(ahead) = counter.checked_sub(self.highest).filter(|ahead| *ahead > 0) {
-            self.shift(ahead);
+            self.advance(ahead);
             self.highest = counter;
         }
         let behind = self.highest - counter;
-        if behind >= Self::WINDOW {
+        if behind >= Self::SIZE {
             return false;
         }
         let Some(word) = self.seen.get_mut(behind as usize / 64) else { return false };
@@ -241,7 +241,7 @@ impl Counters {
         new
     }
 
-    fn shift(&mut self, by: u32) {
+    fn advance(&mut self, by: u32) {
         let wide = self.seen;
         let (words, bits) = (by as usize / 64, by % 64);
         for (at, word) in self.seen.iter_mut().enumerate() {
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn counters() {
-        let mut counters = Counters::NONE;
+        let mut counters = ReplayWindow::NONE;
         let mut check = |counter, expected| assert_eq!(counters.take(counter), expected, "{counter}");
         check(0, false);
         check(1, true);
@@ -373,7 +373,7 @@ mod tests {
     fn counters_as_a_set() {
         let mut state = 1_u32;
         for _ in 0..50 {
-            let (mut counters, mut seen) = (Counters::NONE, std::collections::BTreeSet::from([0]));
+            let (mut counters, mut seen) = (ReplayWindow::NONE, std::collections::BTreeSet::from([0]));
             for _ in 0..2_000 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let highest = *seen.last().unwrap();

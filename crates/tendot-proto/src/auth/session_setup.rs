@@ -7,16 +7,16 @@ use super::credential::verify_signature;
 use super::group::{GENERATOR, Group};
 use super::policy::Policy;
 use super::price;
-use super::request_digest::OwnedDigest;
+use super::request_digest::ComputedDigest;
 use super::session::{Session, SessionError, SessionKey, Side};
 use crate::crypto::{Crypto, Random};
 use crate::handle::Handle;
 use crate::limits;
 use crate::message::{
-    Body, DigestAlgorithm, Envelope, KeyExchangeMode, Message, Outcome, Parts, Response, SessionKeyPart,
+    Body, DigestAlgorithm, Envelope, KeyExchangeMode, Message, Outcome, Parts, Response, SessionKeyMaterial,
     SessionSetup, Version,
 };
-use crate::record::{KeyKind, PublicKey, Reference};
+use crate::record::{KeyComponents, PublicKey, Reference};
 use crate::wire::{Reader, Writer};
 use crate::work::Work;
 
@@ -27,20 +27,20 @@ const AES: u32 = 3;
 ///
 /// ```
 /// use tendot_proto::Work;
-/// use tendot_proto::auth::{Group, SessionProposal};
-/// use tendot_proto::crypto::{AwsLc, SystemRandom};
+/// use tendot_proto::auth::{Group, ClientKeyExchange};
+/// use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 ///
-/// let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, &mut { Work::REQUEST })?;
+/// let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })?;
 /// let setup = proposal.setup(None, 86_400);
 /// assert_eq!(setup.mode.0, 4);
 /// # Ok::<(), tendot_proto::auth::SessionError>(())
 /// ```
 #[derive(Debug)]
-pub struct SessionProposal {
-    half: Half,
+pub struct ClientKeyExchange {
+    half: DhKeyPair,
 }
 
-impl SessionProposal {
+impl ClientKeyExchange {
     /// Chooses a secret.
     pub fn new(
         group: Group,
@@ -48,7 +48,7 @@ impl SessionProposal {
         random: &mut dyn Random,
         work: &mut Work,
     ) -> Result<Self, SessionError> {
-        Ok(Self { half: Half::new(group, crypto, random, work)? })
+        Ok(Self { half: DhKeyPair::new(group, crypto, random, work)? })
     }
 
     /// What is to be sent. `identity` is who will authenticate in the session; `timeout` is in seconds.
@@ -60,7 +60,7 @@ impl SessionProposal {
             timeout,
             identity_handle: identity.map_or(Handle::new(&[]), Reference::handle),
             identity_index: identity.map_or(SessionSetup::ANONYMOUS, |identity| identity.index),
-            key: SessionKeyPart::PublicKey(&self.half.public_key),
+            key: SessionKeyMaterial::PublicKey(&self.half.public_key),
         }
     }
 
@@ -86,7 +86,7 @@ impl SessionProposal {
             return refuse("an answer that is not bound to the request");
         };
         if digest.algorithm != DigestAlgorithm::Sha256
-            || OwnedDigest::check(&digest, request.header_and_body, policy, crypto, work).is_err()
+            || ComputedDigest::check(&digest, request.header_and_body, policy, crypto, work).is_err()
         {
             return refuse("an answer to another request");
         }
@@ -124,14 +124,14 @@ impl SessionProposal {
 
 /// A server's answer to a request for a session, before it has a number.
 #[derive(Debug)]
-pub struct SessionAnswer {
+pub struct ServerKeyExchange {
     pub(super) key: SessionKey,
     pub(super) identity: Option<Reference<'static>>,
     pub(super) timeout: Duration,
     data: Vec<u8>,
 }
 
-impl SessionAnswer {
+impl ServerKeyExchange {
     /// Answers a request that came in this envelope.
     ///
     /// Only Diffie-Hellman in a [`Group`], with AES, and from version 2.7 on: what was before has no sound MAC.
@@ -147,7 +147,7 @@ impl SessionAnswer {
         if envelope.response_version() < Version::SHA256 {
             return refuse("a version below 2.7");
         }
-        let (KeyExchangeMode::DIFFIE_HELLMAN, SessionKeyPart::PublicKey(key)) = (setup.mode, setup.key)
+        let (KeyExchangeMode::DIFFIE_HELLMAN, SessionKeyMaterial::PublicKey(key)) = (setup.mode, setup.key)
         else {
             return refuse("a key exchange other than Diffie-Hellman");
         };
@@ -157,7 +157,7 @@ impl SessionAnswer {
         let Ok(theirs) = PublicKey::from_bytes(key) else { return refuse("a malformed key") };
         let Some(group) = Group::of(theirs.kind(), policy) else { return refuse("this group") };
         group.check(&theirs)?;
-        let half = Half::new(group, crypto, random, work)?;
+        let half = DhKeyPair::new(group, crypto, random, work)?;
         let mut data = Vec::new();
         let mut writer = Writer::new(&mut data);
         writer.u32(AES);
@@ -180,7 +180,7 @@ impl SessionAnswer {
 
 /// One half of an exchange.
 #[derive(Debug)]
-struct Half {
+struct DhKeyPair {
     group: Group,
     secret: Secret,
     /// As it is sent.
@@ -196,7 +196,7 @@ impl core::fmt::Debug for Secret {
     }
 }
 
-impl Half {
+impl DhKeyPair {
     fn new(
         group: Group,
         crypto: &dyn Crypto,
@@ -207,7 +207,7 @@ impl Half {
         work.spend(price::power(prime.len()))?;
         let mut secret = Secret(Zeroizing::new([0; 64]));
         random.fill(&mut *secret.0);
-        let y = crypto.power(GENERATOR, &*secret.0, &prime).map_err(|_| UNSUPPORTED)?;
+        let y = crypto.power(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
         let public_key = PublicKey::diffie_hellman(&y, &prime, GENERATOR).to_bytes();
         Ok(Self { group, secret, public_key })
     }
@@ -219,38 +219,38 @@ impl Half {
         work: &mut Work,
     ) -> Result<SessionKey, SessionError> {
         self.group.check(theirs)?;
-        let KeyKind::DiffieHellman { y, .. } = theirs.kind() else { return Err(UNSUPPORTED) };
+        let KeyComponents::DiffieHellman { y, .. } = theirs.kind() else { return Err(PROVIDER_UNSUPPORTED) };
         let prime = self.group.prime();
         work.spend(price::power(prime.len()))?;
-        let shared = crypto.power(y, &*self.secret.0, &prime).map_err(|_| UNSUPPORTED)?;
-        SessionKey::from_shared(&Zeroizing::new(shared)).ok_or(UNSUPPORTED)
+        let shared = crypto.power(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
+        SessionKey::from_shared(&Zeroizing::new(shared)).ok_or(PROVIDER_UNSUPPORTED)
     }
 }
 
 impl Group {
     fn check(self, key: &PublicKey<'_>) -> Result<(), SessionError> {
         match key.kind() {
-            KeyKind::DiffieHellman { y, .. } if self.is_half(y) => Ok(()),
+            KeyComponents::DiffieHellman { y, .. } if self.is_valid_public_value(y) => Ok(()),
             _ => Err(SessionError::Refused { what: "a public value that gives away the key" }),
         }
     }
 }
 
-const UNSUPPORTED: SessionError = SessionError::Refused { what: "this provider of cryptography" };
+const PROVIDER_UNSUPPORTED: SessionError = SessionError::Refused { what: "this provider of cryptography" };
 
 #[cfg(all(test, feature = "crypto"))]
 mod tests {
     use super::*;
-    use crate::crypto::{AwsLc, SystemRandom};
+    use crate::crypto::{AwsLcProvider, SystemRandom};
 
-    fn answer(setup: &SessionSetup<'_>, version: Version) -> Result<SessionAnswer, SessionError> {
+    fn answer(setup: &SessionSetup<'_>, version: Version) -> Result<ServerKeyExchange, SessionError> {
         let envelope = Envelope { suggestion: version, ..Envelope::new(version) };
         let policy = Policy::default();
-        SessionAnswer::new(setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut { Work::REQUEST })
+        ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })
     }
 
-    fn propose(group: Group) -> SessionProposal {
-        SessionProposal::new(group, &AwsLc, &mut SystemRandom, &mut { Work::REQUEST }).unwrap()
+    fn propose(group: Group) -> ClientKeyExchange {
+        ClientKeyExchange::new(group, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST }).unwrap()
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(answer.identity.as_ref(), Some(&identity));
             assert_eq!(answer.timeout, Duration::from_secs(60));
             let mode = KeyExchangeMode::DIFFIE_HELLMAN;
-            let session = proposal.agree(9, mode, answer.data(), &AwsLc, &mut { Work::REQUEST }).unwrap();
+            let session = proposal.agree(9, mode, answer.data(), &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
             assert_eq!(session.key().as_bytes(), answer.key.as_bytes());
         }
     }
@@ -279,9 +279,9 @@ mod tests {
         check(setup, Version::new(2, 6), "a version below 2.7");
         let mode = KeyExchangeMode::SERVER_RSA;
         check(SessionSetup { mode, ..setup }, Version::OURS, "a key exchange other than Diffie-Hellman");
-        let key = SessionKeyPart::None;
+        let key = SessionKeyMaterial::None;
         check(SessionSetup { key, ..setup }, Version::OURS, "a key exchange other than Diffie-Hellman");
-        let key = SessionKeyPart::PublicKey(b"\0\0\0\x01x");
+        let key = SessionKeyMaterial::PublicKey(b"\0\0\0\x01x");
         check(SessionSetup { key, ..setup }, Version::OURS, "a malformed key");
         let identity_handle = Handle::new(&[b'x'; 2049]);
         check(SessionSetup { identity_handle, ..setup }, Version::OURS, "an identity that is no handle");
@@ -292,7 +292,7 @@ mod tests {
         let server = propose(Group::Modp1024).half.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
-            let accepted = propose(Group::Modp1024).agree(id, mode, data, &AwsLc, &mut { Work::REQUEST });
+            let accepted = propose(Group::Modp1024).agree(id, mode, data, &AwsLcProvider, &mut { Work::PER_REQUEST });
             assert_eq!(accepted.map(|_| ()), expected);
         };
         let refused = |what| Err(SessionError::Refused { what });

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::identifier;
 use super::session::{Session, SessionError, Side, is_bare_answer};
-use super::session_setup::SessionAnswer;
+use super::session_setup::ServerKeyExchange;
 use crate::crypto::{Crypto, Random};
 use crate::message::{Envelope, Parts};
 use crate::record::Reference;
@@ -52,7 +52,7 @@ pub struct ServerSession {
 
 impl ServerSession {
     /// So many messages that do not decrypt end a session.
-    const UNDECIPHERABLE: u32 = 16;
+    const MAX_DECRYPT_FAILURES: u32 = 16;
 
     /// The session, for messages to be sent.
     pub fn session(&mut self) -> &mut Session {
@@ -88,7 +88,7 @@ impl SessionTable {
     /// same place.
     pub fn insert(
         &mut self,
-        answer: SessionAnswer,
+        answer: ServerKeyExchange,
         now: Now,
         random: &mut dyn Random,
         is_taken: impl Fn(u32) -> bool,
@@ -148,7 +148,7 @@ impl SessionTable {
             Err(error) => {
                 if error == SessionError::Undecipherable {
                     session.undecipherable += 1;
-                    if session.undecipherable >= ServerSession::UNDECIPHERABLE {
+                    if session.undecipherable >= ServerSession::MAX_DECRYPT_FAILURES {
                         self.remove(envelope.session_id);
                     }
                 }
@@ -167,7 +167,7 @@ impl SessionTable {
     pub fn authenticate(&mut self, id: u32, identity: &Reference<'_>) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let Some(own) = &mut session.identity else { return false };
-        if own.index != 0 && own.index != identity.index || !own.handle().is_same_identity(identity.handle())
+        if own.index != 0 && own.index != identity.index || !own.handle().eq_identity(identity.handle())
         {
             return false;
         }

@@ -18,22 +18,22 @@ use dsa::signature::hazmat::PrehashVerifier;
 use zeroize::Zeroize;
 
 use super::{Crypto, CryptoError, Digest, Hash, Random, SigningKey};
-use crate::record::{KeyKind, PublicKey};
+use crate::record::{KeyComponents, PublicKey};
 
 /// The provider that is used unless another is given: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
 ///
 /// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits are there only with the feature `legacy`.
 ///
 /// ```
-/// use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Hash};
+/// use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Hash};
 ///
-/// let digest = AwsLc.hash(Hash::Sha256, &[b"Handle", b"!"])?;
+/// let digest = AwsLcProvider.hash(Hash::Sha256, &[b"Handle", b"!"])?;
 /// assert_eq!(digest[..4], [0xeb, 0xb9, 0xd8, 0x42]);
-/// assert_eq!(AwsLc.hmac(Hash::Md5, b"key", &[]), Err(CryptoError::Unsupported));
+/// assert_eq!(AwsLcProvider.hmac(Hash::Md5, b"key", &[]), Err(CryptoError::Unsupported));
 /// # Ok::<(), CryptoError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AwsLc;
+pub struct AwsLcProvider;
 
 /// The random numbers of the operating system, by aws-lc-rs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl Random for SystemRandom {
 /// Bits of the largest modulus that is computed with; RSA keys and Diffie-Hellman groups end here.
 const LARGEST: usize = 8192;
 
-impl Crypto for AwsLc {
+impl Crypto for AwsLcProvider {
     fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         let algorithm = match hash {
             #[cfg(feature = "legacy")]
@@ -108,14 +108,14 @@ impl Crypto for AwsLc {
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         match key.kind() {
-            KeyKind::Rsa { exponent, modulus } => {
-                let parameters = rsa_parameters(hash, modulus.len())?;
+            KeyComponents::Rsa { exponent, modulus } => {
+                let parameters = rsa_verification_params(hash, modulus.len())?;
                 RsaPublicKeyComponents { n: modulus, e: exponent }
                     .verify(parameters, message, signature)
                     .map_err(|_| CryptoError::Signature)
             }
-            KeyKind::Dsa { q, p, g, y } => {
-                let key = dsa_key(q, p, g, y)?;
+            KeyComponents::Dsa { q, p, g, y } => {
+                let key = dsa_verifying_key(q, p, g, y)?;
                 // r and s have at most 33 bytes each in DER: nothing longer is worth looking at.
                 if signature.len() > 80 {
                     return Err(CryptoError::Signature);
@@ -125,13 +125,13 @@ impl Crypto for AwsLc {
                 let digest = self.hash(hash, &[message])?;
                 key.verify_prehash(&digest, &signature).map_err(|_| CryptoError::Signature)
             }
-            KeyKind::DiffieHellman { .. } => Err(CryptoError::Key),
+            KeyComponents::DiffieHellman { .. } => Err(CryptoError::Key),
         }
     }
 
     fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         match KeyPair::from_der(der) {
-            Ok(key) => Ok(Box::new(RsaKey(key))),
+            Ok(key) => Ok(Box::new(RsaSigningKey(key))),
             Err(_) => Err(CryptoError::Key),
         }
     }
@@ -185,9 +185,9 @@ impl Crypto for AwsLc {
     }
 }
 
-struct RsaKey(KeyPair);
+struct RsaSigningKey(KeyPair);
 
-impl SigningKey for RsaKey {
+impl SigningKey for RsaSigningKey {
     fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let encoding: &'static RsaSignatureEncoding = match hash {
             Hash::Md5 | Hash::Sha1 => return Err(CryptoError::Unsupported),
@@ -207,7 +207,7 @@ impl SigningKey for RsaKey {
     }
 }
 
-impl fmt::Debug for RsaKey {
+impl fmt::Debug for RsaSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RsaKey({} bits)", self.0.public_modulus_len() * 8)
     }
@@ -226,7 +226,7 @@ fn md5(parts: &[&[u8]]) -> Digest {
 }
 
 /// What signatures of a modulus of so many bytes are checked by.
-fn rsa_parameters(hash: Hash, modulus: usize) -> Result<&'static RsaParameters, CryptoError> {
+fn rsa_verification_params(hash: Hash, modulus: usize) -> Result<&'static RsaParameters, CryptoError> {
     if modulus * 8 > LARGEST {
         return Err(CryptoError::Key);
     }
@@ -246,7 +246,7 @@ fn rsa_parameters(hash: Hash, modulus: usize) -> Result<&'static RsaParameters, 
 
 /// A DSA key of one of the sizes of FIPS 186. Others are refused before anything is computed: a hostile key costs
 /// nothing, and the computation relies on sizes that fit each other.
-fn dsa_key(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Result<dsa::VerifyingKey, CryptoError> {
+fn dsa_verifying_key(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Result<dsa::VerifyingKey, CryptoError> {
     let bits = |integer: &[u8]| {
         integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
     };
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn hashes() {
         let check = |hash, expected: &str| {
-            let digest = AwsLc.hash(hash, &[b"a", b"", b"bc"]).map(|digest| HEXLOWER.encode(&digest));
+            let digest = AwsLcProvider.hash(hash, &[b"a", b"", b"bc"]).map(|digest| HEXLOWER.encode(&digest));
             assert_eq!(digest.as_deref().map(|digest| &digest[..16]), Ok(expected), "{hash:?}");
         };
         check(Hash::Sha256, "ba7816bf8f01cfea");
@@ -289,8 +289,8 @@ mod tests {
         }
         #[cfg(not(feature = "legacy"))]
         {
-            assert_eq!(AwsLc.hash(Hash::Sha1, &[]), Err(CryptoError::Unsupported));
-            assert_eq!(AwsLc.hash(Hash::Md5, &[]), Err(CryptoError::Unsupported));
+            assert_eq!(AwsLcProvider.hash(Hash::Sha1, &[]), Err(CryptoError::Unsupported));
+            assert_eq!(AwsLcProvider.hash(Hash::Md5, &[]), Err(CryptoError::Unsupported));
         }
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn macs() {
         // RFC 2202 and RFC 4231, test case 2.
         let check = |hash, expected: &str| {
-            let mac = AwsLc.hmac(hash, b"Jefe", &[b"what do ya want ", b"for nothing?"]).unwrap();
+            let mac = AwsLcProvider.hmac(hash, b"Jefe", &[b"what do ya want ", b"for nothing?"]).unwrap();
             assert!(HEXLOWER.encode(&mac).starts_with(expected), "{hash:?}");
         };
         check(Hash::Sha1, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
@@ -312,25 +312,25 @@ mod tests {
         // RFC 6070.
         let mut out = [0; 20];
         let iterations = NonZeroU32::new(4096).unwrap();
-        AwsLc.pbkdf2_sha1(b"password", b"salt", iterations, &mut out).unwrap();
+        AwsLcProvider.pbkdf2_sha1(b"password", b"salt", iterations, &mut out).unwrap();
         assert_eq!(HEXLOWER.encode(&out), "4b007901b765489abead49d926f721d065a429c1");
-        assert_eq!(AwsLc.pbkdf2_sha1(b"", b"", iterations, &mut []), Err(CryptoError::Unsupported));
+        assert_eq!(AwsLcProvider.pbkdf2_sha1(b"", b"", iterations, &mut []), Err(CryptoError::Unsupported));
     }
 
     #[test]
     fn ciphers() {
         let key: [u8; 16] = core::array::from_fn(|n| n as u8);
-        let cipher = AwsLc.encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
+        let cipher = AwsLcProvider.encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
         assert_eq!(HEXLOWER.encode(&cipher), "c23f3f1607b62c02748290a6f17fc14b");
-        assert_eq!(AwsLc.decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
+        assert_eq!(AwsLcProvider.decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
         for wrong in [&cipher[..15], &[][..], &[0; 16]] {
-            assert_eq!(AwsLc.decrypt(&key, &[0x11; 16], wrong), Err(CryptoError::Ciphertext));
+            assert_eq!(AwsLcProvider.decrypt(&key, &[0x11; 16], wrong), Err(CryptoError::Ciphertext));
         }
     }
 
     #[test]
     fn powers() {
-        let power = |base: &[u8], exponent: &[u8], modulus: &[u8]| AwsLc.power(base, exponent, modulus);
+        let power = |base: &[u8], exponent: &[u8], modulus: &[u8]| AwsLcProvider.power(base, exponent, modulus);
         assert_eq!(power(&[2], &[10], &[3, 0xe9]), Ok(std::vec![0, 23]), "2^10 mod 1001");
         assert_eq!(power(&[2], &[], &[3, 0xe9]), Ok(std::vec![0, 1]));
         assert_eq!(power(&[0, 2], &[0, 10], &[0, 0, 3, 0xe9]), Ok(std::vec![0, 0, 0, 23]));
@@ -352,8 +352,8 @@ mod tests {
         fn check(key: &str, hash: Hash, name: &str, expected: Result<(), CryptoError>) {
             let (key, message, signature) = (vector(key), vector("message"), vector(name));
             let key = PublicKey::from_bytes(&key).unwrap();
-            assert_eq!(AwsLc.verify(&key, hash, &message, &signature), expected, "{name}");
-            let other = AwsLc.verify(&key, hash, b"something else", &signature);
+            assert_eq!(AwsLcProvider.verify(&key, hash, &message, &signature), expected, "{name}");
+            let other = AwsLcProvider.verify(&key, hash, b"something else", &signature);
             assert_eq!(other, expected.and(Err(CryptoError::Signature)), "{name}");
         }
         let old = |error| if cfg!(feature = "legacy") { Ok(()) } else { Err(error) };
@@ -373,10 +373,10 @@ mod tests {
     fn keys_that_do_not_fit() {
         let key = vector("dsa_1024_key");
         let key = PublicKey::from_bytes(&key).unwrap();
-        let KeyKind::Dsa { q, p, g, y } = key.kind() else { unreachable!() };
+        let KeyComponents::Dsa { q, p, g, y } = key.kind() else { unreachable!() };
         let (message, signature) = (vector("message"), vector("dsa_1024_sha256"));
         let check = |key: PublicKey<'_>| {
-            assert_eq!(AwsLc.verify(&key, Hash::Sha256, &message, &signature), Err(CryptoError::Key));
+            assert_eq!(AwsLcProvider.verify(&key, Hash::Sha256, &message, &signature), Err(CryptoError::Key));
         };
         check(PublicKey::dsa(&q[1..], p, g, y));
         check(PublicKey::dsa(q, &p[1..], g, y));

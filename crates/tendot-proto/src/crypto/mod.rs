@@ -11,7 +11,7 @@ use core::num::NonZeroU32;
 use core::ops::Deref;
 
 #[cfg(feature = "crypto")]
-pub use aws_lc::{AwsLc, SystemRandom};
+pub use aws_lc::{AwsLcProvider, SystemRandom};
 
 use crate::record::PublicKey;
 

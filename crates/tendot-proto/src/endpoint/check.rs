@@ -12,27 +12,27 @@ use crate::wire::List;
 /// Finds what is wrong with the names and values of a request, whoever sent it.
 pub(super) fn check(opcode: Opcode, request: &Request<'_>) -> Result<(), Denied> {
     if let Some(handle) = request.handle() {
-        check_handle(opcode, handle)?;
+        validate_handle(opcode, handle)?;
     }
     match request {
-        Request::Values { values, .. } => check_values(opcode, values),
+        Request::Values { values, .. } => validate_values(opcode, values),
         _ => Ok(()),
     }
 }
 
 /// A name that is too long or not UTF-8 cannot be that of a record; for a new record it must also have a prefix.
-fn check_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), Denied> {
+fn validate_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), Denied> {
     let checked = match opcode {
         Opcode::CREATE_HANDLE => handle.check(),
-        _ => handle.check_bytes(),
+        _ => handle.validate(),
     };
     checked.map_err(|error| Denied::new(ResponseCode::INVALID_HANDLE, alloc::format!("{error}")))
 }
 
-fn check_values(opcode: Opcode, values: &List<'_, Value<'_>>) -> Result<(), Denied> {
+fn validate_values(opcode: Opcode, values: &List<'_, Value<'_>>) -> Result<(), Denied> {
     let invalid = |message| Err(Denied::new(ResponseCode::INVALID_VALUE, message));
-    if values.len() > limits::VALUES {
-        return invalid(alloc::format!("{} values, at most {} are allowed", values.len(), limits::VALUES));
+    if values.len() > limits::MAX_VALUES {
+        return invalid(alloc::format!("{} values, at most {} are allowed", values.len(), limits::MAX_VALUES));
     }
     if values.is_empty() && opcode != Opcode::CREATE_HANDLE {
         return invalid("no values".into());

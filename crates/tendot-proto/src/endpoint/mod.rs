@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use seal::{SealError, Sealing};
+pub use seal::{SealError, SealContext};
 
 use crate::auth::SessionError;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -16,7 +16,7 @@ use crate::framing::FrameError;
 use crate::limits;
 use crate::message::{
     Body, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
-    ResponseCode, Tail, Version,
+    ResponseCode, CredentialSection, Version,
 };
 use crate::time::Now;
 use crate::work::Work;
@@ -98,7 +98,7 @@ impl Endpoint {
         if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
             return Err(self.refuse(envelope, None, Reason::Encrypted, now));
         }
-        let header = bytes.get(limits::ENVELOPE..).and_then(|rest| Header::from_bytes(rest).ok());
+        let header = bytes.get(limits::ENVELOPE_LEN..).and_then(|rest| Header::from_bytes(rest).ok());
         // A response is never answered, or two servers could keep each other busy for ever.
         if header.is_some_and(|(header, _)| !header.is_request()) {
             return Err(Refusal::silent(Reason::Response));
@@ -108,7 +108,7 @@ impl Endpoint {
         if transport == Transport::Udp && envelope.length as usize > limits::MESSAGE {
             let kind =
                 DecodeErrorKind::TooLong { announced: envelope.length as usize, limit: limits::MESSAGE };
-            let error = DecodeError::new("message", limits::ENVELOPE, kind);
+            let error = DecodeError::new("message", limits::ENVELOPE_LEN, kind);
             return Err(Refusal::silent(Reason::Malformed(error)));
         }
         let parts = match Parts::split(bytes) {
@@ -119,7 +119,7 @@ impl Endpoint {
         if opcode.name().is_none() || opcode == Opcode::RESERVED {
             return refuse(Reason::UnknownOperation(opcode));
         }
-        if opcode.is_administration() {
+        if opcode.is_admin() {
             if transport == Transport::Udp {
                 return refuse(Reason::AdministrationOverUdp);
             }
@@ -143,14 +143,14 @@ impl Endpoint {
             message,
             transport,
             session_id,
-            work: Work::REQUEST,
+            work: Work::PER_REQUEST,
             endpoint: *self,
             now,
         })
     }
 
     /// The answer to a stream that cannot be cut into messages; the connection is to be closed after it.
-    pub fn refuse_frame(&self, error: &FrameError, now: Now) -> Refusal {
+    pub fn reject_frame(&self, error: &FrameError, now: Now) -> Refusal {
         match error.header {
             Some(header) if !header.is_request() => Refusal::silent(Reason::Response),
             header => self.refuse(error.envelope, header, Reason::Frame(*error), now),
@@ -172,7 +172,7 @@ impl Endpoint {
             header: self.response_header(&Header { flags, ..header }, code, now),
             body: Body::Response(Response::new(Outcome::Failed { message: Some(message.as_bytes()) })),
             body_rest: &[],
-            tail: Tail::Empty,
+            tail: CredentialSection::Empty,
         };
         Refusal { reason, response: response.to_bytes().ok() }
     }

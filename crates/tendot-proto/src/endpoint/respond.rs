@@ -1,7 +1,7 @@
 use super::Incoming;
 use crate::auth::Pending;
 use crate::limits;
-use crate::message::{Body, Message, OpFlags, Outcome, Response, ResponseCode, Tail};
+use crate::message::{Body, Message, OpFlags, Outcome, Response, ResponseCode, CredentialSection};
 
 impl<'a> Incoming<'a> {
     /// The response to this request, without a digest and without a credential.
@@ -16,7 +16,7 @@ impl<'a> Incoming<'a> {
             header,
             body: Body::Response(Response::new(outcome)),
             body_rest: &[],
-            tail: Tail::Empty,
+            tail: CredentialSection::Empty,
         }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Incoming<'a> {
 
     /// This request after its challenge has been answered: it is carried out, and the response goes to the answer.
     #[must_use]
-    pub fn proved_by(mut self, answer: Incoming<'_>) -> Self {
+    pub fn resume_after_challenge(mut self, answer: Incoming<'_>) -> Self {
         self.message.envelope.request_id = answer.message.envelope.request_id;
         self.transport = answer.transport;
         self.work = answer.work;
@@ -49,11 +49,11 @@ impl<'a> Incoming<'a> {
     /// request.header.recursion_count = 10;
     /// let bytes = request.to_bytes()?;
     /// let incoming = endpoint.read(&bytes, Transport::Udp, now)?;
-    /// assert_eq!(incoming.next_recursion(), None, "what matters only to those who would pass it on");
+    /// assert_eq!(incoming.next_recursion_count(), None, "what matters only to those who would pass it on");
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn next_recursion(&self) -> Option<u8> {
+    pub fn next_recursion_count(&self) -> Option<u8> {
         let header = self.message.header;
-        header.recursion_count.checked_add(1).filter(|count| *count <= limits::RECURSION)
+        header.recursion_count.checked_add(1).filter(|count| *count <= limits::MAX_RECURSION_COUNT)
     }
 }

@@ -2,13 +2,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Incoming;
-use crate::auth::{AuthError, CredentialError, OwnedDigest, Policy, Session, SessionError, sign_message};
+use crate::auth::{AuthError, CredentialError, ComputedDigest, Policy, Session, SessionError, sign_message};
 use crate::crypto::{Crypto, Random, SigningKey};
 use crate::error::EncodeError;
 use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Response, Version};
 
 /// What responses are digested, signed and encrypted with.
-pub struct Sealing<'s> {
+pub struct SealContext<'s> {
     /// Who computes.
     pub crypto: &'s dyn Crypto,
     /// Unguessable bytes, for encryption.
@@ -21,7 +21,7 @@ pub struct Sealing<'s> {
     pub session: Option<&'s mut Session>,
 }
 
-impl fmt::Debug for Sealing<'_> {
+impl fmt::Debug for SealContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealing")
     }
@@ -34,7 +34,7 @@ impl Incoming<'_> {
     /// In a session a response is authenticated by the session, except where there is none yet or none any more; values
     /// that not everybody may read are encrypted there whether that was asked for or not. Peers before 2.7 get no
     /// signature, and a digest only if the policy allows its hash: both would be of MD5 or SHA-1.
-    pub fn seal(&mut self, response: Message<'_>, with: &mut Sealing<'_>) -> Result<Vec<u8>, SealError> {
+    pub fn seal(&mut self, response: Message<'_>, with: &mut SealContext<'_>) -> Result<Vec<u8>, SealError> {
         let is_about_session = self.is_about_session();
         let work = &mut self.work;
         let version = response.envelope.version;
@@ -45,7 +45,7 @@ impl Incoming<'_> {
             && let Body::Response(Response { digest: None, outcome }) = response.body
         {
             let request = self.parts.header_and_body;
-            match OwnedDigest::of_request(request, version, with.policy, with.crypto, work) {
+            match ComputedDigest::for_request(request, version, with.policy, with.crypto, work) {
                 Ok(own) => {
                     digest = own;
                     response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);

@@ -23,7 +23,7 @@ impl Lookup {
         let checked = check::response(&self.config, &step.question, attempt, bytes, now, work);
         let (message, response) = match checked {
             Ok(checked) => checked,
-            Err(error) => return attempt.give_up(error),
+            Err(error) => return attempt.fail(error),
         };
         let time = now.elapsed.saturating_sub(attempt.started);
         self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
@@ -33,7 +33,7 @@ impl Lookup {
         }
         // Nobody else is asked what must not be repeated, so that this is an answer as good as any.
         if header.response_code == ResponseCode::ERROR && step.question.can_repeat() {
-            return attempt.give_up(AttemptError::Code(ResponseCode::ERROR));
+            return attempt.fail(AttemptError::Code(ResponseCode::ERROR));
         }
         if is_referral(&step.question, &message) {
             step.referred.push(attempt.target.clone());
@@ -104,5 +104,5 @@ fn is_referral(question: &Question, message: &Message<'_>) -> bool {
 /// Whether a server knows a newer form of its site than we do. An older one is of no interest.
 fn is_newer(header: &Header, site: &Site<'_>) -> bool {
     header.response_code == ResponseCode::OUT_OF_DATE_SITE_INFO
-        || header.site_serial != Header::NO_SERIAL && header.site_serial > site.serial
+        || header.site_serial != Header::UNKNOWN_SITE_SERIAL && header.site_serial > site.serial
 }

@@ -38,7 +38,7 @@ pub(super) struct Ask {
 
 impl Ask {
     /// Addresses that are taken of one name.
-    pub(super) const ADDRESSES: usize = 4;
+    pub(super) const MAX_ADDRESSES_PER_DOMAIN: usize = 4;
 
     pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: Origin) -> Self {
         Self {
@@ -60,14 +60,14 @@ impl Ask {
         let start = match self.next_target(config, step) {
             _ if !step.question.can_repeat() => None,
             Some(_) => Some(self.next_start),
-            None => self.phase_end(config).map(|end| end.max(self.next_start)),
+            None => self.phase_deadline(config).map(|end| end.max(self.next_start)),
         };
         next.into_iter().chain(start).min()
     }
 
     /// When the next transport is tried even though this one may still bring an answer: each gets its share of the
     /// time that is left, so that the last is not tried too late. There is no next one after the last.
-    fn phase_end(&self, config: &Config) -> Option<Duration> {
+    fn phase_deadline(&self, config: &Config) -> Option<Duration> {
         let (began, left) = self.began?;
         let transports = u32::try_from(config.transports.len()).ok()?;
         let share = left.checked_div(transports)?;
@@ -90,8 +90,8 @@ impl Ask {
 impl Lookup {
     /// Sends what is to be sent now.
     pub(super) fn ask(&mut self, now: Now, random: &mut dyn Random) -> Result<Progress, LookupErrorKind> {
-        self.find_targets(now, random);
-        if self.send_again(now)? {
+        self.select_targets(now, random);
+        if self.retransmit(now)? {
             return Ok(Progress::Made);
         }
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
@@ -108,13 +108,13 @@ impl Lookup {
         if ask.committed.is_some() && !is_waiting {
             return Err(LookupErrorKind::NoAnswer);
         }
-        if !repeat && ask.attempts.iter().any(Attempt::may_have_arrived) {
+        if !repeat && ask.attempts.iter().any(Attempt::may_have_been_received) {
             return Err(LookupErrorKind::Uncertain);
         }
         let transport = self.config.transports.get(ask.phase).copied();
         let fits_datagrams = step.question.fits_datagrams(self.config.single_datagrams);
         let is_skipped = transport == Some(Transport::UDP) && (!fits_datagrams || self.no_datagrams);
-        let is_over = !is_waiting || ask.phase_end(&self.config).is_some_and(|end| now.elapsed >= end);
+        let is_over = !is_waiting || ask.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
                 self.start(target, to, transport, now, random)
@@ -140,14 +140,14 @@ impl Lookup {
     }
 
     /// Finds out who can be asked, in which order. Names without an address are passed to the caller.
-    fn find_targets(&mut self, now: Now, random: &mut dyn Random) {
+    fn select_targets(&mut self, now: Now, random: &mut dyn Random) {
         let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return };
         if !core::mem::take(&mut ask.has_news) {
             return;
         }
         ask.began = ask.began.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
         let mut found: Vec<(Duration, Target)> = Vec::new();
-        for site in ask.sites.iter().filter(|site| site.is_primary() || !question.needs_primary()) {
+        for site in ask.sites.iter().filter(|site| site.is_primary() || !question.requires_primary()) {
             let Some(place) = question.handle().server(site.hash_option, site.servers.len()) else {
                 continue;
             };
@@ -208,7 +208,7 @@ impl Lookup {
     }
 
     /// Sends again what got no answer, and stops waiting for what was sent often enough.
-    fn send_again(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
+    fn retransmit(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
         let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
             return Ok(false);
         };
@@ -218,7 +218,7 @@ impl Lookup {
             let wait = self.config.datagram_waits.get(attempt.sent);
             let can_repeat = attempt.transport == Transport::UDP && question.can_repeat();
             let Some(wait) = wait.filter(|_| can_repeat) else {
-                attempt.give_up(AttemptError::Silent);
+                attempt.fail(AttemptError::Silent);
                 let time = now.elapsed.saturating_sub(attempt.started);
                 self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
                 continue;

@@ -77,16 +77,16 @@ impl Head {
     fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
         self.bytes.extend_from_slice(bytes);
         if self.body.is_none() {
-            let is_whole = self.has_new_end() || self.bytes.len() >= tunnel::HEAD;
+            let is_whole = self.scan_for_end() || self.bytes.len() >= tunnel::HEAD;
             // What is no HTTP shows that at once, and may never have an end.
             let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
-            self.body = tunnel::response_body(start.unwrap_or(&self.bytes))?;
+            self.body = tunnel::find_response_body(start.unwrap_or(&self.bytes))?;
         }
         Ok(self.body.and_then(|body| self.bytes.get(body..)))
     }
 
     /// Whether an empty line ends within what has not been looked at.
-    fn has_new_end(&mut self) -> bool {
+    fn scan_for_end(&mut self) -> bool {
         let searched = core::mem::replace(&mut self.searched, self.bytes.len());
         let new = self.bytes.iter().enumerate().skip(searched);
         new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
@@ -111,19 +111,19 @@ impl Attempt {
         let Some(body) = head.push(bytes)? else { return Ok(()) };
         // A line break before the message may come in two parts.
         if body.len() >= 2 {
-            self.framer.push(tunnel::message_in(body));
+            self.framer.push(tunnel::strip_leading_newline(body));
             self.head = None;
         }
         Ok(())
     }
 
-    pub(super) fn give_up(&mut self, error: AttemptError) {
+    pub(super) fn fail(&mut self, error: AttemptError) {
         self.waiting = false;
         self.error = Some(error);
     }
 
     /// Whether the server may have got the request.
-    pub(super) fn may_have_arrived(&self) -> bool {
+    pub(super) fn may_have_been_received(&self) -> bool {
         let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
         self.error.is_none_or(|error| !unsent.contains(&error))
     }
@@ -165,7 +165,7 @@ mod tests {
         attempt.push(b"HTTP/1.1 200 OK\r\n").unwrap();
         for _ in 0..1000 {
             if let Err(error) = attempt.push(&b"a: b\r\n".repeat(100)) {
-                attempt.give_up(error);
+                attempt.fail(error);
             }
             assert!(attempt.head.as_ref().unwrap().bytes.len() < 2 * tunnel::HEAD);
         }

@@ -4,7 +4,7 @@ use super::attempt::Attempt;
 use super::config::Config;
 use super::error::AttemptError;
 use super::question::Question;
-use crate::auth::{AuthError, OwnedDigest, Policy, verify_signature};
+use crate::auth::{AuthError, ComputedDigest, Policy, verify_signature};
 use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Parts, RequestDigest, Response, Version};
 use crate::record::PublicKey;
 use crate::time::Now;
@@ -45,7 +45,7 @@ pub(super) fn response<'a>(
     }
     if let Outcome::Resolved { handle, .. } = response.outcome {
         let asked = question.handle();
-        if !handle.is_same(asked) && !handle.with_slash().eq_ignore_ascii_case(&asked.with_slash()) {
+        if !handle.is_same(asked) && !handle.qualified().eq_ignore_ascii_case(&asked.qualified()) {
             return Err(AttemptError::OtherHandle);
         }
     }
@@ -79,7 +79,7 @@ fn digest(
     let is_weak = !question.is_certified() && response.envelope.version < Version::SHA256;
     let policy =
         Policy { sha1: config.policy.sha1 && is_weak, md5: config.policy.md5 && is_weak, ..config.policy };
-    OwnedDigest::check(&digest, request.header_and_body, &policy, crypto, work).map_err(AttemptError::Digest)
+    ComputedDigest::check(&digest, request.header_and_body, &policy, crypto, work).map_err(AttemptError::Digest)
 }
 
 /// By the key of the server that was asked; who the credential says has signed does not matter.

@@ -36,7 +36,7 @@ pub struct Config {
     /// What signatures and digests may be made by. Many servers have keys that need more than the default.
     pub policy: Policy,
     /// How fast servers were before.
-    pub response_times: Option<Arc<dyn ResponseTimes>>,
+    pub response_times: Option<Arc<dyn RttEstimates>>,
     /// When a lookup ends at the latest.
     pub time: Duration,
     /// How many messages a lookup may send, repeated ones included.
@@ -115,7 +115,7 @@ pub(super) enum Origin {
 }
 
 /// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).
-pub trait ResponseTimes: fmt::Debug + Send + Sync {
+pub trait RttEstimates: fmt::Debug + Send + Sync {
     /// The time that a server needed, if it was ever asked.
     fn of(&self, server: IpAddr) -> Option<Duration>;
 }

@@ -12,7 +12,7 @@ use crate::wire::List;
 pub(super) const PLAIN: &[&[u8]] = &[b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
 
 /// Types of values that say who serves the prefixes derived from one.
-pub(super) const DERIVED: &[&[u8]] = &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
+pub(super) const DERIVED_PREFIX_SITE_TYPES: &[&[u8]] = &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
 
 /// Sites as they are found: in values, and in the records that values refer to.
 pub(super) struct Gather {
@@ -57,7 +57,7 @@ impl Gather {
     }
 
     /// Whether nothing was found and nothing led anywhere else.
-    pub(super) fn is_fruitless(&self) -> bool {
+    pub(super) fn found_nothing(&self) -> bool {
         self.sites.is_empty() && self.seen.len() <= 1 && self.error.is_none()
     }
 
@@ -103,8 +103,8 @@ impl Gather {
         now: Now,
     ) {
         let is_of = |value: &Value<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
-        let derived = self.derived && values.iter().any(|value| is_of(&value, DERIVED));
-        let types = if derived { DERIVED } else { PLAIN };
+        let derived = self.derived && values.iter().any(|value| is_of(&value, DERIVED_PREFIX_SITE_TYPES));
+        let types = if derived { DERIVED_PREFIX_SITE_TYPES } else { PLAIN };
         for value in values.iter().filter(|value| is_of(value, types)) {
             self.until = self.until.min(match value.ttl {
                 Ttl::Relative(seconds) => now.unix.saturating_add(u64::from(seconds)),

@@ -24,7 +24,7 @@ use core::time::Duration;
 
 use ask::Ask;
 use config::Origin;
-pub use config::{Config, ResponseTimes};
+pub use config::{Config, RttEstimates};
 pub use error::{AttemptError, ConnectionError, FailedAttempt, LookupError, LookupErrorKind};
 use gather::Gather;
 pub use question::Question;
@@ -61,7 +61,7 @@ use crate::work::Work;
 /// use tendot_proto::lookup::{Config, Event, Lookup, Question};
 /// use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
 /// use tendot_proto::wire::List;
-/// use tendot_proto::{Body, Handle, Message, Now, Outcome, Response, ResponseCode, Tail, Value};
+/// use tendot_proto::{Body, Handle, Message, Now, Outcome, Response, ResponseCode, CredentialSection, Value};
 ///
 /// struct NotRandom;
 /// impl Random for NotRandom {
@@ -86,7 +86,7 @@ use crate::work::Work;
 /// let outcome = Outcome::Resolved { handle: Handle::from("0.NA/10"), values: List::from(&values[..]) };
 /// let header = request.header.response(ResponseCode::SUCCESS, 0, now);
 /// let body = Body::Response(Response::new(outcome));
-/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: Tail::Empty }.to_bytes()?;
+/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: CredentialSection::Empty }.to_bytes()?;
 ///
 /// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
 /// assert!(lookup.poll().is_none(), "that was somebody else");
@@ -170,7 +170,7 @@ pub enum Event {
         /// The name.
         domain: String,
     },
-    /// A server answered, or did not, after this time: see [`ResponseTimes`].
+    /// A server answered, or did not, after this time: see [`RttEstimates`].
     Measured {
         /// Where it was asked.
         server: IpAddr,
@@ -214,7 +214,7 @@ impl Answer {
 
 impl Lookup {
     /// What may be kept of answers in several datagrams: a few of the largest.
-    const REASSEMBLY: usize = 1 << 20;
+    const REASSEMBLY_BUDGET_BYTES: usize = 1 << 20;
 
     /// Begins to ask.
     pub fn new(config: Arc<Config>, question: Question, now: Now) -> Self {
@@ -227,8 +227,8 @@ impl Lookup {
             attempts: 0,
             no_datagrams: false,
             domains: BTreeMap::new(),
-            reassembly: Reassembly::with_budget(Self::REASSEMBLY),
-            work: Work::REQUEST,
+            reassembly: Reassembly::with_budget(Self::REASSEMBLY_BUDGET_BYTES),
+            work: Work::PER_REQUEST,
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
@@ -309,14 +309,14 @@ impl Lookup {
         let Some(index) = ask.attempts.iter().position(|known| known.id == attempt) else { return };
         let Some(known) = ask.attempts.get_mut(index) else { return };
         if let Err(error) = known.push(bytes) {
-            return known.give_up(error);
+            return known.fail(error);
         }
         // One after the other, as long as the answer goes on and the step is the same.
         while let Some(known) = self.attempt(attempt) {
             let message = match known.framer.next_message() {
                 Ok(Some(message)) => message.to_vec(),
                 Ok(None) => return,
-                Err(_) => return known.give_up(AttemptError::TooLong),
+                Err(_) => return known.fail(AttemptError::TooLong),
             };
             self.accept(now, index, &message);
         }
@@ -329,7 +329,7 @@ impl Lookup {
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt(attempt).filter(|known| known.waiting) else { return };
         let (server, started) = (known.to.ip(), known.started);
-        known.give_up(AttemptError::Connection(error));
+        known.fail(AttemptError::Connection(error));
         // A server that refuses quickly is not a quick one.
         let time = now.elapsed.saturating_sub(started).max(self.config.stream_wait);
         self.events.push_back(Event::Measured { server, time });
@@ -338,7 +338,7 @@ impl Lookup {
     /// The addresses of a name that [`Event::Resolve`] asked for; none if it has none.
     pub fn handle_addresses(&mut self, domain: &str, addresses: &[IpAddr]) {
         let Some(known) = self.domains.get_mut(domain).filter(|known| known.is_none()) else { return };
-        *known = Some(addresses.iter().take(Ask::ADDRESSES).map(IpAddr::to_canonical).collect());
+        *known = Some(addresses.iter().take(Ask::MAX_ADDRESSES_PER_DOMAIN).map(IpAddr::to_canonical).collect());
         if let Some(ask) = self.asking() {
             ask.has_news = true;
         }
@@ -371,7 +371,7 @@ impl Lookup {
                 Ok(Progress::Made)
             }
             Stage::Gather(gather) => match gather.pending.pop_front() {
-                Some((record, depth)) => self.look_into(record, depth),
+                Some((record, depth)) => self.resolve_service_record(record, depth),
                 None => self.gathered(now),
             },
             Stage::Ask(_) => self.ask(now, random),
@@ -379,7 +379,7 @@ impl Lookup {
     }
 
     /// Begins to resolve a record for the sites in it.
-    fn look_into(&mut self, record: Vec<u8>, depth: u32) -> Result<Progress, LookupErrorKind> {
+    fn resolve_service_record(&mut self, record: Vec<u8>, depth: u32) -> Result<Progress, LookupErrorKind> {
         let handle = Handle::new(&record);
         if self.steps.iter().any(|step| step.question.handle().is_same(handle)) {
             self.note(record, LookupErrorKind::ServiceLoop);
@@ -394,7 +394,7 @@ impl Lookup {
         };
         let mut types = gather::PLAIN.to_vec();
         if gather.derived {
-            types.extend_from_slice(gather::DERIVED);
+            types.extend_from_slice(gather::DERIVED_PREFIX_SITE_TYPES);
         }
         let is_certified = question.is_certified();
         // The second time around a prefix is asked for where it is certain.
@@ -419,7 +419,7 @@ impl Lookup {
             return Ok(Progress::Made);
         }
         match gather.prefix.take() {
-            Some(prefix) if gather.is_fruitless() && !gather.is_second => {
+            Some(prefix) if gather.found_nothing() && !gather.is_second => {
                 let mut again = Gather::of_prefix(now, prefix, step.depth + 1);
                 again.is_second = true;
                 step.stage = Stage::Gather(again);

@@ -4,7 +4,7 @@ use core::fmt;
 use crate::error::EncodeError;
 use crate::handle::Handle;
 use crate::limits;
-use crate::message::{Body, Envelope, Header, Message, OpFlags, Opcode, Request, Tail, Version};
+use crate::message::{Body, Envelope, Header, Message, OpFlags, Opcode, Request, CredentialSection, Version};
 use crate::record::{InterfaceKind, Site};
 use crate::time::Now;
 use crate::wire::{List, Writer};
@@ -80,8 +80,8 @@ impl Question {
     }
 
     /// Changes are made at primary sites only, and so are questions that want to be sure.
-    pub(super) fn needs_primary(&self) -> bool {
-        self.opcode.is_administration() || self.flags.has(OpFlags::AUTHORITATIVE)
+    pub(super) fn requires_primary(&self) -> bool {
+        self.opcode.is_admin() || self.flags.has(OpFlags::AUTHORITATIVE)
     }
 
     /// Whether it does no harm to ask several servers, or one twice: only what changes nothing, and leaves nothing
@@ -92,12 +92,12 @@ impl Question {
 
     /// Whether it may go over UDP, where `single` says so even if it goes only once.
     pub(super) const fn fits_datagrams(&self, single: bool) -> bool {
-        self.can_repeat() || single && !self.opcode.is_administration()
+        self.can_repeat() || single && !self.opcode.is_admin()
     }
 
     /// Whether an interface takes such requests.
     pub(super) fn fits(&self, kind: InterfaceKind) -> bool {
-        if self.opcode.is_administration() {
+        if self.opcode.is_admin() {
             kind.is_admin()
         } else if self.opcode.is_resolution() {
             kind.is_query()
@@ -115,7 +115,7 @@ impl Question {
         now: Now,
     ) -> Result<Vec<u8>, EncodeError> {
         let version = Version::new(site.protocol_major, site.protocol_minor);
-        let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::RECURSION);
+        let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::MAX_RECURSION_COUNT);
         Message {
             envelope: Envelope { request_id, ..Envelope::new(version.spoken()) },
             header: Header {
@@ -127,7 +127,7 @@ impl Question {
             // Encoded already; only requests for transactions depend on the version, and they go to no handle.
             body: Body::Request(Request::Unknown(&self.body)),
             body_rest: &[],
-            tail: Tail::Empty,
+            tail: CredentialSection::Empty,
         }
         .to_bytes()
     }
@@ -167,7 +167,7 @@ mod tests {
             let question = Question::new(handle, opcode, &Request::Named { handle });
             assert_eq!(question.can_repeat(), [1, 2, 201].contains(&opcode.0), "{opcode}");
             assert_eq!(question.fits_datagrams(false), question.can_repeat(), "{opcode}");
-            assert_eq!(question.fits_datagrams(true), !opcode.is_administration(), "{opcode}");
+            assert_eq!(question.fits_datagrams(true), !opcode.is_admin(), "{opcode}");
         }
     }
 

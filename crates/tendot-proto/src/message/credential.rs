@@ -10,7 +10,7 @@ pub struct Credential<'a> {
     pub signer: &'a [u8],
     /// Where RFC 3652 has the signer's index, the deployed software counts the messages of a session.
     pub counter: u32,
-    /// [`Credential::SIGNED`] or [`Credential::MAC`].
+    /// [`Credential::SIGNED`] or [`Credential::TYPE_MAC`].
     pub credential_type: &'a [u8],
     /// The algorithm: a hash for signatures.
     pub algorithm: &'a [u8],
@@ -22,9 +22,9 @@ impl<'a> Credential<'a> {
     /// A signature by the key of a server.
     pub const SIGNED: &'static [u8] = b"HS_SIGNED";
     /// The same under its old name.
-    pub const SIGNED_OLD: &'static [u8] = b"HS_DSAPUBKEY";
+    pub const TYPE_SIGNED_LEGACY: &'static [u8] = b"HS_DSAPUBKEY";
     /// A MAC by the key of a session.
-    pub const MAC: &'static [u8] = b"HS_MAC";
+    pub const TYPE_MAC: &'static [u8] = b"HS_MAC";
 
     /// Reads what stands between the credential's length and the end of the message.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {

@@ -45,7 +45,7 @@ impl EnvelopeFlags {
     /// TC: the message goes over several datagrams.
     pub const TRUNCATED: Self = Self(0x20);
 
-    const MASK: u8 = 0xe0;
+    const FLAG_BITS: u8 = 0xe0;
 
     /// Whether all of `flags` are set.
     pub const fn has(self, flags: Self) -> bool {
@@ -86,12 +86,12 @@ impl Envelope {
 
     #[inline]
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut fields = Reader::at_offset(reader.take("envelope", limits::ENVELOPE)?, reader.at());
+        let mut fields = Reader::at_offset(reader.take("envelope", limits::ENVELOPE_LEN)?, reader.at());
         let [major, minor, flags, suggested_minor] = fields.array("version")?;
         Ok(Self {
             version: Version::new(major, minor),
-            suggestion: Version::new(flags & !EnvelopeFlags::MASK, suggested_minor),
-            flags: EnvelopeFlags(flags & EnvelopeFlags::MASK),
+            suggestion: Version::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
+            flags: EnvelopeFlags(flags & EnvelopeFlags::FLAG_BITS),
             session_id: fields.u32("session id")?,
             request_id: fields.u32("request id")?,
             sequence: fields.u32("sequence number")?,
@@ -100,10 +100,10 @@ impl Envelope {
     }
 
     /// The envelope as it stands before a message.
-    pub fn to_bytes(&self) -> [u8; limits::ENVELOPE] {
-        let mut bytes = [0; limits::ENVELOPE];
+    pub fn to_bytes(&self) -> [u8; limits::ENVELOPE_LEN] {
+        let mut bytes = [0; limits::ENVELOPE_LEN];
         let (head, numbers) = bytes.split_at_mut(4);
-        let suggested = self.suggestion.major & !EnvelopeFlags::MASK | self.flags.0;
+        let suggested = self.suggestion.major & !EnvelopeFlags::FLAG_BITS | self.flags.0;
         head.copy_from_slice(&[self.version.major, self.version.minor, suggested, self.suggestion.minor]);
         let values = [self.session_id, self.request_id, self.sequence, self.length];
         for (place, value) in numbers.chunks_exact_mut(4).zip(values) {

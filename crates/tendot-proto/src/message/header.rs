@@ -13,7 +13,7 @@ pub struct Header {
     pub response_code: ResponseCode,
     /// How it is to be done, or was done.
     pub flags: OpFlags,
-    /// The serial number of the site that the sender knows, or has; [`Header::NO_SERIAL`] if none.
+    /// The serial number of the site that the sender knows, or has; [`Header::UNKNOWN_SITE_SERIAL`] if none.
     pub site_serial: u16,
     /// How often the request was passed on.
     pub recursion_count: u8,
@@ -25,7 +25,7 @@ pub struct Header {
 
 impl Header {
     /// The serial number of a site that is not known.
-    pub const NO_SERIAL: u16 = 0xffff;
+    pub const UNKNOWN_SITE_SERIAL: u16 = 0xffff;
 
     /// How long messages are to be believed: twelve hours. The deployed client takes 0, "for ever" in RFC 3652, for
     /// long ago.
@@ -35,9 +35,9 @@ impl Header {
     pub fn request(opcode: Opcode, now: Now) -> Self {
         Self {
             opcode,
-            response_code: ResponseCode::REQUEST,
+            response_code: ResponseCode::PER_REQUEST,
             flags: OpFlags::DEFAULT,
-            site_serial: Self::NO_SERIAL,
+            site_serial: Self::UNKNOWN_SITE_SERIAL,
             recursion_count: 0,
             reserved: 0,
             expiration: Self::expiration(now),
@@ -52,7 +52,7 @@ impl Header {
         Self {
             opcode: self.opcode,
             response_code,
-            flags: OpFlags(self.flags.0 & OpFlags::REPEATED.0).with(OpFlags::RECURSIVE),
+            flags: OpFlags(self.flags.0 & OpFlags::ECHOED_IN_RESPONSE.0).with(OpFlags::RECURSIVE),
             site_serial,
             recursion_count: self.recursion_count,
             reserved: 0,
@@ -113,7 +113,7 @@ impl Header {
 
     /// Whether this is a request.
     pub fn is_request(&self) -> bool {
-        self.response_code == ResponseCode::REQUEST
+        self.response_code == ResponseCode::PER_REQUEST
     }
 }
 
@@ -159,7 +159,7 @@ impl OpFlags {
     pub const DEFAULT: Self = Self(0x1900_0000);
 
     /// What a response takes over from its request.
-    const REPEATED: Self = Self(
+    const ECHOED_IN_RESPONSE: Self = Self(
         Self::AUTHORITATIVE.0
             | Self::CERTIFY.0
             | Self::ENCRYPT.0

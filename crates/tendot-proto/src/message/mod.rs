@@ -20,7 +20,7 @@ pub use envelope::{Envelope, EnvelopeFlags};
 pub use header::{Header, OpFlags};
 pub use opcode::Opcode;
 pub use parts::Parts;
-pub use request::{KeyExchangeMode, Receiver, Request, Resume, SessionKeyPart, SessionSetup, Since};
+pub use request::{KeyExchangeMode, Receiver, Request, DumpCursor, SessionKeyMaterial, SessionSetup, Since};
 pub use response::{Outcome, Response};
 pub use response_code::ResponseCode;
 pub use version::Version;
@@ -65,7 +65,7 @@ pub struct Message<'a> {
     /// What follows the last known field of the body: nothing, or what newer versions, or older errors, put there.
     pub body_rest: &'a [u8],
     /// What proves where it comes from.
-    pub tail: Tail<'a>,
+    pub tail: CredentialSection<'a>,
 }
 
 /// The body of a message.
@@ -79,7 +79,7 @@ pub enum Body<'a> {
 
 /// What follows the body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Tail<'a> {
+pub enum CredentialSection<'a> {
     /// Not even the length of a credential, which some clients leave out.
     Absent,
     /// A credential of no length.
@@ -99,7 +99,7 @@ impl<'a> Message<'a> {
             header: Header::request(opcode, now),
             body: Body::Request(request),
             body_rest: &[],
-            tail: Tail::Empty,
+            tail: CredentialSection::Empty,
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn from_parts(parts: &Parts<'a>) -> Result<Self, DecodeError> {
         let Parts { envelope, header, .. } = *parts;
-        let body_at = limits::ENVELOPE + limits::HEADER;
+        let body_at = limits::ENVELOPE_LEN + limits::HEADER;
         let mut reader = Reader::at_offset(parts.body, body_at);
         let body = if header.is_request() {
             Body::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
@@ -127,10 +127,10 @@ impl<'a> Message<'a> {
             Body::Response(Response::decode(&header, envelope.version, &mut reader)?)
         };
         let tail = match (parts.credential(), parts.tail) {
-            (Ok(Some(credential)), _) => Tail::Credential(credential),
-            (_, []) => Tail::Absent,
-            (Ok(None), _) => Tail::Empty,
-            (Err(_), tail) => Tail::Other(tail),
+            (Ok(Some(credential)), _) => CredentialSection::Credential(credential),
+            (_, []) => CredentialSection::Absent,
+            (Ok(None), _) => CredentialSection::Empty,
+            (Err(_), tail) => CredentialSection::Other(tail),
         };
         Ok(Self { envelope, header, body, body_rest: reader.rest(), tail })
     }
@@ -150,7 +150,7 @@ impl<'a> Message<'a> {
         writer.raw(self.body_rest);
         let body_length = writer.len() - body;
         self.tail.encode(&mut writer);
-        let length = writer.len() - start - limits::ENVELOPE;
+        let length = writer.len() - start - limits::ENVELOPE_LEN;
         if length > limits::MESSAGE {
             out.truncate(start);
             return Err(EncodeError::TooLong { length, limit: limits::MESSAGE });
@@ -171,13 +171,13 @@ impl<'a> Message<'a> {
     /// The credential, if there is one.
     pub const fn credential(&self) -> Option<Credential<'a>> {
         match self.tail {
-            Tail::Credential(credential) => Some(credential),
+            CredentialSection::Credential(credential) => Some(credential),
             _ => None,
         }
     }
 }
 
-impl Tail<'_> {
+impl CredentialSection<'_> {
     fn encode(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Absent => {}

@@ -61,7 +61,7 @@ code_points! {
 
 impl Opcode {
     /// Whether it is taken only where administration is (interfaces of type admin).
-    pub const fn is_administration(self) -> bool {
+    pub const fn is_admin(self) -> bool {
         matches!(self.0, 100..=106 | 300..=302 | 1000..=1003)
     }
 

@@ -30,7 +30,7 @@ impl<'a> Parts<'a> {
         let length = envelope.length as usize;
         if length <= limits::MESSAGE && reader.rest().len() > length {
             let after =
-                Reader::at_offset(reader.rest().get(length..).unwrap_or_default(), limits::ENVELOPE + length);
+                Reader::at_offset(reader.rest().get(length..).unwrap_or_default(), limits::ENVELOPE_LEN + length);
             after.finish("message")?;
         }
         Self::split_payload(envelope, reader.rest())
@@ -38,7 +38,7 @@ impl<'a> Parts<'a> {
 
     /// The credential; none if its length is 0 or not even there.
     pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
-        let mut reader = Reader::at_offset(self.tail, limits::ENVELOPE + self.header_and_body.len());
+        let mut reader = Reader::at_offset(self.tail, limits::ENVELOPE_LEN + self.header_and_body.len());
         if reader.is_empty() {
             return Ok(None);
         }
@@ -51,7 +51,7 @@ impl<'a> Parts<'a> {
     ///
     /// An encrypted message is refused: it has to be decrypted first, and its flag taken away.
     pub fn split_payload(envelope: Envelope, payload: &'a [u8]) -> Result<Self, DecodeError> {
-        let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE, kind));
+        let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE_LEN, kind));
         let announced = envelope.length as usize;
         if announced > limits::MESSAGE {
             return refuse("message", DecodeErrorKind::TooLong { announced, limit: limits::MESSAGE });
@@ -62,14 +62,14 @@ impl<'a> Parts<'a> {
         if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
             return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::NotUnderstood));
         }
-        let mut reader = Reader::at_offset(payload, limits::ENVELOPE);
+        let mut reader = Reader::at_offset(payload, limits::ENVELOPE_LEN);
         let (header, body_length) = Header::decode(&mut reader)?;
         let body = {
             let announced = body_length as usize;
             let there = reader.rest().len();
             if announced > there {
                 let kind = DecodeErrorKind::Short { announced, there };
-                return Err(DecodeError::new("body", limits::ENVELOPE + 20, kind));
+                return Err(DecodeError::new("body", limits::ENVELOPE_LEN + 20, kind));
             }
             reader.take("body", announced)?
         };

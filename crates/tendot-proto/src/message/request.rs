@@ -85,7 +85,7 @@ pub enum Request<'a> {
         /// Which of it.
         receiver: Receiver,
         /// Where to go on after a break.
-        resume: Option<Resume<'a>>,
+        resume: Option<DumpCursor<'a>>,
     },
     /// Any other opcode: the body as it came.
     Unknown(&'a [u8]),
@@ -103,7 +103,7 @@ pub struct SessionSetup<'a> {
     /// The index of the identity; [`SessionSetup::ANONYMOUS`] if nobody.
     pub identity_index: u32,
     /// The client's part of the key.
-    pub key: SessionKeyPart<'a>,
+    pub key: SessionKeyMaterial<'a>,
 }
 
 impl SessionSetup<'_> {
@@ -128,7 +128,7 @@ impl KeyExchangeMode {
 
 /// The client's part of the key of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SessionKeyPart<'a> {
+pub enum SessionKeyMaterial<'a> {
     /// A public key, as in [`PublicKey`](crate::record::PublicKey): modes 1 and 4.
     PublicKey(&'a [u8]),
     /// Where the key is: mode 3.
@@ -171,7 +171,7 @@ pub struct Receiver {
 
 /// Where a dump goes on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Resume<'a> {
+pub struct DumpCursor<'a> {
     /// The last name that arrived.
     pub after: &'a [u8],
     /// What was being sent: 0 dates of handles, 1 dates of prefixes, 2 handles, 3 prefixes.
@@ -242,7 +242,7 @@ impl<'a> Request<'a> {
             },
             Opcode::DUMP_HANDLES => {
                 let receiver = Receiver::decode(reader)?;
-                Self::Dump { receiver, resume: Resume::decode(reader)? }
+                Self::Dump { receiver, resume: DumpCursor::decode(reader)? }
             }
             _ => Self::Unknown(reader.take("body", reader.rest().len())?),
         };
@@ -309,13 +309,13 @@ impl<'a> SessionSetup<'a> {
         let identity_index = reader.u32("identity index")?;
         let key = match mode {
             KeyExchangeMode::CLIENT_RSA | KeyExchangeMode::DIFFIE_HELLMAN => {
-                SessionKeyPart::PublicKey(reader.bytes("session public key")?)
+                SessionKeyMaterial::PublicKey(reader.bytes("session public key")?)
             }
-            KeyExchangeMode::HANDLE_RSA => SessionKeyPart::Reference {
+            KeyExchangeMode::HANDLE_RSA => SessionKeyMaterial::Reference {
                 handle: Handle::new(reader.bytes("session key handle")?),
                 index: reader.u32("session key index")?,
             },
-            _ => SessionKeyPart::None,
+            _ => SessionKeyMaterial::None,
         };
         Ok(Self { mode, timeout, identity_handle, identity_index, key })
     }
@@ -326,12 +326,12 @@ impl<'a> SessionSetup<'a> {
         writer.bytes(self.identity_handle.as_bytes());
         writer.u32(self.identity_index);
         match self.key {
-            SessionKeyPart::PublicKey(key) => writer.bytes(key),
-            SessionKeyPart::Reference { handle, index } => {
+            SessionKeyMaterial::PublicKey(key) => writer.bytes(key),
+            SessionKeyMaterial::Reference { handle, index } => {
                 writer.bytes(handle.as_bytes());
                 writer.u32(index);
             }
-            SessionKeyPart::None => {}
+            SessionKeyMaterial::None => {}
         }
     }
 }
@@ -339,7 +339,7 @@ impl<'a> SessionSetup<'a> {
 impl<'a> Since<'a> {
     fn decode(version: Version, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let kind =
-            if version >= Version::TRANSACTION_KINDS { reader.u8("transaction request kind")? } else { 0 };
+            if version >= Version::REPLICATION_KINDS { reader.u8("transaction request kind")? } else { 0 };
         Ok(match kind {
             0 => Self::Transaction {
                 id: reader.u64("last transaction id")?,
@@ -356,7 +356,7 @@ impl<'a> Since<'a> {
             Self::States(_) => 1,
             Self::Other(kind) => *kind,
         };
-        if version >= Version::TRANSACTION_KINDS {
+        if version >= Version::REPLICATION_KINDS {
             writer.u8(kind);
         }
         match self {
@@ -386,7 +386,7 @@ impl Receiver {
     }
 }
 
-impl<'a> Resume<'a> {
+impl<'a> DumpCursor<'a> {
     fn decode(reader: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
         if reader.is_empty() {
             return Ok(None);

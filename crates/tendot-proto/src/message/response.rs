@@ -203,13 +203,13 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Values of a response: no record has more than [`limits::VALUES`].
+/// Values of a response: no record has more than [`limits::MAX_VALUES`].
 fn values<'a>(reader: &mut Reader<'a>) -> Result<List<'a, Value<'a>>, DecodeError> {
     let at = *reader;
     let values: List<'_, Value<'_>> = List::decode(reader, "values")?;
     match values.len() {
-        announced if announced > limits::VALUES => {
-            Err(at.error("values", DecodeErrorKind::OverLimit { announced, limit: limits::VALUES }))
+        announced if announced > limits::MAX_VALUES => {
+            Err(at.error("values", DecodeErrorKind::OverLimit { announced, limit: limits::MAX_VALUES }))
         }
         _ => Ok(values),
     }

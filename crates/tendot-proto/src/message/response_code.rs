@@ -16,7 +16,7 @@ pub struct ResponseCode(pub u32);
 code_points! {
     ResponseCode:
     /// None: this is a request.
-    REQUEST = 0, "RC_RESERVED";
+    PER_REQUEST = 0, "RC_RESERVED";
     /// The request was carried out.
     SUCCESS = 1, "RC_SUCCESS";
     /// The server failed.

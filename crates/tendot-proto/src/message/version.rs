@@ -36,7 +36,7 @@ impl Version {
     /// Signatures cover the suggested version.
     pub const SUGGESTION_SIGNED: Self = Self::new(2, 8);
     /// A request for transactions tells its kind.
-    pub const TRANSACTION_KINDS: Self = Self::new(2, 9);
+    pub const REPLICATION_KINDS: Self = Self::new(2, 9);
     /// Writing, too, may be referred by prefix.
     pub const PREFIX_REFERRALS: Self = Self::new(2, 10);
     /// DSA signs SHA-256.

@@ -79,7 +79,7 @@ impl<'a> Data<'a> {
 
 impl Value<'_> {
     /// The data, read by the value's type.
-    pub fn typed_data(&self) -> Result<Data<'_>, DecodeError> {
+    pub fn decode_data(&self) -> Result<Data<'_>, DecodeError> {
         Data::decode(&self.value_type, &self.data)
     }
 }

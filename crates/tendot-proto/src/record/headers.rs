@@ -5,12 +5,12 @@ use crate::error::{DecodeError, DecodeErrorKind};
 /// The data of `10320/headers`: what to add to an answer over HTTP, a line each.
 ///
 /// ```
-/// use tendot_proto::record::{HeaderLine, Headers};
+/// use tendot_proto::record::{ExtraHeader, Headers};
 ///
 /// let headers = Headers::from_bytes(b"Signposting: yes\r\n<meta name=\"a\" content=\"b\">\n")?;
 /// assert!(headers.iter().eq([
-///     HeaderLine::Field { name: "Signposting", value: "yes" },
-///     HeaderLine::Element("<meta name=\"a\" content=\"b\">"),
+///     ExtraHeader::Field { name: "Signposting", value: "yes" },
+///     ExtraHeader::Element("<meta name=\"a\" content=\"b\">"),
 /// ]));
 ///
 /// let error = Headers::from_bytes(b"A: 1\nno field").unwrap_err();
@@ -24,7 +24,7 @@ pub struct Headers<'a> {
 
 /// A line of [`Headers`]. No part of it has a control character other than a tab, so that it stays one line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HeaderLine<'a> {
+pub enum ExtraHeader<'a> {
     /// A field of the answer.
     Field {
         /// A token (RFC 9110, 5.6.2).
@@ -60,23 +60,23 @@ impl<'a> Headers<'a> {
     }
 
     /// The lines, without empty ones.
-    pub fn iter(self) -> impl Iterator<Item = HeaderLine<'a>> {
+    pub fn iter(self) -> impl Iterator<Item = ExtraHeader<'a>> {
         self.source.split('\n').filter_map(line)
     }
 }
 
-fn line(whole: &str) -> Option<HeaderLine<'_>> {
+fn line(whole: &str) -> Option<ExtraHeader<'_>> {
     let line = whole.trim();
     if line.chars().any(|character| character.is_control() && character != '\t') {
         return None;
     }
     if line.starts_with('<') {
-        return Some(HeaderLine::Element(line));
+        return Some(ExtraHeader::Element(line));
     }
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let named = !name.is_empty() && name.bytes().all(is_token);
-    named.then(|| HeaderLine::Field { name, value: value.trim() })
+    named.then(|| ExtraHeader::Field { name, value: value.trim() })
 }
 
 #[cfg(test)]

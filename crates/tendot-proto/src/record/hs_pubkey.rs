@@ -9,14 +9,14 @@ use crate::wire::{Reader, Writer};
 /// Keys are compared byte by byte in many places of the Handle System, so a key that was read is written as it came.
 ///
 /// ```
-/// use tendot_proto::record::{KeyKind, PublicKey};
+/// use tendot_proto::record::{KeyComponents, PublicKey};
 ///
 /// let key = PublicKey::rsa(&[0xc1, 0, 1], &[1, 0, 1]);
 /// let bytes = key.to_bytes();
 /// assert_eq!(bytes[..15], *b"\0\0\0\x0bRSA_PUB_KEY");
 /// assert_eq!(bytes[bytes.len() - 4..], [0; 4], "which the deployed software always writes");
 /// assert_eq!(PublicKey::from_bytes(&bytes)?, key);
-/// assert!(matches!(key.kind(), KeyKind::Rsa { exponent: &[1, 0, 1], .. }));
+/// assert!(matches!(key.kind(), KeyComponents::Rsa { exponent: &[1, 0, 1], .. }));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,7 +40,7 @@ enum Algorithm {
 /// The integers of a [`PublicKey`], big-endian without zeros in front.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the letters are those of the algorithms")]
-pub enum KeyKind<'k> {
+pub enum KeyComponents<'k> {
     /// For signatures by RSA.
     Rsa { exponent: &'k [u8], modulus: &'k [u8] },
     /// For signatures by DSA.
@@ -118,15 +118,15 @@ impl<'a> PublicKey<'a> {
     }
 
     /// The algorithm and its integers.
-    pub fn kind(&self) -> KeyKind<'_> {
+    pub fn kind(&self) -> KeyComponents<'_> {
         let [one, two, three, four] = &self.integers;
         match self.algorithm {
-            Algorithm::Rsa => KeyKind::Rsa { exponent: unsigned(one), modulus: unsigned(two) },
+            Algorithm::Rsa => KeyComponents::Rsa { exponent: unsigned(one), modulus: unsigned(two) },
             Algorithm::Dsa => {
-                KeyKind::Dsa { q: unsigned(one), p: unsigned(two), g: unsigned(three), y: unsigned(four) }
+                KeyComponents::Dsa { q: unsigned(one), p: unsigned(two), g: unsigned(three), y: unsigned(four) }
             }
             Algorithm::DiffieHellman => {
-                KeyKind::DiffieHellman { y: unsigned(one), p: unsigned(two), g: unsigned(three) }
+                KeyComponents::DiffieHellman { y: unsigned(one), p: unsigned(two), g: unsigned(three) }
             }
         }
     }

@@ -67,9 +67,9 @@ mod tests {
 
     /// Knows the SHA-1 of `secret` and nothing else.
     #[derive(Debug)]
-    struct OneDigest;
+    struct FixedDigest;
 
-    impl Crypto for OneDigest {
+    impl Crypto for FixedDigest {
         fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
             let known = b"\xe5\xe9\xfa\x1b\xa3\x1e\xcd\x1a\xe8\x4f\x75\xca\xaa\x47\x4f\x3a\x66\x3f\x05\xf4";
             match (hash, parts) {
@@ -110,7 +110,7 @@ mod tests {
     /// `seckey_hash` of the recorded encodings.
     #[test]
     fn forty_digits() {
-        let hashed = SecretKey::new(b"secret").hashed(&OneDigest).unwrap();
+        let hashed = SecretKey::new(b"secret").hashed(&FixedDigest).unwrap();
         assert_eq!(hashed.as_bytes(), b"e5e9fa1ba31ecd1ae84f75caaa474f3a663f05f4");
         assert_ne!(hashed, SecretKey::new(b"secret"));
     }

@@ -17,7 +17,7 @@ use crate::wire::{Reader, Writer};
 /// use tendot_proto::record::{HashOption, Interface, InterfaceKind, Server, Site, Transport};
 ///
 /// let site = Site {
-///     flags: Site::PRIMARY,
+///     flags: Site::FLAG_PRIMARY,
 ///     servers: vec![Server {
 ///         id: 1,
 ///         address: Server::address_of([192, 0, 2, 1].into()),
@@ -45,7 +45,7 @@ pub struct Site<'a> {
     pub protocol_minor: u8,
     /// Goes up when the site changes. The deployed software takes it for signed.
     pub serial: u16,
-    /// [`Site::PRIMARY`] and [`Site::MULTI_PRIMARY`]; other bits are kept.
+    /// [`Site::FLAG_PRIMARY`] and [`Site::FLAG_MULTI_PRIMARY`]; other bits are kept.
     pub flags: u8,
     /// Which part of a handle decides its server.
     pub hash_option: HashOption,
@@ -59,9 +59,9 @@ pub struct Site<'a> {
 
 impl<'a> Site<'a> {
     /// In `flags`: the site takes changes.
-    pub const PRIMARY: u8 = 0x80;
+    pub const FLAG_PRIMARY: u8 = 0x80;
     /// In `flags`: so do other sites of the service.
-    pub const MULTI_PRIMARY: u8 = 0x40;
+    pub const FLAG_MULTI_PRIMARY: u8 = 0x40;
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
@@ -118,12 +118,12 @@ impl<'a> Site<'a> {
 
     /// Whether the site takes changes.
     pub const fn is_primary(&self) -> bool {
-        self.flags & Self::PRIMARY != 0
+        self.flags & Self::FLAG_PRIMARY != 0
     }
 
     /// Whether other sites of the service take changes, too.
     pub const fn is_multi_primary(&self) -> bool {
-        self.flags & Self::MULTI_PRIMARY != 0
+        self.flags & Self::FLAG_MULTI_PRIMARY != 0
     }
 
     /// The text of the first attribute of this name.

@@ -12,12 +12,12 @@ use crate::error::{DecodeError, DecodeErrorKind};
 /// let locations = Locations::from_bytes(
 ///     br#"<locations chooseby="country,weighted">
 ///         <location href="https://a.example.org/" country="gb" weight="0"/>
-///         <location href="https://b.example.org/" cr_type="MR-LIST"/></locations>"#,
+///         <location href="https://b.example.org/" cr_type="MR-LIST_NAMES"/></locations>"#,
 /// )?;
-/// assert!(locations.choose_by().eq(["country", "weighted"]));
+/// assert!(locations.selection_methods().eq(["country", "weighted"]));
 /// let [british, other] = &locations.locations[..] else { panic!() };
 /// assert_eq!((british.href(), british.country(), british.weight()), (Some("https://a.example.org/"), Some("gb"), 0.0));
-/// assert_eq!((other.weight(), other.attribute("cr_type")), (1.0, Some("MR-LIST")));
+/// assert_eq!((other.weight(), other.attribute("cr_type")), (1.0, Some("MR-LIST_NAMES")));
 ///
 /// assert!(Locations::from_bytes(b"<locations><location></locations>").is_err());
 /// # Ok::<(), tendot_proto::DecodeError>(())
@@ -40,7 +40,7 @@ impl<'a> Locations<'a> {
     pub const LIMIT: usize = 256;
 
     /// How the deployed software chooses unless it is told.
-    pub const CHOOSE_BY: &'static str = "locatt,address,country,score,weighted";
+    pub const DEFAULT_SELECTION_METHODS: &'static str = "locatt,address,country,score,weighted";
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
@@ -66,9 +66,9 @@ impl<'a> Locations<'a> {
     }
 
     /// The methods by which to choose, one after the other until one place is left.
-    pub fn choose_by(&self) -> impl Iterator<Item = &str> {
+    pub fn selection_methods(&self) -> impl Iterator<Item = &str> {
         let methods = self.attribute("chooseby").or_else(|| self.attribute("choose_by"));
-        methods.unwrap_or(Self::CHOOSE_BY).split(',').map(str::trim).filter(|method| !method.is_empty())
+        methods.unwrap_or(Self::DEFAULT_SELECTION_METHODS).split(',').map(str::trim).filter(|method| !method.is_empty())
     }
 
     /// The status of the redirect, if one is asked for that exists.
@@ -77,12 +77,12 @@ impl<'a> Locations<'a> {
     }
 
     /// Whether values of the type `URL` are to be left out.
-    pub fn is_without_urls(&self) -> bool {
+    pub fn excludes_url_values(&self) -> bool {
         is_set(&self.root, "no_legacy")
     }
 
     /// Whether the locations of the prefix are to be left out.
-    pub fn is_without_namespace(&self) -> bool {
+    pub fn excludes_prefix_locations(&self) -> bool {
         is_set(&self.root, "no_nslocs")
     }
 
@@ -103,7 +103,7 @@ pub struct Location<'a>(XmlElement<'a>);
 
 impl<'a> Location<'a> {
     /// The heaviest weight that counts, so that no sum of them runs over.
-    pub const HEAVIEST: f64 = 1e9;
+    pub const MAX_WEIGHT: f64 = 1e9;
 
     /// An attribute by its name.
     pub fn attribute(&self, name: &str) -> Option<&str> {
@@ -131,7 +131,7 @@ impl<'a> Location<'a> {
     }
 
     /// How often the place is to be chosen, compared with the others: 1 unless something is said, and 0 if that is
-    /// less, no number, or more than [`Location::HEAVIEST`].
+    /// less, no number, or more than [`Location::MAX_WEIGHT`].
     pub fn weight(&self) -> f64 {
         self.attribute("weight").map_or(1.0, weight)
     }
@@ -198,7 +198,7 @@ fn is_set(element: &XmlElement<'_>, name: &str) -> bool {
 
 fn weight(text: &str) -> f64 {
     let weight = text.trim().parse().unwrap_or_default();
-    if (0.0..=Location::HEAVIEST).contains(&weight) { weight } else { 0.0 }
+    if (0.0..=Location::MAX_WEIGHT).contains(&weight) { weight } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -237,12 +237,12 @@ mod tests {
              <location href='https://x/?a=1&amp;b=2' rel='cite-as' addresses='192.0.2.0/24, 2001:db8::/32' score='2'/>\
              </locations>";
         let read = Locations::from_bytes(xml.as_bytes()).unwrap();
-        assert!(read.choose_by().eq(Locations::CHOOSE_BY.split(',')));
+        assert!(read.selection_methods().eq(Locations::DEFAULT_SELECTION_METHODS.split(',')));
         assert_eq!(
             (read.http_status(), read.url_weight(), read.url_subtype_weight()),
             (Some(303), Some(2.0), None)
         );
-        assert!(read.is_without_namespace() && !read.is_without_urls());
+        assert!(read.excludes_prefix_locations() && !read.excludes_url_values());
         assert_eq!((read.others[0].tag, &*read.others[0].text), ("include", "10.1/x"));
         let [first, second] = &read.locations[..] else { panic!("{read:?}") };
         assert_eq!((first.http_role(), first.http_status()), (Some("conneg"), None));

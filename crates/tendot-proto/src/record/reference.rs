@@ -40,7 +40,7 @@ impl<'a> Reference<'a> {
 
     /// Whether both name the same value: ASCII case does not matter in the prefix, nor in all of `0.…`.
     pub fn is_same(&self, other: &Reference<'_>) -> bool {
-        self.index == other.index && self.handle().is_same_identity(other.handle())
+        self.index == other.index && self.handle().eq_identity(other.handle())
     }
 }
 

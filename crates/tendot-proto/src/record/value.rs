@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
     /// A value with the defaults of the deployed software: a day to live, readable by all, writable by administrators,
     /// no date.
     pub fn new(index: u32, value_type: impl Into<Cow<'a, str>>, data: impl Into<Cow<'a, str>>) -> Self {
-        Self::with_data(index, value_type, text_bytes(data.into()))
+        Self::with_data(index, value_type, into_bytes_cow(data.into()))
     }
 
     /// The same with data that is not text.
@@ -56,7 +56,7 @@ impl<'a> Value<'a> {
             timestamp: 0,
             ttl: Ttl::DEFAULT,
             permissions: Permissions::DEFAULT,
-            value_type: text_bytes(value_type.into()),
+            value_type: into_bytes_cow(value_type.into()),
             data: data.into(),
             references: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl<'a> Value<'a> {
 
     /// Whether a type that was asked for selects this value: the type itself, or with a dot at its end the type and
     /// all below it.
-    pub fn is_selected_by(&self, asked: &[u8]) -> bool {
+    pub fn matches_type_filter(&self, asked: &[u8]) -> bool {
         let of = &*self.value_type;
         match asked.strip_suffix(b".") {
             None => of.eq_ignore_ascii_case(asked),
@@ -191,7 +191,7 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-fn text_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+fn into_bytes_cow(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),

@@ -9,11 +9,11 @@ use crate::error::{DecodeError, DecodeErrorKind};
 /// Bytes of XML in a value.
 pub(super) const BYTES: usize = 65_536;
 /// Attributes of one element: the parser compares each with all others.
-const ATTRIBUTES: usize = 32;
+const MAX_ATTRIBUTES: usize = 32;
 /// Declarations of namespaces: each element that has one gets a list of all that hold for it.
-const NAMESPACES: usize = 64;
+const MAX_NAMESPACES: usize = 64;
 /// Sections of CDATA: each is put together with the text before it.
-const SECTIONS: usize = 64;
+const MAX_CDATA_SECTIONS: usize = 64;
 /// Elements, texts and comments.
 const NODES: u32 = 4_096;
 
@@ -93,8 +93,8 @@ pub(super) fn parse<'a>(bytes: &'a [u8], field: &'static str, depth: usize) -> R
 /// declared. What is not XML passes, since the parser will find that out at the same place.
 pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
     let namespaces = source.matches("xmlns").count();
-    if namespaces > NAMESPACES {
-        return Err((0, namespaces, NAMESPACES));
+    if namespaces > MAX_NAMESPACES {
+        return Err((0, namespaces, MAX_NAMESPACES));
     }
     let (mut depth, mut sections) = (0_usize, 0);
     let mut rest = source;
@@ -105,8 +105,8 @@ pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usiz
             end_of("-->")
         } else if from.starts_with("![CDATA[") {
             sections += 1;
-            if sections > SECTIONS {
-                return Err((at, sections, SECTIONS));
+            if sections > MAX_CDATA_SECTIONS {
+                return Err((at, sections, MAX_CDATA_SECTIONS));
             }
             end_of("]]>")
         } else if from.starts_with('?') {
@@ -116,8 +116,8 @@ pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usiz
             end_of(">")
         } else {
             let (attributes, empty, after) = tag(from);
-            if attributes > ATTRIBUTES {
-                return Err((at, attributes, ATTRIBUTES));
+            if attributes > MAX_ATTRIBUTES {
+                return Err((at, attributes, MAX_ATTRIBUTES));
             }
             depth += usize::from(!empty);
             if depth > deepest {

@@ -7,11 +7,11 @@ use crate::time::Now;
 /// use tendot_proto::replication::Stamp;
 ///
 /// let stored = Stamp { time: 5_000, priority: 2 };
-/// assert!(Stamp { time: 5_000, priority: 2 }.applies_over(Some(stored)), "the same once more does no harm");
-/// assert!(Stamp { time: 5_000, priority: 3 }.applies_over(Some(stored)));
-/// assert!(!Stamp { time: 5_000, priority: 1 }.applies_over(Some(stored)));
-/// assert!(!Stamp { time: 4_999, priority: 9 }.applies_over(Some(stored)));
-/// assert!(Stamp { time: 0, priority: 0 }.applies_over(None));
+/// assert!(Stamp { time: 5_000, priority: 2 }.supersedes(Some(stored)), "the same once more does no harm");
+/// assert!(Stamp { time: 5_000, priority: 3 }.supersedes(Some(stored)));
+/// assert!(!Stamp { time: 5_000, priority: 1 }.supersedes(Some(stored)));
+/// assert!(!Stamp { time: 4_999, priority: 9 }.supersedes(Some(stored)));
+/// assert!(Stamp { time: 0, priority: 0 }.supersedes(None));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Stamp {
@@ -23,7 +23,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// Whether what was done at this time is to be done here as well, over what is stored.
-    pub fn applies_over(self, stored: Option<Self>) -> bool {
+    pub fn supersedes(self, stored: Option<Self>) -> bool {
         stored.is_none_or(|stored| self >= stored)
     }
 

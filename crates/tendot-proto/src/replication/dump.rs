@@ -1,10 +1,10 @@
 use alloc::borrow::Cow;
 
 use super::conflict::Stamp;
-use super::grammar::{Field, Format, Grammar, decode_values, encode_values, signed};
+use super::grammar::{Field, Format, StreamLayout, decode_values, encode_values, signed};
 use super::state::Position;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::message::Resume;
+use crate::message::DumpCursor;
 use crate::record::Record;
 use crate::wire::{Reader, Writer};
 
@@ -56,7 +56,7 @@ impl DumpRecord<'_> {
     /// How to ask for what follows this record, if it was the last that came before the connection broke.
     ///
     /// None for the records at the beginning: without one of the others the dump has to begin again.
-    pub fn resume(&self) -> Option<Resume<'_>> {
+    pub fn resume(&self) -> Option<DumpCursor<'_>> {
         let (after, kind) = match self {
             Self::HandleDate { handle, .. } => (handle, 0),
             Self::PrefixDate { handle, .. } => (handle, 1),
@@ -64,7 +64,7 @@ impl DumpRecord<'_> {
             Self::HomedPrefix { handle } => (handle, 3),
             _ => return None,
         };
-        Some(Resume { after, kind })
+        Some(DumpCursor { after, kind })
     }
 
     /// The same record, holding all that it needs.
@@ -85,31 +85,31 @@ impl DumpRecord<'_> {
     }
 }
 
-const POSITION: u8 = 0;
+const TYPE_POSITION: u8 = 0;
 const HANDLE: u8 = 1;
-const HOMED_PREFIX: u8 = 2;
-const HANDLE_DATE: u8 = 3;
-const PREFIX_DATE: u8 = 4;
-const OTHER_STATES: u8 = 5;
-const DONE: u8 = 0xff;
+const TYPE_HOMED_PREFIX: u8 = 2;
+const TYPE_HANDLE_STAMP: u8 = 3;
+const TYPE_PREFIX_STAMP: u8 = 4;
+const TYPE_OTHER_STATES: u8 = 5;
+const TYPE_END: u8 = 0xff;
 
-impl Grammar for Dump {
+impl StreamLayout for Dump {
     type Record<'a> = DumpRecord<'a>;
 
     const HEADER: &'static [Field] = &[Field::Fixed("format", 4)];
 
-    const NEVER_SIGNED: Option<u8> = Some(DONE);
+    const NEVER_SIGNED: Option<u8> = Some(TYPE_END);
 
     fn fields(record_type: u8, _: Format) -> Option<&'static [Field]> {
         match record_type {
-            POSITION => Some(&[Field::Fixed("last query time", 8), Field::Fixed("last transaction id", 8)]),
+            TYPE_POSITION => Some(&[Field::Fixed("last query time", 8), Field::Fixed("last transaction id", 8)]),
             HANDLE => Some(&[Field::Bytes("handle"), Field::Values]),
-            HOMED_PREFIX => Some(&[Field::Bytes("homed prefix")]),
-            HANDLE_DATE | PREFIX_DATE => {
+            TYPE_HOMED_PREFIX => Some(&[Field::Bytes("homed prefix")]),
+            TYPE_HANDLE_STAMP | TYPE_PREFIX_STAMP => {
                 Some(&[Field::Bytes("handle"), Field::Fixed("date", 8), Field::Fixed("priority", 4)])
             }
-            OTHER_STATES => Some(&[Field::Bytes("states of others")]),
-            DONE => Some(&[]),
+            TYPE_OTHER_STATES => Some(&[Field::Bytes("states of others")]),
+            TYPE_END => Some(&[]),
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl Grammar for Dump {
         }
         let start = *reader;
         Ok(match reader.u8("record type")? {
-            POSITION => {
+            TYPE_POSITION => {
                 let last_time = signed(reader, "last query time")?;
                 DumpRecord::Position(Position { last_id: signed(reader, "last transaction id")?, last_time })
             }
@@ -128,19 +128,19 @@ impl Grammar for Dump {
                 let handle = Cow::Borrowed(reader.bytes("handle")?);
                 DumpRecord::Handle(Record { handle, values: decode_values(reader)? })
             }
-            HOMED_PREFIX => DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) },
-            HANDLE_DATE => {
+            TYPE_HOMED_PREFIX => DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) },
+            TYPE_HANDLE_STAMP => {
                 let (handle, stamp) = decode_date(reader)?;
                 DumpRecord::HandleDate { handle, stamp }
             }
-            PREFIX_DATE => {
+            TYPE_PREFIX_STAMP => {
                 let (handle, stamp) = decode_date(reader)?;
                 DumpRecord::PrefixDate { handle, stamp }
             }
-            OTHER_STATES => {
+            TYPE_OTHER_STATES => {
                 DumpRecord::OtherStates { text: Cow::Borrowed(reader.bytes("states of others")?) }
             }
-            DONE => DumpRecord::Done,
+            TYPE_END => DumpRecord::Done,
             found => {
                 return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
             }
@@ -151,26 +151,26 @@ impl Grammar for Dump {
         match record {
             DumpRecord::Begin { format } => format.encode(writer),
             DumpRecord::OtherStates { text } => {
-                writer.u8(OTHER_STATES);
+                writer.u8(TYPE_OTHER_STATES);
                 writer.bytes(text);
             }
             DumpRecord::Position(position) => {
-                writer.u8(POSITION);
+                writer.u8(TYPE_POSITION);
                 writer.u64(position.last_time.cast_unsigned());
                 writer.u64(position.last_id.cast_unsigned());
             }
-            DumpRecord::HandleDate { handle, stamp } => encode_date(HANDLE_DATE, handle, *stamp, writer),
-            DumpRecord::PrefixDate { handle, stamp } => encode_date(PREFIX_DATE, handle, *stamp, writer),
+            DumpRecord::HandleDate { handle, stamp } => encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer),
+            DumpRecord::PrefixDate { handle, stamp } => encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer),
             DumpRecord::Handle(Record { handle, values }) => {
                 writer.u8(HANDLE);
                 writer.bytes(handle);
                 encode_values(values, writer);
             }
             DumpRecord::HomedPrefix { handle } => {
-                writer.u8(HOMED_PREFIX);
+                writer.u8(TYPE_HOMED_PREFIX);
                 writer.bytes(handle);
             }
-            DumpRecord::Done => writer.u8(DONE),
+            DumpRecord::Done => writer.u8(TYPE_END),
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let handle = || Cow::Borrowed(&b"10.1000/1"[..]);
         let stamp = Stamp { time: 1, priority: 2 };
         let check = |record: DumpRecord<'_>, kind: Option<u32>| {
-            let resume = kind.map(|kind| Resume { after: b"10.1000/1", kind });
+            let resume = kind.map(|kind| DumpCursor { after: b"10.1000/1", kind });
             assert_eq!(record.resume(), resume, "{record:?}");
         };
         check(DumpRecord::HandleDate { handle: handle(), stamp }, Some(0));

@@ -5,7 +5,7 @@ use crate::work::Exhausted;
 /// Why a stream cannot be read on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StreamError {
+pub enum ReplicationError {
     /// The bytes are not what they should be.
     #[error(transparent)]
     Malformed(DecodeError),
@@ -35,7 +35,7 @@ pub enum StreamError {
 /// Why a record cannot be written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WriteError {
+pub enum ReplicationWriteError {
     /// It may not stand here: it is not the first and should be, or comes after the last, or is of the other format.
     #[error("the record may not stand in this place of the stream")]
     OutOfPlace,

@@ -34,7 +34,7 @@ impl Format {
 }
 
 /// What records of a stream look like. Outside of this module it cannot be named, so there are two of them.
-pub trait Grammar {
+pub trait StreamLayout {
     /// A record.
     type Record<'a>;
 
@@ -97,7 +97,7 @@ impl Scan {
 
     /// How long the record is that begins `bytes`, which stand at `offset` of the stream. An error about bytes that are
     /// [missing](DecodeErrorKind::Short) is none when more can come: then this is to be called again.
-    pub(super) fn run<G: Grammar + ?Sized>(
+    pub(super) fn run<G: StreamLayout + ?Sized>(
         &mut self,
         bytes: &[u8],
         offset: usize,
@@ -114,7 +114,7 @@ impl Scan {
         }
     }
 
-    fn step<G: Grammar + ?Sized>(
+    fn step<G: StreamLayout + ?Sized>(
         &mut self,
         reader: &mut Reader<'_>,
         format: Option<Format>,

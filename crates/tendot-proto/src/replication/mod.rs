@@ -1,7 +1,7 @@
 //! How a mirror is kept: what a server sends after the answer to operations 1001 (transactions) and 1002 (dump), over
 //! the same connection. In no RFC; this is what the deployed software speaks.
 //!
-//! - [`StreamReader`] and [`StreamWriter`]: bytes and records, with or without signatures, of either stream;
+//! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes and records, with or without signatures, of either stream;
 //! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`Transactions`] and of a [`Dump`];
 //! - [`States`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
 //! - [`needs_redump`], [`goes_to`], [`Stamp`]: the decisions on both sides.
@@ -11,7 +11,7 @@
 //! ```
 //! use tendot_proto::Work;
 //! use tendot_proto::replication::{
-//!     Action, Event, Format, Status, StreamReader, StreamWriter, Transaction, TransactionRecord, Transactions,
+//!     Action, Event, Format, Status, ReplicationReader, ReplicationWriter, Transaction, TransactionRecord, Transactions,
 //! };
 //!
 //! let records = [
@@ -26,16 +26,16 @@
 //!     TransactionRecord::End { time: Some(1_700_000_001_000) },
 //! ];
 //! let mut stream = Vec::new();
-//! let mut writer = StreamWriter::<Transactions>::inside_tls();
+//! let mut writer = ReplicationWriter::<Transactions>::inside_tls();
 //! for record in &records {
-//!     writer.write(record, &mut stream, &mut { Work::REQUEST })?;
+//!     writer.write(record, &mut stream, &mut { Work::PER_REQUEST })?;
 //! }
 //!
-//! let mut reader = StreamReader::<Transactions>::inside_tls();
+//! let mut reader = ReplicationReader::<Transactions>::inside_tls();
 //! let mut received = Vec::new();
 //! for piece in stream.chunks(7) {
 //!     reader.push(piece);
-//!     while let Some(event) = reader.next_event(&mut { Work::REQUEST })? {
+//!     while let Some(event) = reader.next_event(&mut { Work::PER_REQUEST })? {
 //!         let Event::Record(record) = event else { unreachable!() };
 //!         received.push(record.into_owned());
 //!     }
@@ -66,34 +66,34 @@ mod writer;
 
 pub use conflict::Stamp;
 pub use dump::{Dump, DumpRecord};
-pub use error::{StreamError, WriteError};
+pub use error::{ReplicationError, ReplicationWriteError};
 pub use grammar::Format;
 pub use queue_name::{QueueName, QueueNameError};
-pub use reader::{Accept, Event, StreamReader};
+pub use reader::{Accept, Event, ReplicationReader};
 pub use receiver::{belongs_to, goes_to};
-pub use redump::{Oldest, Queue, needs_redump};
-pub use state::{Position, StateError, States};
+pub use redump::{OldestTransaction, Queue, needs_redump};
+pub use state::{Position, ReplicationStatesError, States};
 pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
 pub use transaction::{Action, Status, Transaction, TransactionRecord, Transactions};
-pub use writer::StreamWriter;
+pub use writer::ReplicationWriter;
 
 /// Bytes of one record of a stream, its signature not included. The deployed software knows no limit; this one is sixty
 /// times what fits a message.
 pub const RECORD: usize = 16 * 1024 * 1024;
 
 /// Bytes of a signature: four times that of the largest key that is used.
-pub const SIGNATURE: usize = 4096;
+pub const MAX_SIGNATURE_LEN: usize = 4096;
 
 /// The first four bytes of a stream that goes on inside TLS, with nothing in between. They are sent in the clear;
 /// whoever sends them is the server of the handshake.
-pub const TLS: [u8; 4] = *b"TLS\0";
+pub const TLS_MARKER: [u8; 4] = *b"TLS\0";
 
 /// The first four bytes of a stream whose records are signed, and of one whose are not.
 const SIGNED: [u8; 4] = [0; 4];
-const UNSIGNED: [u8; 4] = [0xff; 4];
+const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 
 /// A stream of records: [`Transactions`] or a [`Dump`].
-pub trait Stream: grammar::Grammar {}
+pub trait Stream: grammar::StreamLayout {}
 
 impl Stream for Transactions {}
 impl Stream for Dump {}

@@ -2,9 +2,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::error::StreamError;
+use super::error::ReplicationError;
 use super::grammar::{Format, Scan};
-use super::{SIGNATURE, SIGNED, Stream, TLS, UNSIGNED};
+use super::{MAX_SIGNATURE_LEN, SIGNED, Stream, TLS_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, Policy, verify};
 use crate::crypto::Crypto;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -20,23 +20,23 @@ use crate::work::Work;
 /// ```
 /// use tendot_proto::Work;
 /// use tendot_proto::auth::Policy;
-/// use tendot_proto::crypto::AwsLc;
-/// use tendot_proto::replication::{Accept, Dump, Event, StreamError, StreamReader};
+/// use tendot_proto::crypto::AwsLcProvider;
+/// use tendot_proto::replication::{Accept, Dump, Event, ReplicationError, ReplicationReader};
 ///
-/// let accept = || Accept { key: None, policy: Policy::default(), crypto: &AwsLc, unsigned: false };
+/// let accept = || Accept { key: None, policy: Policy::default(), crypto: &AwsLcProvider, unsigned: false };
 ///
-/// let mut reader = StreamReader::<Dump>::new(accept());
-/// reader.push(b"TLS\0and a handshake");
-/// assert_eq!(reader.next_event(&mut { Work::REQUEST })?, Some(Event::StartTls));
+/// let mut reader = ReplicationReader::<Dump>::new(accept());
+/// reader.push(b"TLS_MARKER\0and a handshake");
+/// assert_eq!(reader.next_event(&mut { Work::PER_REQUEST })?, Some(Event::StartTls));
 /// assert_eq!(reader.into_rest(), b"and a handshake");
 ///
-/// let mut reader = StreamReader::<Dump>::new(accept());
+/// let mut reader = ReplicationReader::<Dump>::new(accept());
 /// reader.push(&[0xff; 4]);
-/// assert_eq!(reader.next_event(&mut { Work::REQUEST }), Err(StreamError::Unsigned));
-/// # Ok::<(), StreamError>(())
+/// assert_eq!(reader.next_event(&mut { Work::PER_REQUEST }), Err(ReplicationError::Unsigned));
+/// # Ok::<(), ReplicationError>(())
 /// ```
 #[derive(Debug)]
-pub struct StreamReader<'k, S> {
+pub struct ReplicationReader<'k, S> {
     buffer: Vec<u8>,
     /// What comes before has been given out.
     taken: usize,
@@ -49,7 +49,7 @@ pub struct StreamReader<'k, S> {
     hash: Option<Vec<u8>>,
     format: Option<Format>,
     scan: Scan,
-    failed: Option<StreamError>,
+    failed: Option<ReplicationError>,
     stream: PhantomData<S>,
 }
 
@@ -66,12 +66,12 @@ pub struct Accept<'k> {
     pub unsigned: bool,
 }
 
-/// What a [`StreamReader`] has to tell.
+/// What a [`ReplicationReader`] has to tell.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event<R> {
     /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
-    /// key of the sending server. [`StreamReader::into_rest`] is what has already come of it; what is decrypted goes
-    /// to a new reader, made by [`StreamReader::inside_tls`].
+    /// key of the sending server. [`ReplicationReader::into_rest`] is what has already come of it; what is decrypted goes
+    /// to a new reader, made by [`ReplicationReader::inside_tls`].
     StartTls,
     /// A record.
     Record(R),
@@ -87,7 +87,7 @@ enum Stage {
 }
 
 /// What is at the front of the buffer.
-enum Front {
+enum NextItem {
     StartTls,
     Finished,
     /// A record of so many bytes; with a signature behind it that begins and ends there.
@@ -97,12 +97,12 @@ enum Front {
     },
 }
 
-impl<'k, S: Stream> StreamReader<'k, S> {
+impl<'k, S: Stream> ReplicationReader<'k, S> {
     /// What an idle stream may keep of its buffer.
     const KEPT: usize = 64 * 1024;
 
     /// The longest name of a hash.
-    const HASH_NAME: usize = 64;
+    const MAX_HASH_NAME_LEN: usize = 64;
 
     /// A stream from its first byte after the message on.
     pub fn new(accept: Accept<'k>) -> Self {
@@ -147,15 +147,15 @@ impl<'k, S: Stream> StreamReader<'k, S> {
     ///
     /// An error comes again each time, except that work which was too much can be [tried](StreamError::Exhausted)
     /// again.
-    pub fn next_event(&mut self, work: &mut Work) -> Result<Option<Event<S::Record<'_>>>, StreamError> {
+    pub fn next_event(&mut self, work: &mut Work) -> Result<Option<Event<S::Record<'_>>>, ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
         let (length, end) = match self.verified(work) {
-            Ok(Front::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
-            Ok(Front::StartTls) => return Ok(Some(Event::StartTls)),
-            Ok(Front::Finished) | Err(StreamError::Unfinished(_)) => return Ok(None),
-            Err(error @ StreamError::Exhausted(_)) => return Err(error),
+            Ok(NextItem::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
+            Ok(NextItem::StartTls) => return Ok(Some(Event::StartTls)),
+            Ok(NextItem::Finished) | Err(ReplicationError::Unfinished(_)) => return Ok(None),
+            Err(error @ ReplicationError::Exhausted(_)) => return Err(error),
             Err(error) => return Err(self.fail(error)),
         };
         let from = self.taken;
@@ -174,7 +174,7 @@ impl<'k, S: Stream> StreamReader<'k, S> {
             }
             // No longer than its fields said, so it is wrong within.
             Err(error) => {
-                let error = StreamError::Malformed(error);
+                let error = ReplicationError::Malformed(error);
                 self.failed = Some(error);
                 Err(error)
             }
@@ -189,15 +189,15 @@ impl<'k, S: Stream> StreamReader<'k, S> {
     /// To be asked when the connection ends: whether that was the end of the stream.
     ///
     /// A stream that goes on inside TLS has nothing more to say here.
-    pub fn finish(&mut self) -> Result<(), StreamError> {
+    pub fn finish(&mut self) -> Result<(), ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
         match self.front()? {
-            Front::StartTls | Front::Finished => Ok(()),
-            Front::Record { length, .. } => {
+            NextItem::StartTls | NextItem::Finished => Ok(()),
+            NextItem::Record { length, .. } => {
                 let kind = DecodeErrorKind::Trailing { there: length };
-                Err(StreamError::Unfinished(DecodeError::new("record not taken", self.at(length), kind)))
+                Err(ReplicationError::Unfinished(DecodeError::new("record not taken", self.at(length), kind)))
             }
         }
     }
@@ -208,24 +208,24 @@ impl<'k, S: Stream> StreamReader<'k, S> {
     }
 
     /// What is at the front, its signature verified.
-    fn verified(&mut self, work: &mut Work) -> Result<Front, StreamError> {
+    fn verified(&mut self, work: &mut Work) -> Result<NextItem, ReplicationError> {
         let front = self.front()?;
-        let Front::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
+        let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
         let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
-        let Some(key) = &accept.key else { return Err(StreamError::NoKey) };
+        let Some(key) = &accept.key else { return Err(ReplicationError::NoKey) };
         let rest = self.rest();
         let block = rest.get(..length).unwrap_or_default();
         let signature = rest.get(begin..end).unwrap_or_default();
         match verify(key, hash, block, signature, &accept.policy, accept.crypto, work) {
             Ok(()) => Ok(front),
-            Err(AuthError::Failed) => Err(StreamError::Signature { at: self.at(end) }),
+            Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.at(end) }),
             Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
-            Err(error) => Err(StreamError::Algorithm(error)),
+            Err(error) => Err(ReplicationError::Algorithm(error)),
         }
     }
 
     /// What is at the front. If not all of it is there, it is unfinished.
-    fn front(&mut self) -> Result<Front, StreamError> {
+    fn front(&mut self) -> Result<NextItem, ReplicationError> {
         loop {
             let mut reader = Reader::at_offset(self.rest(), self.at(self.rest().len()));
             let start = reader;
@@ -234,47 +234,47 @@ impl<'k, S: Stream> StreamReader<'k, S> {
                     let accept = self.accept.as_ref();
                     let found: [u8; 4] = reader.array("stream type").map_err(unfinished)?;
                     self.stage = match found {
-                        TLS => Stage::Tls,
+                        TLS_MARKER => Stage::Tls,
                         SIGNED if accept.is_none_or(|accept| accept.key.is_none()) => {
-                            return Err(StreamError::NoKey);
+                            return Err(ReplicationError::NoKey);
                         }
                         SIGNED => Stage::HashName,
-                        UNSIGNED if accept.is_some_and(|accept| !accept.unsigned) => {
-                            return Err(StreamError::Unsigned);
+                        UNSIGNED_MARKER if accept.is_some_and(|accept| !accept.unsigned) => {
+                            return Err(ReplicationError::Unsigned);
                         }
-                        UNSIGNED => Stage::Records,
+                        UNSIGNED_MARKER => Stage::Records,
                         other => {
                             let kind = DecodeErrorKind::Unexpected { found: u32::from_be_bytes(other) };
-                            return Err(StreamError::Malformed(start.error("stream type", kind)));
+                            return Err(ReplicationError::Malformed(start.error("stream type", kind)));
                         }
                     };
                     self.take(4);
                 }
                 Stage::HashName => {
-                    let name = bounded(&mut reader, "hash algorithm", Self::HASH_NAME)?.to_vec();
+                    let name = bounded(&mut reader, "hash algorithm", Self::MAX_HASH_NAME_LEN)?.to_vec();
                     self.take(4 + name.len());
                     self.hash = Some(name);
                     self.stage = Stage::Records;
                 }
                 Stage::Records => return self.record(),
-                Stage::Tls => return Ok(Front::StartTls),
-                Stage::Finished => return Ok(Front::Finished),
+                Stage::Tls => return Ok(NextItem::StartTls),
+                Stage::Finished => return Ok(NextItem::Finished),
             }
         }
     }
 
-    fn record(&mut self) -> Result<Front, StreamError> {
+    fn record(&mut self) -> Result<NextItem, ReplicationError> {
         let rest = self.buffer.get(self.taken..).unwrap_or_default();
         let at = place(self.offset, rest.len());
         let length = self.scan.run::<S>(rest, at, self.format).map_err(unfinished)?;
         let block = rest.get(..length).unwrap_or_default();
         if self.hash.is_none() || !S::is_signed(block, self.format) {
-            return Ok(Front::Record { length, signature: None });
+            return Ok(NextItem::Record { length, signature: None });
         }
         let after = rest.get(length..).unwrap_or_default();
-        let signature = bounded(&mut Reader::at_offset(after, at + length), "signature", SIGNATURE)?;
+        let signature = bounded(&mut Reader::at_offset(after, at + length), "signature", MAX_SIGNATURE_LEN)?;
         let begin = length + 4;
-        Ok(Front::Record { length, signature: Some((begin, begin + signature.len())) })
+        Ok(NextItem::Record { length, signature: Some((begin, begin + signature.len())) })
     }
 
     fn rest(&self) -> &[u8] {
@@ -292,7 +292,7 @@ impl<'k, S: Stream> StreamReader<'k, S> {
     }
 
     #[cold]
-    fn fail(&mut self, error: StreamError) -> StreamError {
+    fn fail(&mut self, error: ReplicationError) -> ReplicationError {
         self.failed = Some(error);
         self.buffer = Vec::new();
         self.taken = 0;
@@ -301,21 +301,21 @@ impl<'k, S: Stream> StreamReader<'k, S> {
 }
 
 /// A length and as many bytes, which are at most `limit`.
-fn bounded<'a>(reader: &mut Reader<'a>, field: &'static str, limit: usize) -> Result<&'a [u8], StreamError> {
+fn bounded<'a>(reader: &mut Reader<'a>, field: &'static str, limit: usize) -> Result<&'a [u8], ReplicationError> {
     let start = *reader;
     let announced = { start }.u32(field).map_err(unfinished)? as usize;
     if announced > limit {
         let kind = DecodeErrorKind::TooLong { announced, limit };
-        return Err(StreamError::Malformed(start.error(field, kind)));
+        return Err(ReplicationError::Malformed(start.error(field, kind)));
     }
     reader.bytes(field).map_err(unfinished)
 }
 
 /// Bytes that are missing may still come.
-fn unfinished(error: DecodeError) -> StreamError {
+fn unfinished(error: DecodeError) -> ReplicationError {
     match error.kind() {
-        DecodeErrorKind::Short { .. } => StreamError::Unfinished(error),
-        _ => StreamError::Malformed(error),
+        DecodeErrorKind::Short { .. } => ReplicationError::Unfinished(error),
+        _ => ReplicationError::Malformed(error),
     }
 }
 

@@ -8,12 +8,12 @@ pub struct Queue {
     /// The number of the last transaction whose record is written; 0 if there never was one.
     pub last_id: i64,
     /// The oldest that is still there, if any is.
-    pub oldest: Option<Oldest>,
+    pub oldest: Option<OldestTransaction>,
 }
 
 /// The oldest transaction that a sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Oldest {
+pub struct OldestTransaction {
     /// Its number.
     pub id: i64,
     /// When it was, in milliseconds since 1970.
@@ -26,10 +26,10 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 ///
 /// ```
 /// use tendot_proto::Now;
-/// use tendot_proto::replication::{Oldest, Position, Queue, needs_redump};
+/// use tendot_proto::replication::{OldestTransaction, Position, Queue, needs_redump};
 ///
 /// let now = Now { elapsed: Default::default(), unix: 1_700_000_000 };
-/// let queue = Queue { last_id: 900, oldest: Some(Oldest { id: 500, time: 1_690_000_000_000 }) };
+/// let queue = Queue { last_id: 900, oldest: Some(OldestTransaction { id: 500, time: 1_690_000_000_000 }) };
 /// assert!(!needs_redump(&queue, Position { last_id: 600, last_time: 1_695_000_000_000 }, now));
 /// assert!(needs_redump(&queue, Position { last_id: 100, last_time: 1_600_000_000_000 }, now));
 /// ```
@@ -57,7 +57,7 @@ mod tests {
 
     #[track_caller]
     fn check(last_id: i64, oldest: Option<(i64, i64)>, receiver: (i64, i64), expected: bool) {
-        let queue = Queue { last_id, oldest: oldest.map(|(id, time)| Oldest { id, time: TIME + time }) };
+        let queue = Queue { last_id, oldest: oldest.map(|(id, time)| OldestTransaction { id, time: TIME + time }) };
         let position = Position { last_id: receiver.0, last_time: TIME + receiver.1 };
         let now = Now { elapsed: core::time::Duration::ZERO, unix: (TIME / 1000).cast_unsigned() };
         assert_eq!(needs_redump(&queue, position, now), expected, "{queue:?} {position:?}");

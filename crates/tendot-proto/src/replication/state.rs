@@ -43,7 +43,7 @@ impl Position {
 ///
 /// let text = states.to_stream_table()?;
 /// assert_eq!(States::from_stream_table(&text, states.own_name.clone())?, states);
-/// # Ok::<(), tendot_proto::replication::StateError>(())
+/// # Ok::<(), tendot_proto::replication::ReplicationStatesError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct States {
@@ -65,7 +65,7 @@ impl States {
     }
 
     /// Reads what stands in a request for transactions of several sources ([`Since::States`]).
-    pub fn from_json(json: &[u8]) -> Result<Self, StateError> {
+    pub fn from_json(json: &[u8]) -> Result<Self, ReplicationStatesError> {
         let json: Json = serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))?;
         let root = Node::new(&json);
         if !json.is_object() {
@@ -119,14 +119,14 @@ impl States {
 
     /// Reads what stands in the file `txnstat.dct` and in [`DumpRecord::OtherStates`](super::DumpRecord): for every
     /// site a vector of its servers. The receiver's own site is left out; a server of which nothing is said, too.
-    pub fn from_stream_table(text: &str, own_name: Option<String>) -> Result<Self, StateError> {
+    pub fn from_stream_table(text: &str, own_name: Option<String>) -> Result<Self, ReplicationStatesError> {
         let table: StreamTable = text.parse()?;
         let mut states = Self { sources: BTreeMap::new(), own_name };
         for (site, servers) in table.0 {
             if states.own_name.as_ref() == Some(&site) {
                 continue;
             }
-            let wrong = |problem| StateError::Site { site: site.clone(), problem };
+            let wrong = |problem| ReplicationStatesError::Site { site: site.clone(), problem };
             let StreamTableValue::Vector(servers) = servers else { return Err(wrong("is not a vector")) };
             for (server, state) in servers.into_iter().enumerate() {
                 let StreamTableValue::Table(state) = state else {
@@ -142,7 +142,7 @@ impl States {
                     }
                     Some(_) => Err(wrong("has a server with something else than a number")),
                 };
-                let position = Position { last_id: number(LAST_ID)?, last_time: number(LAST_TIME)? };
+                let position = Position { last_id: number(LAST_TXN_ID_KEY)?, last_time: number(LAST_TIMESTAMP_KEY)? };
                 let server =
                     u16::try_from(server).map_err(|_| wrong("has more servers than 16 bits can tell"))?;
                 states.sources.insert(QueueName { site: site.clone(), server }, position);
@@ -152,7 +152,7 @@ impl States {
     }
 
     /// What stands in the file `txnstat.dct` and in [`DumpRecord::OtherStates`](super::DumpRecord).
-    pub fn to_stream_table(&self) -> Result<String, StateError> {
+    pub fn to_stream_table(&self) -> Result<String, ReplicationStatesError> {
         // A server with a high number makes a long vector of nothing, which nobody would read.
         let longest = StreamTable::LENGTH / "{}".len();
         let mut servers = 0;
@@ -166,8 +166,8 @@ impl States {
             vector.resize(usize::from(source.server), StreamTableValue::Table(StreamTable::default()));
             let text = |number: i64| StreamTableValue::Text(number.to_string());
             vector.push(StreamTableValue::Table(StreamTable(BTreeMap::from([
-                (LAST_ID.into(), text(position.last_id)),
-                (LAST_TIME.into(), text(position.last_time)),
+                (LAST_TXN_ID_KEY.into(), text(position.last_id)),
+                (LAST_TIMESTAMP_KEY.into(), text(position.last_time)),
             ]))));
         }
         let vectors = table.into_iter().map(|(site, servers)| (site, StreamTableValue::Vector(servers)));
@@ -179,13 +179,13 @@ impl States {
     }
 }
 
-const LAST_ID: &str = "last_txn_id";
-const LAST_TIME: &str = "last_timestamp";
+const LAST_TXN_ID_KEY: &str = "last_txn_id";
+const LAST_TIMESTAMP_KEY: &str = "last_timestamp";
 
 /// Why something is not the states of sources.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StateError {
+pub enum ReplicationStatesError {
     /// The JSON is not what it should be.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -290,7 +290,7 @@ mod tests {
         for site in 0..1000 {
             many.sources.insert(QueueName { site: std::format!("{site}"), server: 65535 }, Position::NONE);
         }
-        assert!(matches!(many.to_stream_table(), Err(StateError::Text(StreamTableError::TooLong { .. }))));
+        assert!(matches!(many.to_stream_table(), Err(ReplicationStatesError::Text(StreamTableError::TooLong { .. }))));
     }
 
     #[test]

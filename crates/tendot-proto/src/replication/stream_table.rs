@@ -88,7 +88,7 @@ impl core::str::FromStr for StreamTable {
             return Err(StreamTableError::TooLong { length: text.len() });
         }
         let mut parser = Parser { text, at: 0 };
-        match parser.next_part() {
+        match parser.next_token() {
             Some('{') => parser.table(1),
             found => Err(parser.unexpected(found, "`{`")),
         }
@@ -104,17 +104,17 @@ impl Parser<'_> {
     fn table(&mut self, depth: usize) -> Result<StreamTable, StreamTableError> {
         let mut table = BTreeMap::new();
         loop {
-            let name = match self.next_part() {
+            let name = match self.next_token() {
                 Some('}') => return Ok(StreamTable(table)),
                 Some('"') => self.quoted()?,
                 Some(first) => self.word(first),
                 None => return Err(StreamTableError::End { expected: "a name or `}`" }),
             };
-            match self.next_part() {
+            match self.next_token() {
                 Some('=') => {}
                 found => return Err(self.unexpected(found, "`=`")),
             }
-            match self.next_part() {
+            match self.next_token() {
                 Some(first) => drop(table.insert(name, self.value(first, depth)?)),
                 None => return Err(StreamTableError::End { expected: "a value" }),
             }
@@ -124,7 +124,7 @@ impl Parser<'_> {
     fn vector(&mut self, depth: usize) -> Result<Vec<StreamTableValue>, StreamTableError> {
         let mut vector = Vec::new();
         loop {
-            match self.next_part() {
+            match self.next_token() {
                 Some(')') => return Ok(vector),
                 Some(first) => vector.push(self.value(first, depth)?),
                 None => return Err(StreamTableError::End { expected: "a value or `)`" }),
@@ -168,7 +168,7 @@ impl Parser<'_> {
     }
 
     /// The next character that does not only part things.
-    fn next_part(&mut self) -> Option<char> {
+    fn next_token(&mut self) -> Option<char> {
         loop {
             match self.next() {
                 Some(next) if parts(next) => {}

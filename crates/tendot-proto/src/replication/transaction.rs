@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::grammar::{Field, Format, Grammar, decode_values, encode_values, signed};
+use super::grammar::{Field, Format, StreamLayout, decode_values, encode_values, signed};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::Value;
 use crate::wire::{Reader, Writer};
@@ -116,11 +116,11 @@ impl Transaction<'_> {
 }
 
 const END: u8 = 0;
-const TRANSACTION: u8 = 1;
-const QUEUE: u8 = 2;
-const QUEUE_END: u8 = 3;
+const TYPE_TRANSACTION: u8 = 1;
+const TYPE_QUEUE: u8 = 2;
+const TYPE_QUEUE_END: u8 = 3;
 
-impl Grammar for Transactions {
+impl StreamLayout for Transactions {
     type Record<'a> = TransactionRecord<'a>;
 
     const HEADER: &'static [Field] = &[Field::Fixed("format", 4), Field::Fixed("status", 4)];
@@ -131,15 +131,15 @@ impl Grammar for Transactions {
         match (record_type, format) {
             (END, Format::One) => Some(&[Field::Fixed("end time", 8)]),
             (END, Format::Two) => Some(&[]),
-            (TRANSACTION, _) => Some(&[
+            (TYPE_TRANSACTION, _) => Some(&[
                 Field::Fixed("transaction id", 8),
                 Field::Bytes("handle"),
                 Field::Action,
                 Field::Fixed("transaction time", 8),
                 Field::ValuesOfAction,
             ]),
-            (QUEUE, Format::Two) => Some(&[Field::Bytes("queue name")]),
-            (QUEUE_END, Format::Two) => Some(&[Field::Fixed("queue time", 8)]),
+            (TYPE_QUEUE, Format::Two) => Some(&[Field::Bytes("queue name")]),
+            (TYPE_QUEUE_END, Format::Two) => Some(&[Field::Fixed("queue time", 8)]),
             _ => None,
         }
     }
@@ -158,7 +158,7 @@ impl Grammar for Transactions {
                 TransactionRecord::End { time: Some(signed(reader, "end time")?) }
             }
             END => TransactionRecord::End { time: None },
-            TRANSACTION => {
+            TYPE_TRANSACTION => {
                 let id = signed(reader, "transaction id")?;
                 let handle = Cow::Borrowed(reader.bytes("handle")?);
                 let action = Action(reader.u8("action")?);
@@ -166,8 +166,8 @@ impl Grammar for Transactions {
                 let values = if action.has_values() { decode_values(reader)? } else { Vec::new() };
                 TransactionRecord::Transaction(Transaction { id, handle, action, time, values })
             }
-            QUEUE => TransactionRecord::Queue { name: Cow::Borrowed(reader.bytes("queue name")?) },
-            QUEUE_END => TransactionRecord::QueueEnd { time: signed(reader, "queue time")? },
+            TYPE_QUEUE => TransactionRecord::Queue { name: Cow::Borrowed(reader.bytes("queue name")?) },
+            TYPE_QUEUE_END => TransactionRecord::QueueEnd { time: signed(reader, "queue time")? },
             found => {
                 return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
             }
@@ -181,7 +181,7 @@ impl Grammar for Transactions {
                 writer.u32(status.0);
             }
             TransactionRecord::Transaction(transaction) => {
-                writer.u8(TRANSACTION);
+                writer.u8(TYPE_TRANSACTION);
                 writer.u64(transaction.id.cast_unsigned());
                 writer.bytes(&transaction.handle);
                 writer.u8(transaction.action.0);
@@ -191,11 +191,11 @@ impl Grammar for Transactions {
                 }
             }
             TransactionRecord::Queue { name } => {
-                writer.u8(QUEUE);
+                writer.u8(TYPE_QUEUE);
                 writer.bytes(name);
             }
             TransactionRecord::QueueEnd { time } => {
-                writer.u8(QUEUE_END);
+                writer.u8(TYPE_QUEUE_END);
                 writer.u64(time.cast_unsigned());
             }
             TransactionRecord::End { time } => {

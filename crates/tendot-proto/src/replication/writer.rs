@@ -1,9 +1,9 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use super::error::WriteError;
+use super::error::ReplicationWriteError;
 use super::grammar::{Format, Scan};
-use super::{SIGNED, Stream, UNSIGNED};
+use super::{SIGNED, Stream, UNSIGNED_MARKER};
 use crate::auth::{AuthError, sign};
 use crate::crypto::{Hash, SigningKey};
 use crate::error::DecodeErrorKind;
@@ -17,52 +17,52 @@ use crate::work::Work;
 ///
 /// ```
 /// use tendot_proto::Work;
-/// use tendot_proto::replication::{Dump, DumpRecord, Format, StreamWriter, WriteError};
+/// use tendot_proto::replication::{Dump, DumpRecord, Format, ReplicationWriter, ReplicationWriteError};
 ///
 /// let mut stream = Vec::new();
-/// let mut writer = StreamWriter::<Dump>::unsigned();
-/// let mut write = |record| writer.write(&record, &mut stream, &mut { Work::REQUEST });
-/// assert_eq!(write(DumpRecord::Done), Err(WriteError::OutOfPlace));
+/// let mut writer = ReplicationWriter::<Dump>::unsigned();
+/// let mut write = |record| writer.write(&record, &mut stream, &mut { Work::PER_REQUEST });
+/// assert_eq!(write(DumpRecord::Done), Err(ReplicationWriteError::OutOfPlace));
 /// assert_eq!(write(DumpRecord::Begin { format: Format::Two }), Ok(()));
 /// assert_eq!(write(DumpRecord::Done), Ok(()));
 /// assert_eq!(stream, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0xff]);
 /// ```
 #[derive(Debug)]
-pub struct StreamWriter<'k, S> {
+pub struct ReplicationWriter<'k, S> {
     /// What stands before the first record.
-    opening: Opening<'k>,
+    opening: StreamProtection<'k>,
     format: Option<Format>,
     finished: bool,
     stream: PhantomData<S>,
 }
 
 #[derive(Debug)]
-enum Opening<'k> {
+enum StreamProtection<'k> {
     None,
     Unsigned,
     Signed(&'k dyn SigningKey, Hash),
 }
 
-impl<'k, S: Stream> StreamWriter<'k, S> {
+impl<'k, S: Stream> ReplicationWriter<'k, S> {
     /// A stream inside TLS. The [marker](super::TLS) and the handshake came before.
     pub const fn inside_tls() -> Self {
-        Self::opened_by(Opening::None)
+        Self::with_protection(StreamProtection::None)
     }
 
     /// A stream without signatures, which receivers accept over HTTPS only.
     pub const fn unsigned() -> Self {
-        Self::opened_by(Opening::Unsigned)
+        Self::with_protection(StreamProtection::Unsigned)
     }
 
     /// A stream with a signature after every record.
     ///
     /// The deployed software signs by [`Hash::Sha1`], and verifies that and [`Hash::Sha256`], which is the one to take:
-    /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLc`](crate::crypto) do not.
+    /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLcProvider`](crate::crypto) do not.
     pub const fn signed(key: &'k dyn SigningKey, hash: Hash) -> Self {
-        Self::opened_by(Opening::Signed(key, hash))
+        Self::with_protection(StreamProtection::Signed(key, hash))
     }
 
-    const fn opened_by(opening: Opening<'k>) -> Self {
+    const fn with_protection(opening: StreamProtection<'k>) -> Self {
         Self { opening, format: None, finished: false, stream: PhantomData }
     }
 
@@ -72,7 +72,7 @@ impl<'k, S: Stream> StreamWriter<'k, S> {
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
         work: &mut Work,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), ReplicationWriteError> {
         let before = out.len();
         let written = self.append(record, out, work);
         if written.is_err() {
@@ -86,10 +86,10 @@ impl<'k, S: Stream> StreamWriter<'k, S> {
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
         work: &mut Work,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), ReplicationWriteError> {
         let begins = S::begins(record);
         if self.finished || self.format.is_some() == begins.is_some() {
-            return Err(WriteError::OutOfPlace);
+            return Err(ReplicationWriteError::OutOfPlace);
         }
         if self.format.is_none() {
             self.open(&mut Writer::new(out))?;
@@ -105,14 +105,14 @@ impl<'k, S: Stream> StreamWriter<'k, S> {
                     DecodeErrorKind::Short { .. } | DecodeErrorKind::Unexpected { .. }
                 ) =>
             {
-                return Err(WriteError::TooLarge(error));
+                return Err(ReplicationWriteError::TooLarge(error));
             }
-            _ => return Err(WriteError::OutOfPlace),
+            _ => return Err(ReplicationWriteError::OutOfPlace),
         }
-        if let Opening::Signed(key, hash) = self.opening
+        if let StreamProtection::Signed(key, hash) = self.opening
             && S::is_signed(block, self.format)
         {
-            let signature = sign(key, hash, block, work).map_err(WriteError::Sign)?;
+            let signature = sign(key, hash, block, work).map_err(ReplicationWriteError::Sign)?;
             Writer::new(out).bytes(&signature);
         }
         self.format = self.format.or(begins);
@@ -120,16 +120,16 @@ impl<'k, S: Stream> StreamWriter<'k, S> {
         Ok(())
     }
 
-    fn open(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
+    fn open(&self, writer: &mut Writer<'_>) -> Result<(), ReplicationWriteError> {
         match self.opening {
-            Opening::None => {}
-            Opening::Unsigned => writer.raw(&UNSIGNED),
-            Opening::Signed(_, hash) => {
+            StreamProtection::None => {}
+            StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
+            StreamProtection::Signed(_, hash) => {
                 writer.raw(&SIGNED);
                 writer.bytes(match hash {
                     Hash::Sha1 => b"SHA1",
                     Hash::Sha256 => b"SHA-256",
-                    _ => return Err(WriteError::Sign(AuthError::UnknownAlgorithm)),
+                    _ => return Err(ReplicationWriteError::Sign(AuthError::UnknownAlgorithm)),
                 });
             }
         }

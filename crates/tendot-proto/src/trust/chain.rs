@@ -8,19 +8,19 @@ use super::{Claims, Jws, JwsAlgorithm};
 use crate::auth::{AuthError, Policy, verify_hash};
 use crate::crypto::Crypto;
 use crate::handle::Handle;
-use crate::record::{Certificate, KeyKind, PublicKey, Reference, Value};
+use crate::record::{Certificate, KeyComponents, PublicKey, Reference, Value};
 use crate::work::Work;
 
 /// The keys that are believed without a certificate of somebody else.
 #[derive(Clone, Debug)]
-pub struct Roots {
+pub struct TrustAnchors {
     /// The record whose values they are.
     pub handle: Cow<'static, [u8]>,
     /// The keys.
     pub keys: Vec<PublicKey<'static>>,
 }
 
-impl Roots {
+impl TrustAnchors {
     /// Keys of the Handle System's own root of trust, `0.0/0.0`.
     pub const fn new(keys: Vec<PublicKey<'static>>) -> Self {
         Self { handle: Cow::Borrowed(b"0.0/0.0"), keys }
@@ -47,14 +47,14 @@ impl Known {
 const LONGEST: usize = 50;
 
 /// How many values of one record are looked at for certificates.
-const CANDIDATES: usize = 16;
+const MAX_CERTIFICATES_PER_RECORD: usize = 16;
 
 /// Who is asked, and what a check needs.
 #[derive(Clone, Copy)]
 pub(super) struct Check<'c> {
     pub(super) handle: Handle<'c>,
     pub(super) known: &'c Known,
-    pub(super) roots: &'c Roots,
+    pub(super) roots: &'c TrustAnchors,
     pub(super) now: u64,
     pub(super) policy: &'c Policy,
     pub(super) crypto: &'c dyn Crypto,
@@ -115,7 +115,7 @@ impl<'c> Check<'c> {
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
             .filter(|value| place.index == 0 || value.index == place.index)
-            .take(CANDIDATES);
+            .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<Certificate<'c>> = None;
         for value in candidates {
             work.spend(reading(value.data.len()))?;
@@ -156,9 +156,9 @@ impl<'c> Check<'c> {
     ) -> Result<(), TrustError> {
         let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
         for signature in jws.signatures() {
-            let hash = match (signature.known_algorithm(), key.kind()) {
-                (Some(JwsAlgorithm::Rsa(hash)), KeyKind::Rsa { .. }) => hash,
-                (Some(JwsAlgorithm::Dsa(hash)), KeyKind::Dsa { .. }) => hash,
+            let hash = match (signature.supported_algorithm(), key.kind()) {
+                (Some(JwsAlgorithm::Rsa(hash)), KeyComponents::Rsa { .. }) => hash,
+                (Some(JwsAlgorithm::Dsa(hash)), KeyComponents::Dsa { .. }) => hash,
                 _ => continue,
             };
             let input = jws.signing_input(signature);

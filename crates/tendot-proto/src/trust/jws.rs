@@ -81,7 +81,7 @@ impl<'a> Jws<'a> {
     }
 
     fn from_json(text: &'a str) -> Result<Self, DecodeError> {
-        let json: Serialized<'a> = serde_json::from_str(text).map_err(|_| not_understood("JWS", 0))?;
+        let json: JwsJson<'a> = serde_json::from_str(text).map_err(|_| not_understood("JWS", 0))?;
         let payload = decode(&json.payload, "JWS payload", 0)?;
         let one =
             json.protected.zip(json.signature).map(|(protected, signature)| One { protected, signature });
@@ -137,7 +137,7 @@ impl<'a> JwsSignature<'a> {
     }
 
     /// The algorithm, if the Handle System knows it.
-    pub fn known_algorithm(&self) -> Option<JwsAlgorithm> {
+    pub fn supported_algorithm(&self) -> Option<JwsAlgorithm> {
         let (family, size) = self.algorithm.split_at_checked(2)?;
         let hash = match size {
             "160" => Hash::Sha1,
@@ -161,7 +161,7 @@ impl<'a> JwsSignature<'a> {
 
 /// The JSON of a signature, with one signer or several (RFC 7515, 7.2).
 #[derive(Deserialize)]
-struct Serialized<'a> {
+struct JwsJson<'a> {
     #[serde(borrow)]
     payload: Cow<'a, str>,
     #[serde(borrow)]
@@ -234,7 +234,7 @@ mod tests {
         let read = Jws::from_bytes(text.as_bytes());
         if let Ok(jws) = &read {
             assert_eq!(jws.as_bytes(), text.as_bytes());
-            assert_eq!(jws.signatures()[0].known_algorithm(), Some(JwsAlgorithm::Rsa(Hash::Sha512)));
+            assert_eq!(jws.signatures()[0].supported_algorithm(), Some(JwsAlgorithm::Rsa(Hash::Sha512)));
         }
         let signatures = read.map(|jws| jws.signatures().len()).map_err(|error| error.to_string());
         assert_eq!(signatures, outcome.map_err(String::from), "{text}");

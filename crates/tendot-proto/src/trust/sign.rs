@@ -31,7 +31,7 @@ pub fn sign_record(
     crypto: &dyn Crypto,
 ) -> Result<Vec<u8>, CryptoError> {
     #[derive(Serialize)]
-    struct Digests {
+    struct DigestsClaim {
         alg: &'static str,
         digests: Vec<Digest>,
     }
@@ -45,7 +45,7 @@ pub fn sign_record(
         Ok(Digest { index: value.index, digest: BASE64.encode(&digest) })
     };
     let digests = values.iter().map(digest).collect::<Result<_, _>>()?;
-    statement.sign(&handle.to_string(), [("digests", json(&Digests { alg: "SHA-256", digests })?)], key)
+    statement.sign(&handle.to_string(), [("digests", json(&DigestsClaim { alg: "SHA-256", digests })?)], key)
 }
 
 /// The data of an `HS_CERT`: the subject's key may sign for some handles.
@@ -57,13 +57,13 @@ pub fn sign_certificate(
     key: &dyn SigningKey,
 ) -> Result<Vec<u8>, CryptoError> {
     #[derive(Serialize)]
-    struct Permission<'a> {
+    struct PermissionClaim<'a> {
         handle: &'a str,
         perm: &'a str,
     }
     let permissions: Vec<_> = permissions
         .iter()
-        .map(|permission| Permission { handle: &permission.handle, perm: &permission.scope.0 })
+        .map(|permission| PermissionClaim { handle: &permission.handle, perm: &permission.scope.0 })
         .collect();
     let jwk = public_key.jwk().ok_or(CryptoError::Key)?;
     statement.sign(&subject.to_string(), [("publicKey", json(&jwk)?), ("perms", json(&permissions)?)], key)

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use subtle::ConstantTimeEq as _;
 
-use super::chain::{Check, Known, Roots};
+use super::chain::{Check, Known, TrustAnchors};
 use crate::auth::{AuthError, Policy};
 use crate::crypto::{Crypto, CryptoError, Hash};
 use crate::handle::Handle;
@@ -13,7 +13,7 @@ use crate::work::{Exhausted, Work};
 
 /// What came of looking at a record's signatures.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Verdict {
+pub struct VerificationReport {
     /// Who signed it, each with all who certify them, up to the root.
     pub signers: Vec<Vec<Reference<'static>>>,
     /// The indexes of values that no believed signature covers, also those that not everybody may read. If two values
@@ -25,7 +25,7 @@ pub struct Verdict {
     pub refused: Vec<TrustError>,
 }
 
-impl Verdict {
+impl VerificationReport {
     /// Whether every value is covered, and none is missing. Ask for whole records.
     pub fn is_trusted(&self) -> bool {
         self.unsigned.is_empty() && self.missing.is_empty() && !self.signers.is_empty()
@@ -44,13 +44,13 @@ const SIGNATURES: usize = 16;
 /// ```
 /// use tendot_proto::{Handle, Value, Work};
 /// use tendot_proto::auth::Policy;
-/// use tendot_proto::crypto::AwsLc;
-/// use tendot_proto::trust::{Known, Roots, verify};
+/// use tendot_proto::crypto::AwsLcProvider;
+/// use tendot_proto::trust::{Known, TrustAnchors, verify};
 ///
 /// let values = [Value::new(1, "URL", "https://example.org/")];
 /// let verdict = verify(
-///     Handle::from("10.1000/1"), &values, &Known::default(), &Roots::new(vec![]), 1_700_000_000,
-///     &Policy::default(), &AwsLc, &mut Work::new(1_000),
+///     Handle::from("10.1000/1"), &values, &Known::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
+///     &Policy::default(), &AwsLcProvider, &mut Work::new(1_000),
 /// )?;
 /// assert!(!verdict.is_trusted());
 /// assert_eq!(verdict.unsigned, [1]);
@@ -61,19 +61,19 @@ pub fn verify(
     handle: Handle<'_>,
     values: &[Value<'_>],
     known: &Known,
-    roots: &Roots,
+    roots: &TrustAnchors,
     now: u64,
     policy: &Policy,
     crypto: &dyn Crypto,
     work: &mut Work,
-) -> Result<Verdict, TrustError> {
+) -> Result<VerificationReport, TrustError> {
     let check = Check { handle, known, roots, now, policy, crypto };
     let mut verdict =
-        Verdict { signers: Vec::new(), unsigned: Vec::new(), missing: Vec::new(), refused: Vec::new() };
+        VerificationReport { signers: Vec::new(), unsigned: Vec::new(), missing: Vec::new(), refused: Vec::new() };
     let mut covered = Vec::new();
     for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
         match check.signature(value, values, work) {
-            Ok(Believed { signers, indexes, missing }) => {
+            Ok(ValidSignature { signers, indexes, missing }) => {
                 verdict.signers.push(signers);
                 verdict.missing.extend(missing);
                 covered.extend(indexes);
@@ -92,7 +92,7 @@ pub fn verify(
 }
 
 /// A signature whose signers are known.
-struct Believed {
+struct ValidSignature {
     signers: Vec<Reference<'static>>,
     /// The values that it covers as they are.
     indexes: BTreeSet<u32>,
@@ -119,7 +119,7 @@ impl Check<'_> {
         value: &Value<'_>,
         values: &[Value<'_>],
         work: &mut Work,
-    ) -> Result<Believed, TrustError> {
+    ) -> Result<ValidSignature, TrustError> {
         work.spend(reading(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = Signature::from_bytes(&value.data).map_err(malformed)?;
@@ -132,7 +132,7 @@ impl Check<'_> {
             hash => hash,
         };
         let signers = self.chain(&signature.jws, &signature.claims, work)?;
-        let mut believed = Believed { signers, indexes: BTreeSet::new(), missing: Vec::new() };
+        let mut believed = ValidSignature { signers, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {

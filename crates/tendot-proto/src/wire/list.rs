@@ -91,8 +91,8 @@ impl<'a, T: Item<'a>> List<'a, T> {
     }
 
     /// The items.
-    pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter {
+    pub fn iter(&self) -> WireListIter<'a, T> {
+        WireListIter {
             left: match self.0 {
                 Kept::Wire { count, bytes } => {
                     Left::Wire { count, reader: Reader::new(bytes), items: PhantomData }
@@ -128,7 +128,7 @@ impl<'a, T> From<&'a [T]> for List<'a, T> {
 
 impl<'a, T: Item<'a>> IntoIterator for List<'a, T> {
     type Item = T;
-    type IntoIter = ListIter<'a, T>;
+    type IntoIter = WireListIter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -151,7 +151,7 @@ impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
 
 /// The items of a [`List`].
 #[derive(Clone, Debug)]
-pub struct ListIter<'a, T> {
+pub struct WireListIter<'a, T> {
     left: Left<'a, T>,
 }
 
@@ -161,7 +161,7 @@ enum Left<'a, T> {
     Items(core::slice::Iter<'a, T>),
 }
 
-impl<'a, T: Item<'a>> Iterator for ListIter<'a, T> {
+impl<'a, T: Item<'a>> Iterator for WireListIter<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -184,7 +184,7 @@ impl<'a, T: Item<'a>> Iterator for ListIter<'a, T> {
     }
 }
 
-impl<'a, T: Item<'a>> ExactSizeIterator for ListIter<'a, T> {}
+impl<'a, T: Item<'a>> ExactSizeIterator for WireListIter<'a, T> {}
 
 impl Item<'_> for u32 {
     const LEAST: usize = 4;

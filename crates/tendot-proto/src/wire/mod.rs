@@ -4,6 +4,6 @@ mod list;
 mod reader;
 mod writer;
 
-pub use list::{Item, List, ListIter};
+pub use list::{Item, List, WireListIter};
 pub use reader::Reader;
 pub use writer::Writer;

@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tendot_proto::auth::{
-    PrivateKey, PublicKeyAnswer, SecretKeyAnswer, SessionKey, check_key, sign_message, verify_mac,
+    PrivateKey, PublicKeyResponse, SecretKeyResponse, SessionKey, check_key, sign_message, verify_mac,
     verify_signature,
 };
-use tendot_proto::crypto::{AwsLc, Crypto, Hash, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, Crypto, Hash, SystemRandom};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{Envelope, Handle, Message, Now, Parts, Version};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
@@ -34,14 +34,14 @@ fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn challenge_responses_round_trip(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
-        if let Ok(answer) = SecretKeyAnswer::from_bytes(&bytes, Version::new(2, minor)) {
+        if let Ok(answer) = SecretKeyResponse::from_bytes(&bytes, Version::new(2, minor)) {
             prop_assert_eq!(answer.to_bytes(), &*bytes);
         }
         let derived = [&[0x22, 0, 0, 0, 3][..], &bytes].concat();
-        if let Ok(answer) = SecretKeyAnswer::from_bytes(&derived, Version::OURS) {
+        if let Ok(answer) = SecretKeyResponse::from_bytes(&derived, Version::OURS) {
             prop_assert_eq!(answer.to_bytes(), derived);
         }
-        if let Ok(answer) = PublicKeyAnswer::from_bytes(&bytes) {
+        if let Ok(answer) = PublicKeyResponse::from_bytes(&bytes) {
             prop_assert_eq!(answer.to_bytes(), bytes);
         }
     }
@@ -49,8 +49,8 @@ proptest! {
     #[test]
     fn key_files_do_not_panic(wrapper in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
         let file = [&[0, 0, 0, wrapper][..], &bytes].concat();
-        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLc, &mut budget()) {
-            prop_assert_eq!(&**key.to_file(), &file);
+        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLcProvider, &mut budget()) {
+            prop_assert_eq!(&**key.to_file_bytes(), &file);
         }
         let _ = PrivateKey::from_der(&bytes);
         let _ = PrivateKey::from_der(&[&[0x30, bytes.len() as u8 & 0x7f][..], &bytes].concat());
@@ -60,9 +60,9 @@ proptest! {
     fn damaged_key_file_is_rejected_or_parsed(at in 0_usize..1213, byte in any::<u8>()) {
         let mut file = handle_net_file("admpriv.bin");
         file[at] = byte;
-        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLc, &mut budget()) {
-            prop_assert_eq!(&**key.to_file(), &file);
-            let _ = key.signing_key(&AwsLc);
+        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLcProvider, &mut budget()) {
+            prop_assert_eq!(&**key.to_file_bytes(), &file);
+            let _ = key.signing_key(&AwsLcProvider);
         }
     }
 
@@ -78,7 +78,7 @@ proptest! {
     ) {
         for key in [PublicKey::dsa(&q, &p, &g, &y), PublicKey::dsa(&p, &q, &y, &g), PublicKey::rsa(&n, &e)] {
             let _ = check_key(&key);
-            prop_assert!(AwsLc.verify(&key, Hash::Sha256, b"message", &signature).is_err());
+            prop_assert!(AwsLcProvider.verify(&key, Hash::Sha256, b"message", &signature).is_err());
         }
     }
 
@@ -87,10 +87,10 @@ proptest! {
         let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(Version::OURS) };
         let message = [&envelope.to_bytes()[..], &bytes].concat();
         let key = SessionKey::new([3; 32]);
-        let _ = key.decrypt(&bytes, &AwsLc, &mut budget());
-        let _ = key.decrypt(&message, &AwsLc, &mut budget());
-        let cipher = key.encrypt(&message, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
-        prop_assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
+        let _ = key.decrypt(&bytes, &AwsLcProvider, &mut budget());
+        let _ = key.decrypt(&message, &AwsLcProvider, &mut budget());
+        let cipher = key.encrypt(&message, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+        prop_assert_eq!(key.decrypt(&cipher, &AwsLcProvider, &mut budget()).unwrap(), message);
     }
 
     #[test]
@@ -106,11 +106,11 @@ proptest! {
         let parts = Parts::split(&bytes).unwrap();
         let public = handle_net_file("pubkey.bin");
         let public = PublicKey::from_bytes(&public).unwrap();
-        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLc, &mut budget()).is_err());
-        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLc, &mut budget()).is_err());
+        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLcProvider, &mut budget()).is_err());
+        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLcProvider, &mut budget()).is_err());
         let before = bytes.clone();
         if !tail.is_empty() {
-            let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+            let key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();
             prop_assert!(sign_message(&mut bytes, &*key, &mut budget()).is_err(), "a credential section is present");
             prop_assert_eq!(bytes, before);
         }

@@ -3,7 +3,7 @@
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Envelope, EnvelopeFlags, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request, Response,
-    ResponseCode, Tail, Value, Version,
+    ResponseCode, CredentialSection, Value, Version,
 };
 
 use crate::support::code_points;
@@ -31,7 +31,7 @@ fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<
         },
         body: Body::Request(Request::Unknown(body)),
         body_rest: &[],
-        tail: Tail::Empty,
+        tail: CredentialSection::Empty,
     };
     message.to_bytes().unwrap()
 }

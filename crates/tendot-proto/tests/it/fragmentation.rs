@@ -85,11 +85,11 @@ proptest! {
             framer.push(now);
             rest = after;
             while let Some(message) = framer.next_message().unwrap() {
-                seen.push(message[limits::ENVELOPE..].to_vec());
+                seen.push(message[limits::ENVELOPE_LEN..].to_vec());
             }
         }
         prop_assert_eq!(seen, payloads);
-        prop_assert!(!framer.is_amid_message());
+        prop_assert!(!framer.has_partial_message());
     }
 }
 
@@ -127,8 +127,8 @@ fn attack_u3_incomplete_messages() {
         assert_eq!(reassembly.insert(now(elapsed), source(number * 256), first), Ok(None));
         max_used = max_used.max(reassembly.used());
     }
-    assert!(max_used <= Reassembly::BUDGET, "{max_used}");
-    assert!(max_used > Reassembly::BUDGET / 2, "the budget is used");
+    assert!(max_used <= Reassembly::DEFAULT_BUDGET_BYTES, "{max_used}");
+    assert!(max_used > Reassembly::DEFAULT_BUDGET_BYTES / 2, "the budget is used");
 
     let honest = message(7, &[2; 1000]);
     let arrived = datagrams(&honest)
@@ -141,7 +141,7 @@ fn attack_u3_incomplete_messages() {
     for number in 0..count / 10 {
         first[8..12].copy_from_slice(&number.to_be_bytes());
         assert_eq!(reassembly.insert(now(0), source(number % 256), first), Ok(None));
-        assert!(reassembly.unfinished() <= Reassembly::PER_NETWORK);
+        assert!(reassembly.unfinished() <= Reassembly::MAX_MESSAGES_PER_NETWORK);
     }
     reassembly.expire(now(5_000));
     assert_eq!(reassembly.used(), 0);

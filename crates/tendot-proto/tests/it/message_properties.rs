@@ -2,12 +2,12 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tendot_proto::message::{KeyExchangeMode, Receiver, Resume, SessionKeyPart, SessionSetup, Since};
+use tendot_proto::message::{KeyExchangeMode, Receiver, DumpCursor, SessionKeyMaterial, SessionSetup, Since};
 use tendot_proto::record::{HashOption, Reference, Value};
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Opcode, Outcome,
-    Permissions, Request, RequestDigest, Response, ResponseCode, Tail, Ttl, Version,
+    Permissions, Request, RequestDigest, Response, ResponseCode, CredentialSection, Ttl, Version,
     message::DigestAlgorithm,
 };
 
@@ -104,10 +104,10 @@ fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32,
         (201, verify(digest(DigestAlgorithm::Md5, &[1; 16]))),
         (201, verify(digest(DigestAlgorithm::Sha1, &[2; 20]))),
         (201, verify(digest(DigestAlgorithm::Sha256, &[3; 32]))),
-        (400, setup(1, SessionKeyPart::PublicKey(other))),
-        (400, setup(2, SessionKeyPart::None)),
-        (400, setup(3, SessionKeyPart::Reference { handle, index: *number })),
-        (400, setup(4, SessionKeyPart::PublicKey(other))),
+        (400, setup(1, SessionKeyMaterial::PublicKey(other))),
+        (400, setup(2, SessionKeyMaterial::None)),
+        (400, setup(3, SessionKeyMaterial::Reference { handle, index: *number })),
+        (400, setup(4, SessionKeyMaterial::PublicKey(other))),
         (402, Request::ExchangeKey { key: other }),
         (
             1001,
@@ -116,7 +116,7 @@ fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32,
         (1001, Request::RetrieveTransactions { since: Since::States(other), receiver }),
         (1001, Request::RetrieveTransactions { since: Since::Other(9), receiver }),
         (1002, Request::Dump { receiver, resume: None }),
-        (1002, Request::Dump { receiver, resume: Some(Resume { after: other, kind: *number }) }),
+        (1002, Request::Dump { receiver, resume: Some(DumpCursor { after: other, kind: *number }) }),
         (999, Request::Unknown(other)),
     ];
     all.extend([100, 102, 104].map(|opcode| (opcode, Request::Values { handle, values })));
@@ -168,7 +168,7 @@ fn check(message: Message<'_>) {
     }
 }
 
-fn tails(inputs: &MessageInputs) -> [Tail<'_>; 3] {
+fn tails(inputs: &MessageInputs) -> [CredentialSection<'_>; 3] {
     let credential = Credential {
         options: inputs.number,
         signer: &inputs.name,
@@ -177,7 +177,7 @@ fn tails(inputs: &MessageInputs) -> [Tail<'_>; 3] {
         algorithm: b"SHA-256",
         signature: &inputs.third,
     };
-    [Tail::Absent, Tail::Empty, Tail::Credential(credential)]
+    [CredentialSection::Absent, CredentialSection::Empty, CredentialSection::Credential(credential)]
 }
 
 fn header(opcode: u32, code: u32, number: u32) -> Header {
@@ -263,7 +263,7 @@ proptest! {
                 header,
                 body: Body::Response(Response { digest, outcome }),
                 body_rest: &[],
-                tail: Tail::Empty,
+                tail: CredentialSection::Empty,
             });
         }
     }
@@ -279,6 +279,6 @@ fn transaction_requests_before_2_9() {
         header: header(1001, 0, 0),
         body: Body::Request(Request::RetrieveTransactions { since, receiver }),
         body_rest: &[],
-        tail: Tail::Empty,
+        tail: CredentialSection::Empty,
     });
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use tendot_proto::record::{
-    Admin, AdminPermissions, HashOption, InterfaceKind, KeyKind, PublicKey, Record, Site, Transport,
+    Admin, AdminPermissions, HashOption, InterfaceKind, KeyComponents, PublicKey, Record, Site, Transport,
     ValueList,
 };
 use tendot_proto::{Reference, Ttl, Value};
@@ -72,14 +72,14 @@ fn vlist() {
 fn keys() {
     let bytes = encoding("rsa_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    let KeyKind::Rsa { modulus, exponent } = key.kind() else { panic!("{key:?}") };
+    let KeyComponents::Rsa { modulus, exponent } = key.kind() else { panic!("{key:?}") };
     assert_eq!((modulus.len(), modulus.first(), exponent), (64, Some(&0xc1), &[1, 0, 1][..]));
     assert_eq!(PublicKey::rsa(modulus, exponent).to_bytes(), bytes);
     assert_eq!(PublicKey::from_jwk(&serde_json::to_value(key.jwk()).unwrap()).unwrap().to_bytes(), bytes);
 
     let bytes = encoding("dsa_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    assert_eq!(key.kind(), KeyKind::Dsa { q: &[0x29], p: &[0x83], g: &[4], y: &[0x11] });
+    assert_eq!(key.kind(), KeyComponents::Dsa { q: &[0x29], p: &[0x83], g: &[4], y: &[0x11] });
     assert_eq!(key.to_bytes(), bytes);
     check_json(
         &Value::with_data(300, "HS_PUBKEY", bytes),
@@ -90,7 +90,7 @@ fn keys() {
 
     let bytes = encoding("dh_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    assert_eq!(key.kind(), KeyKind::DiffieHellman { y: &[0x90], p: &[0xfb], g: &[2] });
+    assert_eq!(key.kind(), KeyComponents::DiffieHellman { y: &[0x90], p: &[0xfb], g: &[2] });
     assert_eq!(key.to_bytes(), bytes);
     assert!(key.jwk().is_none());
 }
@@ -223,7 +223,7 @@ fn site_file() {
     assert_eq!(serde_json::to_value(&value).unwrap()["data"]["value"], site);
     let read = Site::from_bytes(&value.data).unwrap();
     assert_eq!(read.description(), Some("test site"));
-    assert!(matches!(read.servers[0].key().unwrap().kind(), KeyKind::Rsa { .. }));
+    assert!(matches!(read.servers[0].key().unwrap().kind(), KeyComponents::Rsa { .. }));
 }
 
 /// Old and unusual forms, as Handle.Net's code reads and writes them.

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    Answer, AuthError, Challenge, CredentialError, Credentials, OwnedDigest, Policy, PublicKeyAnswer,
-    SecretKeyAnswer, SecretKeyPolicy, SessionKey, mac_message, sign_message, verify_mac, verify_signature,
+    Answer, AuthError, Challenge, CredentialError, Credentials, ComputedDigest, Policy, PublicKeyResponse,
+    SecretKeyResponse, SecretKeyMacSet, SessionKey, mac_message, sign_message, verify_mac, verify_signature,
 };
-use tendot_proto::crypto::{AwsLc, Random};
+use tendot_proto::crypto::{AwsLcProvider, Random};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, Tail, Value, Version,
+    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, CredentialSection, Value, Version,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::hex;
@@ -68,7 +68,7 @@ fn decrypted_recordings() -> Vec<DecryptedRecording> {
             && envelope.flags.has(EnvelopeFlags::ENCRYPTED)
         {
             let key = keys[&envelope.session_id].clone();
-            let plain = key.decrypt(&bytes, &AwsLc, &mut budget()).unwrap();
+            let plain = key.decrypt(&bytes, &AwsLcProvider, &mut budget()).unwrap();
             encrypted = Some((bytes, key));
             bytes = plain;
         }
@@ -92,7 +92,7 @@ fn ciphertexts_round_trip() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
         let again =
-            key.encrypt(&bytes, &AwsLc, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget()).unwrap();
+            key.encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget()).unwrap();
         assert_eq!(again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
@@ -101,9 +101,9 @@ fn ciphertexts_round_trip() {
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let message =
         [&Envelope { length: 7, ..Envelope::new(Version::OURS) }.to_bytes()[..], b"Handle!"].concat();
-    let cipher = key.encrypt(&message, &AwsLc, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
+    let cipher = key.encrypt(&message, &AwsLcProvider, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
     assert_eq!(cipher[20..], hex::decode("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
-    assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
+    assert_eq!(key.decrypt(&cipher, &AwsLcProvider, &mut budget()).unwrap(), message);
 }
 
 #[test]
@@ -131,14 +131,14 @@ fn request_digests_verify() {
             _ => 2,
         }] += 1;
         if digest.algorithm != DigestAlgorithm::Sha256 {
-            let refused = OwnedDigest::check(&digest, request, &Policy::default(), &AwsLc, &mut budget());
+            let refused = ComputedDigest::check(&digest, request, &Policy::default(), &AwsLcProvider, &mut budget());
             assert!(matches!(refused, Err(AuthError::NotAllowed { .. })), "{}", message.name);
         }
         if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy") {
-            let checked = OwnedDigest::check(&digest, request, &policy(), &AwsLc, &mut budget());
+            let checked = ComputedDigest::check(&digest, request, &policy(), &AwsLcProvider, &mut budget());
             assert_eq!(checked, Ok(()), "{}", message.name);
             let version = parts.envelope.version;
-            let own = OwnedDigest::of_request(request, version, &policy(), &AwsLc, &mut budget()).unwrap();
+            let own = ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget()).unwrap();
             assert_eq!(own.as_request_digest(), digest, "{}", message.name);
         }
     }
@@ -181,16 +181,16 @@ fn challenge_responses_verify() {
         let verified = match answer.auth_type {
             b"HS_SECKEY" => {
                 secret += 1;
-                let proof = SecretKeyAnswer::from_bytes(answer.answer, read.envelope.version).unwrap();
+                let proof = SecretKeyResponse::from_bytes(answer.answer, read.envelope.version).unwrap();
                 assert_eq!(proof.to_bytes(), answer.answer);
-                proof.verify(&value.data, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut budget())
+                proof.verify(&value.data, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut budget())
             }
             b"HS_PUBKEY" => {
                 public += 1;
-                let proof = PublicKeyAnswer::from_bytes(answer.answer).unwrap();
+                let proof = PublicKeyResponse::from_bytes(answer.answer).unwrap();
                 assert_eq!(proof.to_bytes(), answer.answer);
                 let key = PublicKey::from_bytes(&value.data).unwrap();
-                proof.verify(&key, challenge, &policy(), &AwsLc, &mut budget())
+                proof.verify(&key, challenge, &policy(), &AwsLcProvider, &mut budget())
             }
             other => panic!("{other:?}"),
         };
@@ -203,7 +203,7 @@ fn challenge_responses_verify() {
 /// RSA signatures are deterministic, and the salt of PBKDF2 is in the response: our client computes the recorded responses.
 #[test]
 fn our_client_computes_the_same_responses() {
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let messages = decrypted_recordings();
     let mut seen = 0;
     for window in messages.windows(3) {
@@ -224,7 +224,7 @@ fn our_client_computes_the_same_responses() {
         assert_eq!(credentials.auth_type(), answer.auth_type);
         let parts = Parts::split(&request.bytes).unwrap();
         let challenge = Message::from_bytes(&challenge.bytes).unwrap();
-        let own = credentials.answer(&parts, &challenge, &policy(), &AwsLc, &mut random, &mut budget());
+        let own = credentials.answer(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
         assert_eq!(own.as_deref(), Ok(answer.answer), "{}", request.name);
         seen += 1;
     }
@@ -237,12 +237,12 @@ fn server_signatures_verify() {
     let key = PublicKey::from_bytes(&file).unwrap();
     let other = handle_net_file("admpub.bin");
     let other = PublicKey::from_bytes(&other).unwrap();
-    let signing_key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+    let signing_key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();
     let mut seen = 0;
     for message in decrypted_recordings() {
         let parts = Parts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
-        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLc, &mut budget());
+        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLcProvider, &mut budget());
         if read.credential().is_none_or(|credential| credential.credential_type != Credential::SIGNED) {
             assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
             continue;
@@ -251,7 +251,7 @@ fn server_signatures_verify() {
         assert_eq!(verify(&key), Ok(()), "{}", message.name);
         assert_eq!(verify(&other), Err(CredentialError::Wrong), "{}", message.name);
         // Our server computes the same signature.
-        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
+        let mut unsigned = Message { tail: CredentialSection::Empty, ..read }.to_bytes().unwrap();
         sign_message(&mut unsigned, &*signing_key, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
@@ -266,7 +266,7 @@ fn session_macs_verify() {
         let parts = Parts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
         let Some(credential) = read.credential() else { continue };
-        if credential.credential_type != Credential::MAC {
+        if credential.credential_type != Credential::TYPE_MAC {
             continue;
         }
         let Some(key) = keys.get(&read.envelope.session_id) else {
@@ -274,12 +274,12 @@ fn session_macs_verify() {
             continue;
         };
         seen += 1;
-        let verified = verify_mac(&parts, key, &AwsLc, &mut budget());
+        let verified = verify_mac(&parts, key, &AwsLcProvider, &mut budget());
         assert_eq!(verified, Ok(credential.counter), "{}", message.name);
         let other = SessionKey::new([7; 32]);
-        assert_eq!(verify_mac(&parts, &other, &AwsLc, &mut budget()), Err(CredentialError::Wrong));
-        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
-        mac_message(&mut unsigned, key, credential.counter, &AwsLc, &mut budget()).unwrap();
+        assert_eq!(verify_mac(&parts, &other, &AwsLcProvider, &mut budget()), Err(CredentialError::Wrong));
+        let mut unsigned = Message { tail: CredentialSection::Empty, ..read }.to_bytes().unwrap();
+        mac_message(&mut unsigned, key, credential.counter, &AwsLcProvider, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
     assert_eq!(seen, 8);
@@ -291,11 +291,11 @@ fn session_macs_verify() {
 fn protocol_examples() {
     let request = encoding("req_del");
     let parts = Parts::split(&request).unwrap();
-    let digest = OwnedDigest::of_request(
+    let digest = ComputedDigest::for_request(
         parts.header_and_body,
         Version::OURS,
         &Policy::default(),
-        &AwsLc,
+        &AwsLcProvider,
         &mut budget(),
     )
     .unwrap();
@@ -304,7 +304,7 @@ fn protocol_examples() {
     let challenge = Message::from_bytes(&challenge).unwrap();
     let salt = FixedRandom((0xa0..0xb0).collect());
     let answer = |random: &mut dyn Random, challenge: &Message<'_>, policy: &Policy| {
-        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLc, random, &mut budget())
+        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLcProvider, random, &mut budget())
     };
     assert_eq!(answer(&mut { salt }, &challenge, &Policy::default()), Ok(encoding("seckey_pbkdf2")));
 
@@ -313,7 +313,7 @@ fn protocol_examples() {
     let verified = encoding("resp_verify");
     let Body::Response(response) = Message::from_bytes(&verified).unwrap().body else { unreachable!() };
     let checked = |header_and_body| {
-        OwnedDigest::check(&response.digest.unwrap(), header_and_body, &policy(), &AwsLc, &mut budget())
+        ComputedDigest::check(&response.digest.unwrap(), header_and_body, &policy(), &AwsLcProvider, &mut budget())
     };
     assert_eq!(checked(verify.header_and_body), Ok(()));
     assert_eq!(checked(parts.header_and_body), Err(AuthError::OtherRequest));
@@ -321,7 +321,7 @@ fn protocol_examples() {
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let mut message = encoding("req_del");
     message[7] = 9;
-    mac_message(&mut message, &key, 1, &AwsLc, &mut budget()).unwrap();
+    mac_message(&mut message, &key, 1, &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(message, encoding("req_del_mac"));
 
     #[cfg(feature = "legacy")]
@@ -332,7 +332,7 @@ fn protocol_examples() {
         // E21: the challenge has version 2.3, and the digest is of SHA-1.
         let old = Version::new(2, 3);
         let digest =
-            OwnedDigest::of_request(parts.header_and_body, old, &policy(), &AwsLc, &mut budget()).unwrap();
+            ComputedDigest::for_request(parts.header_and_body, old, &policy(), &AwsLcProvider, &mut budget()).unwrap();
         let mut challenge = challenge;
         challenge.envelope.version = old;
         let Body::Response(response) = &mut challenge.body else { unreachable!() };

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use tendot_proto::message::{DigestAlgorithm, SessionKeyPart};
+use tendot_proto::message::{DigestAlgorithm, SessionKeyMaterial};
 use tendot_proto::record::Value;
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Outcome, Parts, Request,
-    RequestDigest, Response, ResponseCode, Tail, Ttl,
+    RequestDigest, Response, ResponseCode, CredentialSection, Ttl,
 };
 use tendot_testing::hex::encode as hex;
 use tendot_testing::recordings::{Recording, encodings, recordings};
@@ -127,7 +127,7 @@ fn show_header(header: &Header, body_length: usize) -> String {
     let flags: Vec<&str> =
         flags.iter().filter(|(flag, _)| header.flags.has(*flag)).map(|(_, name)| *name).collect();
     let code = match header.response_code {
-        ResponseCode::REQUEST => "RC_RESERVED(request)".into(),
+        ResponseCode::PER_REQUEST => "RC_RESERVED(request)".into(),
         code => code.to_string(),
     };
     format!(
@@ -199,7 +199,7 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
         }
         Request::SessionSetup(setup) => {
             let mut after = Vec::new();
-            if let SessionKeyPart::PublicKey(key) = setup.key {
+            if let SessionKeyMaterial::PublicKey(key) = setup.key {
                 after.extend((key.len() as u32).to_be_bytes());
                 after.extend(key);
             }
@@ -303,12 +303,12 @@ fn show_data(value: &Value<'_>) -> String {
     }
 }
 
-fn show_tail(tail: &Tail<'_>) -> String {
+fn show_tail(tail: &CredentialSection<'_>) -> String {
     match tail {
-        Tail::Absent => "no credential field (0 bytes)".into(),
-        Tail::Empty => "credentialLength=0".into(),
-        Tail::Other(bytes) => panic!("not in the recordings: {bytes:?}"),
-        Tail::Credential(Credential { options, signer, counter, credential_type, algorithm, signature }) => {
+        CredentialSection::Absent => "no credential field (0 bytes)".into(),
+        CredentialSection::Empty => "credentialLength=0".into(),
+        CredentialSection::Other(bytes) => panic!("not in the recordings: {bytes:?}"),
+        CredentialSection::Credential(Credential { options, signer, counter, credential_type, algorithm, signature }) => {
             let info = 8 + algorithm.len() + signature.len();
             let length = 4 + 4 + signer.len() + 4 + 4 + credential_type.len() + 4 + info;
             let mac = if signature.len() == 32 { format!(" {}", hex(signature)) } else { String::new() };

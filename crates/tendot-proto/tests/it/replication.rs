@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use tendot_proto::auth::{AuthError, Policy};
-use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Digest, Hash, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Digest, Hash, SigningKey};
 use tendot_proto::record::{PublicKey, Record};
 use tendot_proto::replication::{
     Accept, Action, Dump, DumpRecord, Event, Format, Position, QueueName, RECORD, Stamp, States, Status,
-    Stream, StreamError, StreamReader, StreamTable, StreamTableValue, StreamWriter, Transaction,
-    TransactionRecord, Transactions, WriteError,
+    Stream, ReplicationError, ReplicationReader, StreamTable, StreamTableValue, ReplicationWriter, Transaction,
+    TransactionRecord, Transactions, ReplicationWriteError,
 };
 use tendot_proto::{DecodeErrorKind, Value, Work};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
@@ -44,11 +44,11 @@ impl SigningKey for FakeProvider {
 
 impl Crypto for FakeProvider {
     fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLc.hash(hash, parts)
+        AwsLcProvider.hash(hash, parts)
     }
 
     fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLc.hmac(hash, key, parts)
+        AwsLcProvider.hmac(hash, key, parts)
     }
 
     fn pbkdf2_sha1(
@@ -116,9 +116,9 @@ impl OwnedRecord for Dump {
 
 /// All records of a stream that arrives in chunks, and its end.
 fn read_all<'p, S: OwnedRecord>(
-    mut reader: StreamReader<'_, S>,
+    mut reader: ReplicationReader<'_, S>,
     chunks: impl IntoIterator<Item = &'p [u8]>,
-) -> (Vec<S::Record<'static>>, Result<(), StreamError>) {
+) -> (Vec<S::Record<'static>>, Result<(), ReplicationError>) {
     let mut records = Vec::new();
     for chunk in chunks {
         reader.push(chunk);
@@ -145,7 +145,7 @@ fn read_all<'p, S: OwnedRecord>(
     (records, end)
 }
 
-fn write_all<S: Stream>(mut writer: StreamWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
+fn write_all<S: Stream>(mut writer: ReplicationWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
     let mut stream = Vec::new();
     for record in records {
         writer.write(record, &mut stream, &mut budget()).unwrap();
@@ -232,13 +232,13 @@ fn round_trip<S: OwnedRecord>(records: &[S::Record<'static>], cuts: &[usize]) ->
 where
     S::Record<'static>: std::fmt::Debug + PartialEq,
 {
-    type WriterAndReader<'m, S> = (StreamWriter<'m, S>, &'m dyn Fn() -> StreamReader<'m, S>);
+    type WriterAndReader<'m, S> = (ReplicationWriter<'m, S>, &'m dyn Fn() -> ReplicationReader<'m, S>);
     let kinds: [WriterAndReader<'_, S>; 4] = [
-        (StreamWriter::inside_tls(), &StreamReader::inside_tls),
-        (StreamWriter::unsigned(), &|| StreamReader::new(accept_unsigned())),
-        (StreamWriter::signed(&FakeProvider, Hash::Sha256), &|| StreamReader::new(accept_fake_signatures())),
-        (StreamWriter::signed(&FakeProvider, Hash::Sha1), &|| {
-            StreamReader::new(Accept {
+        (ReplicationWriter::inside_tls(), &ReplicationReader::inside_tls),
+        (ReplicationWriter::unsigned(), &|| ReplicationReader::new(accept_unsigned())),
+        (ReplicationWriter::signed(&FakeProvider, Hash::Sha256), &|| ReplicationReader::new(accept_fake_signatures())),
+        (ReplicationWriter::signed(&FakeProvider, Hash::Sha1), &|| {
+            ReplicationReader::new(Accept {
                 policy: Policy { sha1: true, ..Policy::default() },
                 ..accept_fake_signatures()
             })
@@ -252,7 +252,7 @@ where
         for cut in cuts.iter().map(|cut| cut % stream.len()) {
             let (received, end) = read_all(reader(), chunks(&stream[..cut], cuts));
             prop_assert!(
-                matches!(end, Err(StreamError::Unfinished(error))
+                matches!(end, Err(ReplicationError::Unfinished(error))
                 if error.at() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
                 "{:?}",
                 end
@@ -269,14 +269,14 @@ where
     S::Record<'static>: std::fmt::Debug + PartialEq,
 {
     for accept in [None, Some(accept_unsigned()), Some(accept_fake_signatures())] {
-        let reader = || accept.clone().map_or_else(StreamReader::inside_tls, StreamReader::new);
+        let reader = || accept.clone().map_or_else(ReplicationReader::inside_tls, ReplicationReader::new);
         let whole = read_all::<S>(reader(), [stream]);
         prop_assert_eq!(&whole, &read_all(reader(), chunks(stream, cuts)));
-        if let Err(StreamError::Malformed(error) | StreamError::Unfinished(error)) = whole.1 {
+        if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = whole.1 {
             prop_assert!(error.at() <= stream.len(), "{}", error);
         }
         if accept.is_none() {
-            let again = write_all(StreamWriter::<S>::inside_tls(), &whole.0);
+            let again = write_all(ReplicationWriter::<S>::inside_tls(), &whole.0);
             prop_assert!(stream.starts_with(&again), "{:?}", whole.0);
         }
     }
@@ -318,11 +318,11 @@ proptest! {
         byte in any::<u8>(),
         cuts in vec(any::<usize>(), 0..4),
     ) {
-        let mut stream = write_all(StreamWriter::<Transactions>::inside_tls(), &transactions);
+        let mut stream = write_all(ReplicationWriter::<Transactions>::inside_tls(), &transactions);
         let offset = at % stream.len();
         stream[offset] = byte;
         check_arbitrary::<Transactions>(&stream, &cuts)?;
-        let mut stream = write_all(StreamWriter::<Dump>::inside_tls(), &dump);
+        let mut stream = write_all(ReplicationWriter::<Dump>::inside_tls(), &dump);
         let offset = at % stream.len();
         stream[offset] = byte;
         check_arbitrary::<Dump>(&stream, &cuts)?;
@@ -331,11 +331,11 @@ proptest! {
     /// After a change of any byte behind the hash name, only written records are returned, and not all of them.
     #[test]
     fn changed_byte_is_rejected(records in transactions(), at in any::<usize>(), change in 1_u8..) {
-        let mut stream = write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha256), &records);
+        let mut stream = write_all(ReplicationWriter::<Transactions>::signed(&FakeProvider, Hash::Sha256), &records);
         let opening = 4 + 4 + b"SHA-256".len();
         let offset = opening + at % (stream.len() - opening);
         stream[offset] ^= change;
-        let (received, end) = read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&stream[..]]);
+        let (received, end) = read_all::<Transactions>(ReplicationReader::new(accept_fake_signatures()), [&stream[..]]);
         prop_assert!(received.len() < records.len());
         prop_assert_eq!(&received[..], &records[..received.len()]);
         prop_assert!(end.is_err());
@@ -401,18 +401,18 @@ fn example_stream() {
         expected.extend(FakeProvider::signature(Hash::Sha1, &block));
     }
     assert_eq!(
-        write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha1), &records),
+        write_all(ReplicationWriter::<Transactions>::signed(&FakeProvider, Hash::Sha1), &records),
         expected
     );
 
     let allowed = Accept { policy: Policy { sha1: true, ..Policy::default() }, ..accept_fake_signatures() };
-    let (received, end) = read_all::<Transactions>(StreamReader::new(allowed), [&expected[..]]);
+    let (received, end) = read_all::<Transactions>(ReplicationReader::new(allowed), [&expected[..]]);
     assert_eq!((&received[..], end), (&records[..], Ok(())));
 
     let (received, end) =
-        read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&expected[..]]);
+        read_all::<Transactions>(ReplicationReader::new(accept_fake_signatures()), [&expected[..]]);
     assert!(received.is_empty());
-    assert_eq!(end, Err(StreamError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
+    assert_eq!(end, Err(ReplicationError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
 }
 
 fn small_dump() -> Vec<DumpRecord<'static>> {
@@ -427,32 +427,32 @@ fn small_dump() -> Vec<DumpRecord<'static>> {
 
 #[test]
 fn real_signatures() {
-    let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();
     let public = handle_net_file("pubkey.bin");
     let public = PublicKey::from_bytes(&public).unwrap();
     let records = small_dump();
-    let stream = write_all(StreamWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
-    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLc, ..accept_fake_signatures() };
-    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), stream.chunks(11));
+    let stream = write_all(ReplicationWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
+    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLcProvider, ..accept_fake_signatures() };
+    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept()), stream.chunks(11));
     assert_eq!((received, end), (records, Ok(())));
 
     let mut damaged = stream.clone();
     let letter = damaged.windows(5).position(|bytes| bytes == b"https").unwrap();
     damaged[letter] = b'H';
-    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), [&damaged[..]]);
+    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept()), [&damaged[..]]);
     assert_eq!(received.len(), 2, "the records before it are valid");
-    assert!(matches!(end, Err(StreamError::Signature { at }) if at < letter));
+    assert!(matches!(end, Err(ReplicationError::Signature { at }) if at < letter));
 
     // Without budget nothing is verified; with more budget the reader continues.
-    let mut reader = StreamReader::<Dump>::new(accept());
+    let mut reader = ReplicationReader::<Dump>::new(accept());
     reader.push(&stream);
-    assert!(matches!(reader.next_event(&mut Work::new(3)), Err(StreamError::Exhausted(_))));
+    assert!(matches!(reader.next_event(&mut Work::new(3)), Err(ReplicationError::Exhausted(_))));
     assert!(matches!(reader.next_event(&mut budget()), Ok(Some(Event::Record(DumpRecord::Begin { .. })))));
 
-    let mut writer = StreamWriter::<Dump>::signed(&*key, Hash::Sha1);
+    let mut writer = ReplicationWriter::<Dump>::signed(&*key, Hash::Sha1);
     let mut out = vec![1];
     let error = writer.write(&small_dump()[0], &mut out, &mut budget()).unwrap_err();
-    assert_eq!(error, WriteError::Sign(AuthError::Crypto(CryptoError::Unsupported)));
+    assert_eq!(error, ReplicationWriteError::Sign(AuthError::Crypto(CryptoError::Unsupported)));
     assert_eq!(out, [1], "no part of the record is written");
 }
 
@@ -460,7 +460,7 @@ fn real_signatures() {
 fn stream_preambles() {
     #[track_caller]
     fn check(accept: Accept<'_>, bytes: &[u8], expected: &str) {
-        let mut reader = StreamReader::<Dump>::new(accept);
+        let mut reader = ReplicationReader::<Dump>::new(accept);
         reader.push(bytes);
         let result = match reader.next_event(&mut budget()) {
             Ok(Some(event)) => format!("{event:?}"),
@@ -497,7 +497,7 @@ fn invalid_records() {
     #[track_caller]
     fn check(after_header: &str, expected: &str) {
         let stream = [hex::decode("00000002"), hex::decode(after_header)].concat();
-        let (_, end) = read_all::<Dump>(StreamReader::inside_tls(), [&stream[..]]);
+        let (_, end) = read_all::<Dump>(ReplicationReader::inside_tls(), [&stream[..]]);
         let result = end.map_or_else(|error| error.to_string(), |()| "finished".to_owned());
         assert_eq!(result, expected, "{after_header}");
     }
@@ -522,7 +522,7 @@ fn invalid_records() {
 #[test]
 fn record_size_limit() {
     let field = |length: u32| [&length.to_be_bytes()[..], &vec![0; length as usize]].concat();
-    let mut reader = StreamReader::<Dump>::inside_tls();
+    let mut reader = ReplicationReader::<Dump>::inside_tls();
     reader.push(&[0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 100]);
     assert!(reader.next_event(&mut budget()).is_ok());
     for _ in 0..15 {
@@ -540,7 +540,7 @@ fn record_size_limit() {
 
     let data = vec![0; (1 << 20) - 26];
     let value = Value::with_data(1, "", &data[..]);
-    let mut writer = StreamWriter::<Dump>::inside_tls();
+    let mut writer = ReplicationWriter::<Dump>::inside_tls();
     let mut out = Vec::new();
     writer.write(&DumpRecord::Begin { format: Format::Two }, &mut out, &mut budget()).unwrap();
     let record = |values: usize| {
@@ -548,15 +548,15 @@ fn record_size_limit() {
     };
     assert!(writer.write(&record(15), &mut Vec::new(), &mut budget()).is_ok());
     let error = writer.write(&record(16), &mut out, &mut budget()).unwrap_err();
-    assert!(matches!(error, WriteError::TooLarge(error) if error.field() == "value"), "{error}");
+    assert!(matches!(error, ReplicationWriteError::TooLarge(error) if error.field() == "value"), "{error}");
     assert_eq!(out, [0, 0, 0, 2]);
 }
 
 #[test]
 fn record_order() {
     #[track_caller]
-    fn check(records: &[TransactionRecord<'_>], expected: Result<(), WriteError>) {
-        let mut writer = StreamWriter::<Transactions>::inside_tls();
+    fn check(records: &[TransactionRecord<'_>], expected: Result<(), ReplicationWriteError>) {
+        let mut writer = ReplicationWriter::<Transactions>::inside_tls();
         let mut out = Vec::new();
         let (last, before) = records.split_last().unwrap();
         for record in before {
@@ -569,7 +569,7 @@ fn record_order() {
     let queue = TransactionRecord::Queue { name: b"0:sources".into() };
     let queue_end = TransactionRecord::QueueEnd { time: 1 };
     let end = |time| TransactionRecord::End { time };
-    let out_of_place = Err(WriteError::OutOfPlace);
+    let out_of_place = Err(ReplicationWriteError::OutOfPlace);
     check(std::slice::from_ref(&queue), out_of_place);
     check(&[one.clone(), one.clone()], out_of_place);
     check(&[one.clone(), queue.clone()], out_of_place);
@@ -593,15 +593,15 @@ fn scanning_is_linear() {
         DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
         DumpRecord::Done,
     ];
-    let stream = write_all(StreamWriter::<Dump>::signed(&FakeProvider, Hash::Sha256), &records);
+    let stream = write_all(ReplicationWriter::<Dump>::signed(&FakeProvider, Hash::Sha256), &records);
     let start = Instant::now();
-    let (received, end) = read_all::<Dump>(StreamReader::new(accept_fake_signatures()), stream.chunks(1));
+    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept_fake_signatures()), stream.chunks(1));
     assert_eq!((received.len(), end), (3, Ok(())));
     // Many records in one chunk, returned while single bytes arrive: the buffer is not moved for each.
     let mut many = vec![DumpRecord::HomedPrefix { handle: b"0.NA/10.1000".into() }; 100_000];
     many.insert(0, DumpRecord::Begin { format: Format::Two });
-    let stream = write_all(StreamWriter::<Dump>::inside_tls(), &many);
-    let mut reader = StreamReader::<Dump>::inside_tls();
+    let stream = write_all(ReplicationWriter::<Dump>::inside_tls(), &many);
+    let mut reader = ReplicationReader::<Dump>::inside_tls();
     reader.push(&stream);
     for _ in &many {
         assert!(matches!(reader.next_event(&mut budget()), Ok(Some(_))));

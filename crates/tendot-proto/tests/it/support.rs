@@ -5,7 +5,7 @@ use tendot_testing::is_full_run;
 
 /// A new budget of one request.
 pub(crate) fn budget() -> Work {
-    Work::REQUEST
+    Work::PER_REQUEST
 }
 
 /// Values of a code point of four bytes: all that have a meaning with those around them, a sample of the others below 65,536

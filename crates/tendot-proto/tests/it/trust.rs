@@ -2,10 +2,10 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use tendot_proto::auth::Policy;
-use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::record::{CertificatePermission, CertificateScope, PublicKey, Reference, Value};
 use tendot_proto::trust::{
-    Known, Roots, Statement, TrustError, Verdict, sign_certificate, sign_record, verify,
+    Known, TrustAnchors, Statement, TrustError, VerificationReport, sign_certificate, sign_record, verify,
 };
 use tendot_proto::{Handle, Permissions, Work};
 use tendot_testing::handle_keys::private_key;
@@ -23,7 +23,7 @@ struct TestKeyPair {
 
 fn key_pair(file: &str) -> TestKeyPair {
     let private = private_key(file);
-    TestKeyPair { public: private.public_key().unwrap(), private: private.signing_key(&AwsLc).unwrap() }
+    TestKeyPair { public: private.public_key().unwrap(), private: private.signing_key(&AwsLcProvider).unwrap() }
 }
 
 /// Valid record, signer and root.
@@ -32,7 +32,7 @@ struct TrustFixture {
     signer: TestKeyPair,
     values: Vec<Value<'static>>,
     known: Known,
-    roots: Roots,
+    roots: TrustAnchors,
     now: u64,
     work: Work,
 }
@@ -52,7 +52,7 @@ fn certificate(index: u32, data: Vec<u8>) -> Value<'static> {
 impl TrustFixture {
     fn new() -> Self {
         let (root, signer) = (key_pair("privkey.bin"), key_pair("admpriv.bin"));
-        let roots = Roots::new(vec![root.public.clone()]);
+        let roots = TrustAnchors::new(vec![root.public.clone()]);
         let values = vec![
             Value::new(1, "URL", "https://example.org/one"),
             Value::new(2, "EMAIL", "a@example.org"),
@@ -102,17 +102,17 @@ impl TrustFixture {
         self.values.retain(|value| &*value.value_type != b"HS_SIGNATURE");
         let signed = &self.values[..count];
         let data =
-            sign_record(Handle::from(HANDLE), signed, statement, &*self.signer.private, &AwsLc).unwrap();
+            sign_record(Handle::from(HANDLE), signed, statement, &*self.signer.private, &AwsLcProvider).unwrap();
         self.values.push(Value::with_data(400, "HS_SIGNATURE", data));
     }
 
-    fn verify_as(&self, handle: &str, policy: &Policy) -> Result<Verdict, TrustError> {
+    fn verify_as(&self, handle: &str, policy: &Policy) -> Result<VerificationReport, TrustError> {
         let mut work = self.work.clone();
         let handle = Handle::from(handle);
-        verify(handle, &self.values, &self.known, &self.roots, self.now, policy, &AwsLc, &mut work)
+        verify(handle, &self.values, &self.known, &self.roots, self.now, policy, &AwsLcProvider, &mut work)
     }
 
-    fn verify(&self) -> Result<Verdict, TrustError> {
+    fn verify(&self) -> Result<VerificationReport, TrustError> {
         self.verify_as(HANDLE, &Policy::default())
     }
 
@@ -279,11 +279,11 @@ fn chain_permissions() {
 #[test]
 fn trust_anchors_are_keys() {
     let mut fixture = TrustFixture::new();
-    fixture.roots = Roots::new(vec![fixture.signer.public.clone()]);
+    fixture.roots = TrustAnchors::new(vec![fixture.signer.public.clone()]);
     assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
-    fixture.roots = Roots { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
+    fixture.roots = TrustAnchors { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
     assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
-    fixture.roots = Roots::new(Vec::new());
+    fixture.roots = TrustAnchors::new(Vec::new());
     assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
 }
 

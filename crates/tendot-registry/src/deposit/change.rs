@@ -8,12 +8,12 @@ use tendot_store::Entry;
 
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::validate::{InvalidValue, check_indexes, check_record, check_value};
 use crate::{Error, Registry};
 
 impl Registry {
-    pub(super) async fn plan_add(
+    pub(super) async fn plan_add_values(
         &self,
         name: Handle<'_>,
         values: &[Value<'_>],
@@ -46,7 +46,7 @@ impl Registry {
         Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
     }
 
-    pub(super) async fn plan_modify(
+    pub(super) async fn plan_modify_values(
         &self,
         name: Handle<'_>,
         values: &[Value<'_>],
@@ -67,7 +67,7 @@ impl Registry {
         Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
     }
 
-    pub(super) async fn plan_remove(
+    pub(super) async fn plan_remove_values(
         &self,
         name: Handle<'_>,
         indexes: &[u32],
@@ -91,7 +91,7 @@ impl Registry {
         let missing = removed.len() < indexes.len();
         let outcome = if missing { Err(Error::NoValues) } else { difference.check_writable() };
         let needed =
-            Needed::right(self.right_over(Handle::from(&*name), &entry.values, difference.bits, work).await?);
+            Requirement::right(self.record_admins(Handle::from(&*name), &entry.values, difference.bits, work).await?);
         let kept = kept.into_iter().cloned().collect();
         let outcome = outcome.map(|()| Outcome::put(name, kept, Some(&entry)));
         Ok(Plan { needed, outcome })
@@ -110,12 +110,12 @@ impl Registry {
         entry: &Entry,
         difference: &Difference,
         work: &mut Work,
-    ) -> Result<Needed, Error> {
-        if let Some(needed) = difference.without_rights() {
+    ) -> Result<Requirement, Error> {
+        if let Some(needed) = difference.requirement_without_admin() {
             return Ok(needed);
         }
-        let right = self.right_over(Handle::from(name), &entry.values, difference.bits, work).await?;
-        Ok(Needed::right(right))
+        let right = self.record_admins(Handle::from(name), &entry.values, difference.bits, work).await?;
+        Ok(Requirement::right(right))
     }
 
     /// The record with the given values in the place of those with the same index, or at its end. Those that do not

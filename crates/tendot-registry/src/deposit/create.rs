@@ -8,7 +8,7 @@ use super::change::by_index;
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
 use crate::doi::is_reserved;
-use crate::permission::{Needed, Right};
+use crate::permission::{Requirement, Right};
 use crate::validate::{check_indexes, check_name, check_record, check_value, is_mixed, other_forms};
 use crate::{Error, Note, Registry, price};
 
@@ -24,19 +24,19 @@ impl Registry {
         let limits = &self.settings.limits;
         let text = check_name(name, limits)?;
         check_indexes(values, limits)?;
-        self.check_responsible(name, work).await?;
+        self.check_server_responsible(name, work).await?;
         match self.get(text, work).await? {
             None => self.plan_new(name, text, values, date, work).await,
             Some(entry) if entry.state == State::Tombstone => Err(Error::NotGivenAgain { name: entry.name }),
             // That it is there is told only to those who could have made it.
             Some(entry) if is_reserved(&entry) => {
-                let needed = Needed::right(self.right_to_create(name, work).await?);
+                let needed = Requirement::right(self.creation_admins(name, work).await?);
                 Ok(Plan { needed, outcome: Err(Error::AlreadyExists { name: entry.name }) })
             }
             Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, work).await,
             // That a name is reserved is told only to those who could have it.
             Some(entry) if is_reserved(&entry) => {
-                let needed = Needed::right(self.right_to_create(name, work).await?);
+                let needed = Requirement::right(self.creation_admins(name, work).await?);
                 Ok(Plan { needed, outcome: Err(Error::AlreadyExists { name: entry.name }) })
             }
             Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
@@ -59,7 +59,7 @@ impl Registry {
             .map(|()| values.iter().map(|value| dated(value, date)).collect())
             .map(|values| Outcome::put(text.into(), values, None))
             .map_err(Error::from);
-        let outcome = match (self.same_text(text, work).await?, outcome) {
+        let outcome = match (self.find_confusable(text, work).await?, outcome) {
             (Some(with), Ok(_)) if !limits.confusable_names => Err(Error::Confusable { with }),
             (with, Ok(mut outcome)) => {
                 outcome.notes.extend(with.map(|name| Note::ConfusableWith { name }));
@@ -68,12 +68,12 @@ impl Registry {
             }
             (_, error) => error,
         };
-        let needed = Needed::right(self.right_to_create(name, work).await?);
+        let needed = Requirement::right(self.creation_admins(name, work).await?);
         Ok(Plan { needed, outcome })
     }
 
     /// A record whose name is the same text, with its accents composed otherwise throughout.
-    pub(crate) async fn same_text(&self, name: &str, work: &mut Work) -> Result<Option<Box<str>>, Error> {
+    pub(crate) async fn find_confusable(&self, name: &str, work: &mut Work) -> Result<Option<Box<str>>, Error> {
         work.spend(price::bytes(name.len()))?;
         for form in other_forms(name) {
             if let Some(entry) = self.get(&form, work).await? {
@@ -84,10 +84,10 @@ impl Registry {
     }
 
     /// Derived prefixes by the right of the prefix that they are derived from, all other names by that of their prefix.
-    async fn right_to_create(&self, name: Handle<'_>, work: &mut Work) -> Result<Right, Error> {
-        match name.parent_prefix() {
-            Some(parent) => self.right_of_prefix(parent, AdminPermissions::ADD_DERIVED_PREFIX, work).await,
-            None => self.right_of_prefix(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, work).await,
+    async fn creation_admins(&self, name: Handle<'_>, work: &mut Work) -> Result<Right, Error> {
+        match name.parent_prefix_handle() {
+            Some(parent) => self.prefix_admins(parent, AdminPermissions::ADD_DERIVED_PREFIX, work).await,
+            None => self.prefix_admins(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, work).await,
         }
     }
 
@@ -108,7 +108,7 @@ impl Registry {
         } else {
             Ok(Outcome::unchanged(text.into()))
         };
-        let needed = self.needed_to_overwrite(name, entry, &difference, work).await?;
+        let needed = self.overwrite_requirement(name, entry, &difference, work).await?;
         Ok(Plan { needed, outcome })
     }
 
@@ -145,21 +145,21 @@ impl Registry {
     }
 
     /// The rights for all that changes; or to give such rights; or to delete the record and create it again.
-    async fn needed_to_overwrite(
+    async fn overwrite_requirement(
         &self,
         name: Handle<'_>,
         entry: &Entry,
         difference: &Difference,
         work: &mut Work,
-    ) -> Result<Needed, Error> {
-        if let Some(needed) = difference.without_rights() {
+    ) -> Result<Requirement, Error> {
+        if let Some(needed) = difference.requirement_without_admin() {
             return Ok(needed);
         }
         let values = &entry.values;
-        let change = self.right_over(name, values, difference.bits, work).await?;
-        let give = self.right_over(name, values, AdminPermissions::ADD_ADMIN, work).await?;
-        let delete = self.right_over(name, values, AdminPermissions::DELETE_HANDLE, work).await?;
-        let create = self.right_to_create(name, work).await?;
-        Ok(Needed::Rights(vec![vec![change], vec![give], vec![delete, create]]))
+        let change = self.record_admins(name, values, difference.bits, work).await?;
+        let give = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, work).await?;
+        let delete = self.record_admins(name, values, AdminPermissions::DELETE_HANDLE, work).await?;
+        let create = self.creation_admins(name, work).await?;
+        Ok(Requirement::Rights(vec![vec![change], vec![give], vec![delete, create]]))
     }
 }

@@ -2,12 +2,12 @@
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Entry, Expect};
+use tendot_store::{Edit, Entry, Precondition};
 
 use super::{Outcome, Plan};
 use crate::doi::{Deposit, is_reserved, owned_key};
 use crate::party::{Prefix, read};
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::{Error, Reason, Refusal, Registry};
 
 impl Registry {
@@ -20,8 +20,8 @@ impl Registry {
         let (name, entry) = self.there(name, work).await?;
         let Some(entry) = entry else { return Ok(Plan::not_found()) };
         let handle = Handle::from(&*name);
-        let right = self.right_over(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
-        let expect = Expect::Revision(entry.revision);
+        let right = self.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
+        let expect = Precondition::Revision(entry.revision);
         let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
         let edit = if for_ever || self.is_permanent(handle, &entry, work).await? {
             Edit::Tombstone { name: name.clone(), expect }
@@ -42,7 +42,7 @@ impl Registry {
             let (edit, notes) = (Some(edit), Vec::new());
             Ok(Outcome { name, replaced: true, edit, beside, locks_out: false, notes })
         };
-        Ok(Plan { needed: Needed::right(right), outcome })
+        Ok(Plan { needed: Requirement::right(right), outcome })
     }
 
     /// By the settings, or since it was registered, or the registry gave its prefix to somebody; not if that was just to try

@@ -4,7 +4,7 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Permissions, Value};
 
 use crate::Error;
-use crate::permission::{Needed, is_admin};
+use crate::permission::{Requirement, is_admin};
 
 /// What changes, and who may do that.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Difference {
         self.any = true;
         self.write(old);
         self.need(match (is_admin(old), is_admin(new)) {
-            (false, false) if is_for_everybody(old, new) => AdminPermissions::default(),
+            (false, false) if is_public_write(old, new) => AdminPermissions::default(),
             (false, false) => AdminPermissions::MODIFY_VALUE,
             (true, true) => AdminPermissions::MODIFY_ADMIN,
             (true, false) => AdminPermissions::REMOVE_ADMIN | AdminPermissions::MODIFY_VALUE,
@@ -60,8 +60,8 @@ impl Difference {
 
     /// What is needed if no right is: nothing for what everybody may change. If nothing changes, who asks has to be known
     /// even so, as with the deployed software.
-    pub(super) fn without_rights(&self) -> Option<Needed> {
-        let needed = if self.any { Needed::Nothing } else { Needed::Proof };
+    pub(super) fn requirement_without_admin(&self) -> Option<Requirement> {
+        let needed = if self.any { Requirement::Nothing } else { Requirement::Proof };
         (self.bits == AdminPermissions::default()).then_some(needed)
     }
 
@@ -82,7 +82,7 @@ impl Difference {
 }
 
 /// Everybody may write into a value that says so, but not decide what it is and who may read and write it.
-fn is_for_everybody(old: &Value<'_>, new: &Value<'_>) -> bool {
+fn is_public_write(old: &Value<'_>, new: &Value<'_>) -> bool {
     old.permissions.has(Permissions::PUBLIC_WRITE)
         && old.permissions == new.permissions
         && old.value_type == new.value_type

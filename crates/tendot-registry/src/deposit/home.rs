@@ -6,11 +6,11 @@ use tendot_store::Edit;
 use super::{Outcome, Plan};
 use crate::list::homed;
 use crate::party::is_reserved_prefix;
-use crate::permission::Needed;
+use crate::permission::Requirement;
 use crate::{Error, Registry, price};
 
 impl Registry {
-    pub(super) async fn plan_home(
+    pub(super) async fn plan_set_homed(
         &self,
         prefix: Handle<'_>,
         home: bool,
@@ -28,6 +28,6 @@ impl Registry {
         let edit = (home != is_homed).then_some(edit);
         let notes = Vec::new();
         let outcome = Outcome { name, replaced: is_homed, edit, beside: None, locks_out: false, notes };
-        Ok(Plan { needed: Needed::Server, outcome: Ok(outcome) })
+        Ok(Plan { needed: Requirement::Server, outcome: Ok(outcome) })
     }
 }

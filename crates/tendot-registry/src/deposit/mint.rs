@@ -8,7 +8,7 @@ use crate::{Share, price};
 const TRIES: usize = 64;
 
 /// A new name that this server of its site keeps. If names are shared by their prefix, it may be that none is.
-pub(super) fn for_share(
+pub(super) fn mint_in_partition(
     start: Handle<'_>,
     random: [u8; 16],
     share: Option<Share>,
@@ -69,12 +69,12 @@ mod tests {
             let other = (start.server(HashOption::PREFIX, 3).unwrap() + 1) % 3;
             let share = Share::of(&site, other);
             for random in 0..20 {
-                let name = for_share(start, [random; 16], share, &mut Work::new(1_000)).unwrap();
+                let name = mint_in_partition(start, [random; 16], share, &mut Work::new(1_000)).unwrap();
                 assert_eq!(share.unwrap().has(Handle::new(&name)), is_kept, "{option:?} {random}");
             }
         }
         let share = Share::of(&Site { servers: vec![Server::default(); 3], ..Site::default() }, 1);
-        assert!(for_share(start, [1; 16], share, &mut Work::new(0)).is_err());
+        assert!(mint_in_partition(start, [1; 16], share, &mut Work::new(0)).is_err());
     }
 
     #[track_caller]

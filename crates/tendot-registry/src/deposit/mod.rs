@@ -20,12 +20,12 @@ pub(crate) use difference::is_unchanged;
 use std::fmt;
 
 use tendot_proto::{Handle, Now, Value, Work};
-use tendot_store::{Change, CommitError, Edit, Entry, Expect, State, Store};
+use tendot_store::{Change, CommitError, Edit, Entry, Precondition, State, Store};
 
 use crate::caller::Asker;
 use crate::doi::is_reserved;
 use crate::party::Scope;
-use crate::permission::{Needed, is_administered};
+use crate::permission::{Requirement, is_administered};
 use crate::{Caller, Error, Registry};
 
 /// What is to be written.
@@ -164,7 +164,7 @@ const TRIES: u32 = 8;
 
 /// What a write needs and what it comes to, on what was there when it was planned.
 pub(crate) struct Plan {
-    pub(crate) needed: Needed,
+    pub(crate) needed: Requirement,
     /// Told only to those who have what is needed.
     outcome: Result<Outcome, Error>,
 }
@@ -192,12 +192,12 @@ impl Registry {
     ) -> Result<Done, Error> {
         for _ in 0..TRIES {
             let tracked = self.begin();
-            let plan = tracked.plan(write, now.unix32(), work).await?;
+            let plan = tracked.plan(write, now.unix_u32(), work).await?;
             let at = now.unix.saturating_mul(1_000);
             let asker = Asker::at(caller, at);
-            tracked.settle_over(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
+            tracked.authorize_for_name(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
             if let Ok(outcome) = &plan.outcome {
-                tracked.check_policy(write, &outcome.name, at, work).await?;
+                tracked.check_prefix_policy(write, &outcome.name, at, work).await?;
             }
             let Outcome { name, replaced, edit, beside, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
@@ -230,26 +230,26 @@ impl Registry {
             Write::Create { name, values, overwrite, mint, .. } => match mint {
                 None => self.plan_create(*name, values, *overwrite, date, work).await,
                 Some(random) => {
-                    let minted = mint::for_share(*name, *random, self.settings.share, work)?;
+                    let minted = mint::mint_in_partition(*name, *random, self.settings.share, work)?;
                     self.plan_create(Handle::new(&minted), values, false, date, work).await
                 }
             },
             Write::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, work).await,
             Write::Add { name, values, overwrite, .. } => {
-                self.plan_add(*name, values, *overwrite, date, work).await
+                self.plan_add_values(*name, values, *overwrite, date, work).await
             }
-            Write::Remove { name, indexes, .. } => self.plan_remove(*name, indexes, work).await,
-            Write::Modify { name, values, .. } => self.plan_modify(*name, values, date, work).await,
-            Write::Home { prefix } => self.plan_home(*prefix, true, work).await,
-            Write::Unhome { prefix } => self.plan_home(*prefix, false, work).await,
+            Write::Remove { name, indexes, .. } => self.plan_remove_values(*name, indexes, work).await,
+            Write::Modify { name, values, .. } => self.plan_modify_values(*name, values, date, work).await,
+            Write::Home { prefix } => self.plan_set_homed(*prefix, true, work).await,
+            Write::Unhome { prefix } => self.plan_set_homed(*prefix, false, work).await,
         }
     }
 
     /// A record that is to be changed: its name as it was given, and what is there. None if nothing is, or is no longer.
     async fn there(&self, name: Handle<'_>, work: &mut Work) -> Result<(Box<str>, Option<Entry>), Error> {
-        name.check_bytes()?;
-        let full = name.with_slash();
-        self.check_responsible(Handle::new(&full), work).await?;
+        name.validate()?;
+        let full = name.qualified();
+        self.check_server_responsible(Handle::new(&full), work).await?;
         let text = std::str::from_utf8(&full).unwrap_or_default();
         let entry = self.get(text, work).await?;
         // What is only reserved is nobody's to see, and is changed where it was reserved.
@@ -261,14 +261,14 @@ impl Registry {
 impl Plan {
     /// For a record that is not there. Those who say who they are learn it.
     const fn not_found() -> Self {
-        Self { needed: Needed::Proof, outcome: Err(Error::NotFound) }
+        Self { needed: Requirement::Proof, outcome: Err(Error::NotFound) }
     }
 }
 
 impl Outcome {
     /// A record comes, or one that is there gets other values.
     fn put(name: Box<str>, values: Vec<Value<'static>>, there: Option<&Entry>) -> Self {
-        let expect = there.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        let expect = there.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
         let is_left = !is_administered(&values);
         Self {
             name: name.clone(),

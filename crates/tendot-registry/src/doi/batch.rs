@@ -7,9 +7,9 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Change, CommitError, Edit, Entry, Key, State, Store};
 
 use super::deposit::{check_prefix_given, split, taken};
-use super::draw::Drawing;
-use super::{Deposit, Draft, Drawn, draw, is_reserved, quota};
-use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing};
+use super::draw::BuildContext;
+use super::{Deposit, RegistrationRequest, RecordChange, draw, is_reserved, quota};
+use crate::party::{PrefixAllocation, GROUP, Kind, Registrant, Scope, Principal};
 use crate::refusal::Reason;
 use crate::validate::other_forms;
 use crate::{Caller, Note, Refusal, Registry};
@@ -20,7 +20,7 @@ pub struct Line {
     /// Its number, from 1.
     pub number: u64,
     /// What it says, or why it says nothing.
-    pub draft: Result<Draft, Refusal>,
+    pub draft: Result<RegistrationRequest, Refusal>,
     /// The name, if that can be read though the rest says nothing.
     pub name: Option<Box<str>>,
     /// What a new suffix is made of, if it has no name.
@@ -28,28 +28,28 @@ pub struct Line {
 }
 
 impl Line {
-    fn refused(&self, refusal: &Refusal) -> LineOutcome {
+    fn refused(&self, refusal: &Refusal) -> BatchLineOutcome {
         let name = self.draft.as_ref().map_or(&self.name, |draft| &draft.name).clone();
-        LineOutcome::refused(self.number, name, refusal.again())
+        BatchLineOutcome::refused(self.number, name, refusal.again())
     }
 }
 
 /// What became of a line.
 #[derive(Debug)]
-pub struct LineOutcome {
+pub struct BatchLineOutcome {
     /// Its number.
     pub number: u64,
     /// The name, as it was first registered; none if there is none.
     pub name: Option<Box<str>>,
     /// What was done, or why nothing was.
-    pub result: Result<LineStatus, Refusal>,
+    pub result: Result<BatchLineStatus, Refusal>,
     /// What who sent it should know.
     pub notes: Vec<Note>,
 }
 
 /// What was done with a line.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum LineStatus {
+pub enum BatchLineStatus {
     /// The name is new.
     Created,
     /// It was changed.
@@ -58,7 +58,7 @@ pub enum LineStatus {
     Unchanged,
 }
 
-impl LineStatus {
+impl BatchLineStatus {
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,10 +90,10 @@ impl Registry {
         caller: &Caller,
         at: u64,
         dry: bool,
-        beside: impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync,
-    ) -> Result<Vec<LineOutcome>, Refusal> {
+        beside: impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync,
+    ) -> Result<Vec<BatchLineOutcome>, Refusal> {
         for _ in 0..TOGETHER {
-            match self.deposit_together(lines, caller, at, dry, &beside).await? {
+            match self.try_batch(lines, caller, at, dry, &beside).await? {
                 Tried::Done(outcomes) => return Ok(outcomes),
                 Tried::Slower => {}
                 Tried::TooLarge(_) => break,
@@ -102,23 +102,23 @@ impl Registry {
         // Somebody else changes the same names all the time, or one is too large: that must not hold up the others.
         let mut outcomes = Vec::with_capacity(lines.len());
         for line in lines {
-            outcomes.append(&mut self.deposit_alone(line, caller, at, dry, &beside).await?);
+            outcomes.append(&mut self.execute_line(line, caller, at, dry, &beside).await?);
         }
         Ok(outcomes)
     }
 
-    async fn deposit_alone(
+    async fn execute_line(
         &self,
         line: &Line,
         caller: &Caller,
         at: u64,
         dry: bool,
-        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
-    ) -> Result<Vec<LineOutcome>, Refusal> {
+        beside: &(impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync),
+    ) -> Result<Vec<BatchLineOutcome>, Refusal> {
         let line = std::slice::from_ref(line);
         let mut refusal = Refusal::new(Reason::Busy, "contended", "others change the name all the time");
         for _ in 0..=ALONE {
-            match self.deposit_together(line, caller, at, dry, beside).await? {
+            match self.try_batch(line, caller, at, dry, beside).await? {
                 Tried::Done(outcomes) => return Ok(outcomes),
                 Tried::Slower => {}
                 Tried::TooLarge(why) => {
@@ -127,16 +127,16 @@ impl Registry {
                 }
             }
         }
-        self.refuse_all(line, &refusal, caller, at, dry, beside).await
+        self.reject_all(line, &refusal, caller, at, dry, beside).await
     }
 
-    async fn deposit_together(
+    async fn try_batch(
         &self,
         lines: &[Line],
         caller: &Caller,
         at: u64,
         dry: bool,
-        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
+        beside: &(impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync),
     ) -> Result<Tried, Refusal> {
         let tracked = self.begin();
         let standing = match tracked.standing(caller, at, &mut Work::new(WORK)).await {
@@ -144,7 +144,7 @@ impl Registry {
             Err(refusal) if refusal.failure.is_some() => return Err(refusal),
             // Who is no longer known has every line refused.
             Err(refusal) => {
-                return self.refuse_all(lines, &refusal, caller, at, dry, beside).await.map(Tried::Done);
+                return self.reject_all(lines, &refusal, caller, at, dry, beside).await.map(Tried::Done);
             }
         };
         let mut batch = Batch {
@@ -198,15 +198,15 @@ impl Registry {
         }
     }
 
-    async fn refuse_all(
+    async fn reject_all(
         &self,
         lines: &[Line],
         refusal: &Refusal,
         caller: &Caller,
         at: u64,
         dry: bool,
-        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
-    ) -> Result<Vec<LineOutcome>, Refusal> {
+        beside: &(impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync),
+    ) -> Result<Vec<BatchLineOutcome>, Refusal> {
         let outcomes: Vec<_> = lines.iter().map(|line| line.refused(refusal)).collect();
         let edits = beside(&outcomes);
         if !dry && !edits.is_empty() {
@@ -218,14 +218,14 @@ impl Registry {
 
 /// What came of lines that were tried together.
 enum Tried {
-    Done(Vec<LineOutcome>),
+    Done(Vec<BatchLineOutcome>),
     /// Others were faster.
     Slower,
     /// One of them, or what is noted of all, is too large to be kept.
     TooLarge(Refusal),
 }
 
-impl LineOutcome {
+impl BatchLineOutcome {
     fn refused(number: u64, name: Option<Box<str>>, refusal: Refusal) -> Self {
         Self { number, name, result: Err(refusal), notes: Vec::new() }
     }
@@ -237,11 +237,11 @@ struct Batch<'a> {
     tracked: &'a Registry,
     /// For names: each has its own expectation when it is committed.
     registry: &'a Registry,
-    standing: &'a Standing,
+    standing: &'a Principal,
     at: u64,
     /// How many lines there are: no more names are made.
     lines: usize,
-    allocations: HashMap<Box<str>, Option<Allocation>>,
+    allocations: HashMap<Box<str>, Option<PrefixAllocation>>,
     owners: HashMap<Box<str>, Registrant>,
     rooms: HashMap<Box<str>, Room>,
     /// What is to be done, in the order of the lines …
@@ -266,21 +266,21 @@ struct Planned {
 
 impl Batch<'_> {
     /// Plans a line. An error is one of the store.
-    async fn line(&mut self, number: u64, draft: &Draft, random: &[u8; 16]) -> Result<LineOutcome, Refusal> {
+    async fn line(&mut self, number: u64, draft: &RegistrationRequest, random: &[u8; 16]) -> Result<BatchLineOutcome, Refusal> {
         let mut work = Work::new(WORK);
         let name = match self.name(draft, random, &mut work).await {
             Ok(name) => name,
-            Err(refusal) => return failure_or(LineOutcome::refused(number, draft.name.clone(), refusal)),
+            Err(refusal) => return failure_or(BatchLineOutcome::refused(number, draft.name.clone(), refusal)),
         };
         match self.plan(&name, draft, &mut work).await {
             Ok((status, name, notes)) => {
-                Ok(LineOutcome { number, name: Some(name), result: Ok(status), notes })
+                Ok(BatchLineOutcome { number, name: Some(name), result: Ok(status), notes })
             }
-            Err(refusal) => failure_or(LineOutcome::refused(number, Some(name), refusal)),
+            Err(refusal) => failure_or(BatchLineOutcome::refused(number, Some(name), refusal)),
         }
     }
 
-    async fn name(&self, draft: &Draft, random: &[u8; 16], work: &mut Work) -> Result<Box<str>, Refusal> {
+    async fn name(&self, draft: &RegistrationRequest, random: &[u8; 16], work: &mut Work) -> Result<Box<str>, Refusal> {
         self.standing.check(Scope::Deposit)?;
         match (&draft.name, &draft.prefix) {
             (Some(name), prefix) => {
@@ -298,14 +298,14 @@ impl Batch<'_> {
     async fn plan(
         &mut self,
         name: &str,
-        draft: &Draft,
+        draft: &RegistrationRequest,
         work: &mut Work,
-    ) -> Result<(LineStatus, Box<str>, Vec<Note>), Refusal> {
+    ) -> Result<(BatchLineStatus, Box<str>, Vec<Note>), Refusal> {
         let (prefix, _) = split(name)?;
         if let Slot::Vacant(slot) = self.allocations.entry(prefix.into()) {
             let allocation = self.tracked.allocation(prefix, work).await?;
             if allocation.is_some() {
-                self.tracked.check_homed(Handle::from(name), work).await?;
+                self.tracked.check_site_responsible(Handle::from(name), work).await?;
             }
             slot.insert(allocation);
         }
@@ -314,7 +314,7 @@ impl Batch<'_> {
             return Err(Refusal::new(Reason::NotFound, "no-such-prefix", detail).at("/name"));
         };
         self.standing.check_prefix(prefix)?;
-        if !self.registry.is_in_share(Handle::from(name)) {
+        if !self.registry.owns(Handle::from(name)) {
             return Err(crate::Error::OtherServer.into());
         }
         let key = Key::new(name).map_err(|error| Refusal::invalid("bad-name", "/name", error.to_string()))?;
@@ -330,10 +330,10 @@ impl Batch<'_> {
         let mut notes = Vec::new();
         let group = match &there {
             None => {
-                self.standing.check_for(&allocation.holder, Scope::Deposit)?;
+                self.standing.check_registrant(&allocation.holder, Scope::Deposit)?;
                 // What looks like it has to stay away until this is committed.
-                notes = self.tracked.new_name(name, allocation, work).await?;
-                self.check_lookalikes(name, allocation, &mut notes)?;
+                notes = self.tracked.check_new_name(name, allocation, work).await?;
+                self.check_confusable_in_batch(name, allocation, &mut notes)?;
                 GROUP
             }
             Some(entry) => {
@@ -352,11 +352,11 @@ impl Batch<'_> {
                 };
                 // Of names that are only reserved others do not learn, unless they could have made them.
                 let is_ended = entry.state == State::Tombstone;
-                if (is_reserved(entry) || is_ended) && !self.standing.is_for(owner) {
-                    self.standing.check_for(&allocation.holder, Scope::Deposit)?;
+                if (is_reserved(entry) || is_ended) && !self.standing.is_for_registrant(owner) {
+                    self.standing.check_registrant(&allocation.holder, Scope::Deposit)?;
                     return Err(taken(entry)?);
                 }
-                self.standing.check_for(owner, Scope::Deposit)?;
+                self.standing.check_registrant(owner, Scope::Deposit)?;
                 if is_ended {
                     return Err(taken(entry)?);
                 }
@@ -376,20 +376,20 @@ impl Batch<'_> {
             }
         }
         let limits = &self.tracked.settings.limits;
-        let drawn = draw(&Drawing { allocation, group, limits, at: self.at }, name, draft, there.as_ref())?;
+        let drawn = draw(&BuildContext { allocation, group, limits, at: self.at }, name, draft, there.as_ref())?;
         let status = match drawn {
-            Drawn::Created(..) => LineStatus::Created,
-            Drawn::Updated(..) => LineStatus::Updated,
-            Drawn::Unchanged(..) => LineStatus::Unchanged,
+            RecordChange::Created(..) => BatchLineStatus::Created,
+            RecordChange::Updated(..) => BatchLineStatus::Updated,
+            RecordChange::Unchanged(..) => BatchLineStatus::Unchanged,
         };
-        if status == LineStatus::Created
+        if status == BatchLineStatus::Created
             && let Some(room) = self.rooms.get_mut(prefix)
         {
             room.taken += 1;
         }
         let edit = drawn.edit(read);
         let spelled = match &drawn {
-            Drawn::Created(entry, _) | Drawn::Updated(entry, _) | Drawn::Unchanged(entry, _) => {
+            RecordChange::Created(entry, _) | RecordChange::Updated(entry, _) | RecordChange::Unchanged(entry, _) => {
                 entry.name.clone()
             }
         };
@@ -408,10 +408,10 @@ impl Batch<'_> {
     }
 
     /// What a line before this one makes may look like it, too.
-    fn check_lookalikes(
+    fn check_confusable_in_batch(
         &self,
         name: &str,
-        allocation: &Allocation,
+        allocation: &PrefixAllocation,
         notes: &mut Vec<Note>,
     ) -> Result<(), Refusal> {
         if name.is_ascii() {
@@ -422,7 +422,7 @@ impl Batch<'_> {
             self.planned.get(place).map(|planned| planned.entry.name.clone())
         };
         let Some(with) = other_forms(name).into_iter().find_map(planned) else { return Ok(()) };
-        if allocation.refuses_lookalikes() || !self.tracked.settings.limits.confusable_names {
+        if allocation.rejects_confusable() || !self.tracked.settings.limits.confusable_names {
             return Err(crate::Error::Confusable { with }.into());
         }
         notes.insert(0, Note::ConfusableWith { name: with });
@@ -431,10 +431,10 @@ impl Batch<'_> {
 }
 
 /// What the store fails in is nobody's line.
-fn failure_or(outcome: LineOutcome) -> Result<LineOutcome, Refusal> {
+fn failure_or(outcome: BatchLineOutcome) -> Result<BatchLineOutcome, Refusal> {
     match outcome.result {
         Err(refusal) if refusal.failure.is_some() => Err(refusal),
-        result => Ok(LineOutcome { result, ..outcome }),
+        result => Ok(BatchLineOutcome { result, ..outcome }),
     }
 }
 
@@ -444,7 +444,7 @@ mod tests {
 
     use super::*;
     use crate::Settings;
-    use crate::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
+    use crate::party::{CreateAgency, AllocatePrefix, CreateRegistrant, Policy};
 
     /// Two of the same batch, of which one was cut off and is still at work: a name was made twice.
     #[test]
@@ -454,10 +454,10 @@ mod tests {
             let operator = Caller::Operator;
             let mut work = Work::new(1_000_000);
             let (code, name): (Box<str>, Box<str>) = ("LIB".into(), "Library".into());
-            let task = NewAgency { code, name, metadata: Default::default(), range: None, locations: None };
+            let task = CreateAgency { code, name, metadata: Default::default(), range: None, locations: None };
             registry.carry_out(&task, &operator, 1, &mut work).await.unwrap();
             let agency = Some("LIB".into());
-            let task = NewRegistrant {
+            let task = CreateRegistrant {
                 agency,
                 name: "Press".into(),
                 contact: None,
@@ -465,15 +465,15 @@ mod tests {
                 random: [7; 16],
             };
             let registrant = registry.carry_out(&task, &operator, 1, &mut work).await.unwrap().done.id;
-            let task = NewPrefix { registrant, prefix: None, test: false, policy: Policy::default() };
+            let task = AllocatePrefix { registrant, prefix: None, test: false, policy: Policy::default() };
             registry.carry_out(&task, &operator, 1, &mut work).await.unwrap();
 
             let draft =
-                Draft::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#).unwrap();
+                RegistrationRequest::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#).unwrap();
             let line =
                 |random| [Line { number: 1, draft: Ok(draft.clone()), name: None, random: [random; 16] }];
             let key: Box<[u8]> = b"receipt/x"[..].into();
-            let beside = |_: &[LineOutcome]| {
+            let beside = |_: &[BatchLineOutcome]| {
                 let done: Box<[u8]> = b"done"[..].into();
                 vec![
                     Edit::RequireNote { key: key.clone(), body: None },
@@ -481,7 +481,7 @@ mod tests {
                 ]
             };
             let first = registry.deposit(&line(1), &operator, 2, false, beside).await.unwrap();
-            assert!(matches!(first[0].result, Ok(LineStatus::Created)));
+            assert!(matches!(first[0].result, Ok(BatchLineStatus::Created)));
             let second = registry.deposit(&line(2), &operator, 2, false, beside).await.unwrap_err();
             assert_eq!((second.code, second.reason), ("contended", Reason::Busy));
             let names =

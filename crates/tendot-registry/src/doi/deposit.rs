@@ -2,13 +2,13 @@
 
 use tendot_names::{Doi, Parser};
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Entry, Expect, State};
+use tendot_store::{Edit, Entry, Precondition, State};
 
-use super::draw::Drawing;
+use super::draw::BuildContext;
 use super::{
-    Deposit, Draft, NameState, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix,
+    Deposit, RegistrationRequest, DoiStatus, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix,
 };
-use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision, is_prefix};
+use crate::party::{PrefixAllocation, GROUP, Kind, Registrant, Scope, Principal, check_revision, is_prefix};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -17,27 +17,27 @@ use crate::{Caller, Note, Refusal, Registry, price};
 
 /// A name is to be registered.
 #[derive(Clone, Debug)]
-pub struct NewName {
+pub struct RegisterDoi {
     /// What it is to be.
-    pub draft: Draft,
+    pub draft: RegistrationRequest,
     /// What a new suffix is made of, if there is no name.
     pub random: [u8; 16],
 }
 
 /// A name is to be changed.
 #[derive(Clone, Debug)]
-pub struct NameChange {
+pub struct UpdateDoi {
     /// Which one.
     pub name: Box<str>,
     /// What is to be otherwise.
-    pub draft: Draft,
+    pub draft: RegistrationRequest,
     /// The revision that it has to have.
     pub expect: Option<u64>,
 }
 
 /// A name is to be ended.
 #[derive(Clone, Debug)]
-pub struct NameEnd {
+pub struct RetireDoi {
     /// Which one.
     pub name: Box<str>,
     /// The revision that it has to have.
@@ -47,13 +47,13 @@ pub struct NameEnd {
 /// Suffixes that are tried until one is free.
 const TRIES: u64 = 32;
 
-impl Plan for NewName {
+impl Plan for RegisterDoi {
     type Done = Registered;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registered>, Refusal> {
@@ -69,16 +69,16 @@ impl Plan for NewName {
             }
         };
         let (prefix, _) = split(&name)?;
-        let allocation = registry.to_deposit(prefix, &name, standing, work).await?;
+        let allocation = registry.authorize_registration(prefix, &name, standing, work).await?;
         if let Some(entry) = registry.get(&name, work).await? {
             return Err(taken(&entry)?);
         }
         if registry.room(&allocation, at, 1).await? == Some(0) {
             return Err(quota::reached(&allocation));
         }
-        let notes = registry.new_name(&name, &allocation, work).await?;
+        let notes = registry.check_new_name(&name, &allocation, work).await?;
         let limits = &registry.settings.limits;
-        let drawing = Drawing { allocation: &allocation, group: GROUP, limits, at };
+        let drawing = BuildContext { allocation: &allocation, group: GROUP, limits, at };
         let drawn = draw(&drawing, &name, &self.draft, None)?;
         let edits = drawn.edit(None).into_iter().collect();
         let (entry, deposit) = drawn.parts();
@@ -87,18 +87,18 @@ impl Plan for NewName {
     }
 }
 
-impl Plan for NameChange {
+impl Plan for UpdateDoi {
     type Done = Registered;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registered>, Refusal> {
         standing.check(Scope::Deposit)?;
-        let (allocation, owner, entry) = registry.to_change(&self.name, standing, work).await?;
+        let (allocation, owner, entry) = registry.load_for_update(&self.name, standing, work).await?;
         check_revision(self.expect, entry.revision)?;
         let same = |given: &str| Handle::from(given).is_same(Handle::from(&*self.name));
         if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
@@ -107,7 +107,7 @@ impl Plan for NameChange {
         let group = allocation.group_of(Deposit::of(&entry)?.owner.as_deref());
         let limits = &registry.settings.limits;
         let drawn = draw(
-            &Drawing { allocation: &allocation, group, limits, at },
+            &BuildContext { allocation: &allocation, group, limits, at },
             &self.name,
             &self.draft,
             Some(&entry),
@@ -118,20 +118,20 @@ impl Plan for NameChange {
     }
 }
 
-impl Plan for NameEnd {
+impl Plan for RetireDoi {
     type Done = Registered;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registered>, Refusal> {
         standing.check(Scope::Deposit)?;
-        let (allocation, owner, entry) = registry.to_change(&self.name, standing, work).await?;
+        let (allocation, owner, entry) = registry.load_for_update(&self.name, standing, work).await?;
         check_revision(self.expect, entry.revision)?;
-        let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
+        let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
         // What nobody ever could resolve, or was only to try things out, need not be remembered for ever.
         let deposit = Deposit::of(&entry)?;
         let mut edits = Vec::new();
@@ -144,7 +144,7 @@ impl Plan for NameEnd {
             edits.push(Edit::Tombstone { name, expect });
         }
         let is_removed = matches!(edits.first(), Some(Edit::Remove { .. }));
-        let state = if is_removed { NameState::Removed } else { NameState::Tombstone };
+        let state = if is_removed { DoiStatus::Removed } else { DoiStatus::Tombstone };
         let registered = Registered { state, ended: Some(at), ..shown(entry, deposit, &owner, standing) };
         Ok(Planned::new(edits, registered))
     }
@@ -195,28 +195,28 @@ pub(super) fn taken(entry: &Entry) -> Result<Refusal, Refusal> {
 
 impl Registry {
     /// The prefix under which somebody may register a name.
-    pub(super) async fn to_deposit(
+    pub(super) async fn authorize_registration(
         &self,
         prefix: &str,
         name: &str,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
-    ) -> Result<Allocation, Refusal> {
+    ) -> Result<PrefixAllocation, Refusal> {
         let allocation = self.allocation(prefix, work).await?.ok_or_else(|| {
             let detail = format!("the prefix `{prefix}` has been given to nobody here");
             Refusal::new(Reason::NotFound, "no-such-prefix", detail).at("/name")
         })?;
-        standing.check_for(&allocation.holder, Scope::Deposit)?;
+        standing.check_registrant(&allocation.holder, Scope::Deposit)?;
         standing.check_prefix(&allocation.prefix.prefix)?;
-        self.check_responsible(Handle::from(name), work).await?;
+        self.check_server_responsible(Handle::from(name), work).await?;
         Ok(allocation)
     }
 
     /// A new name is one that may be: what there is to tell of it.
-    pub(crate) async fn new_name(
+    pub(crate) async fn check_new_name(
         &self,
         name: &str,
-        allocation: &Allocation,
+        allocation: &PrefixAllocation,
         work: &mut Work,
     ) -> Result<Vec<Note>, Refusal> {
         check_name(Handle::from(name), &self.settings.limits)?;
@@ -226,14 +226,14 @@ impl Registry {
         if name.is_ascii() {
             return Ok(notes);
         }
-        if let Some(with) = self.same_text(name, work).await? {
-            if allocation.refuses_lookalikes() || !self.settings.limits.confusable_names {
+        if let Some(with) = self.find_confusable(name, work).await? {
+            if allocation.rejects_confusable() || !self.settings.limits.confusable_names {
                 return Err(crate::Error::Confusable { with }.into());
             }
             notes.push(Note::ConfusableWith { name: with });
         }
         if is_mixed(name) {
-            if allocation.refuses_lookalikes() {
+            if allocation.rejects_confusable() {
                 let detail = "the name has letters of several scripts, some of which look the same";
                 return Err(Refusal::new(Reason::Conflict, "confusable", detail).at("/name"));
             }
@@ -243,17 +243,17 @@ impl Registry {
     }
 
     /// Whether somebody may register names at all, be it only some.
-    pub async fn may_deposit(&self, caller: &Caller, at: u64, work: &mut Work) -> Result<(), Refusal> {
+    pub async fn check_may_register(&self, caller: &Caller, at: u64, work: &mut Work) -> Result<(), Refusal> {
         self.standing(caller, at, work).await?.check(Scope::Deposit)
     }
 
     /// A name that somebody may change, who has it, and the prefix that it is under.
-    async fn to_change(
+    async fn load_for_update(
         &self,
         name: &str,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
-    ) -> Result<(Allocation, Registrant, Entry), Refusal> {
+    ) -> Result<(PrefixAllocation, Registrant, Entry), Refusal> {
         let no_such = || Refusal::not_found("name", name);
         let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
         let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
@@ -261,12 +261,12 @@ impl Registry {
         let deposit = Deposit::of(&entry)?;
         let owner = self.owner(&allocation, deposit.owner.as_deref(), work).await?;
         // Of names that are only reserved others do not learn.
-        if deposit.state == Stage::Reserved && !standing.may_see_under(prefix, &owner) {
+        if deposit.state == Stage::Reserved && !standing.can_read_under(prefix, &owner) {
             return Err(no_such());
         }
-        standing.check_for(&owner, Scope::Deposit)?;
+        standing.check_registrant(&owner, Scope::Deposit)?;
         standing.check_prefix(&allocation.prefix.prefix)?;
-        self.check_responsible(Handle::from(name), work).await?;
+        self.check_server_responsible(Handle::from(name), work).await?;
         if entry.state == State::Tombstone {
             let detail = format!("`{}` has been ended, and is not given again", entry.name);
             return Err(Refusal::new(Reason::Gone, "ended", detail));
@@ -277,7 +277,7 @@ impl Registry {
     /// Who has a name.
     pub(super) async fn owner(
         &self,
-        allocation: &Allocation,
+        allocation: &PrefixAllocation,
         owner: Option<&str>,
         work: &mut Work,
     ) -> Result<Registrant, Refusal> {
@@ -304,7 +304,7 @@ impl Registry {
             let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);
             let name = format!("{prefix}/{}", suffix::make(bits));
             work.spend(price::LOOKUP).map_err(crate::Error::from)?;
-            if self.is_in_share(Handle::from(&*name))
+            if self.owns(Handle::from(&*name))
                 && !is_planned(&name)
                 && self.get(&name, work).await?.is_none()
             {

@@ -10,20 +10,20 @@ use tendot_proto::Value;
 use super::Stage;
 use super::once::Once;
 use crate::Refusal;
-use crate::metadata::{Kernel, MetadataFault};
+use crate::metadata::{KernelMetadata, MetadataFault};
 
 /// What is sent to register or change a name, as JSON.
 ///
 /// ```
-/// use tendot_registry::doi::Draft;
+/// use tendot_registry::doi::RegistrationRequest;
 ///
-/// let draft = Draft::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
+/// let draft = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
 /// assert_eq!(draft.name.as_deref(), Some("10.70000/a"));
-/// let refusal = Draft::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
+/// let refusal = RegistrationRequest::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
 /// assert_eq!(refusal.code, "malformed");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Draft {
+pub struct RegistrationRequest {
     /// The name; in a change, it stands elsewhere.
     pub name: Option<Box<str>>,
     /// The prefix under which a name is to be made.
@@ -65,7 +65,7 @@ struct Named {
     name: Box<str>,
 }
 
-impl Draft {
+impl RegistrationRequest {
     /// The name in JSON that may be wrong otherwise, if it has one.
     pub fn name_in(json: &[u8]) -> Option<Box<str>> {
         let is_object = json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -119,9 +119,9 @@ fn metadata(json: &str) -> Result<Box<RawValue>, Refusal> {
         let xml: Cow<'_, str> = serde_json::from_str(json)
             .map_err(|error| Refusal::malformed(error.to_string()).at("/metadata"))?;
         // The faults have paths of XML.
-        Kernel::from_xml(&xml).map_err(|faults| wrong("/metadata".into(), faults))?
+        KernelMetadata::from_xml(&xml).map_err(|faults| wrong("/metadata".into(), faults))?
     } else {
-        Kernel::from_json(json.as_bytes()).map_err(|mut faults| {
+        KernelMetadata::from_json(json.as_bytes()).map_err(|mut faults| {
             for fault in &mut faults {
                 fault.pointer.insert_str(0, "/metadata");
             }
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn what_is_wrong_and_where() {
         let check = |json: &str, pointer: Option<&str>, name: Option<&str>| {
-            let refusal = Draft::from_json(json.as_bytes()).unwrap_err();
+            let refusal = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
             assert_eq!((refusal.code, refusal.pointer.as_deref()), ("malformed", pointer), "{json}");
             assert!(!refusal.detail.contains("struct"), "{}", refusal.detail);
-            assert_eq!(Draft::name_in(json.as_bytes()).as_deref(), name, "{json}");
+            assert_eq!(RegistrationRequest::name_in(json.as_bytes()).as_deref(), name, "{json}");
         };
         check(r#"{"name": 7}"#, Some("/name"), None);
         check(r#"{"name": "10.1/a", "url": 7}"#, Some("/url"), Some("10.1/a"));
@@ -164,11 +164,11 @@ mod tests {
     fn attack_d2_xml() {
         let draft = |xml: &str| {
             let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
-            Draft::from_json(json.as_bytes())
+            RegistrationRequest::from_json(json.as_bytes())
         };
         let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
         let kept = draft(kernel).unwrap().metadata.unwrap().unwrap();
-        assert_eq!(kept.get(), Kernel::from_xml(kernel).unwrap().to_json());
+        assert_eq!(kept.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
         let bomb =
             "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
         for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value};
-use tendot_store::{Edit, Entry, Expect, State};
+use tendot_store::{Edit, Entry, Precondition, State};
 
-use super::{Deposit, Draft, Issue, Stage};
+use super::{Deposit, RegistrationRequest, MetadataIssue, Stage};
 use crate::deposit::is_unchanged;
-use crate::party::{ADMIN, Allocation, free_index, write};
+use crate::party::{ADMIN, PrefixAllocation, free_index, write};
 use crate::permission::is_admin;
 use crate::refusal::Reason;
 use crate::validate::{check_indexes, check_record, check_value};
@@ -19,7 +19,7 @@ const URL: u32 = 1;
 
 /// What becomes of a name.
 #[derive(Debug)]
-pub(crate) enum Drawn {
+pub(crate) enum RecordChange {
     /// It is new.
     Created(Entry, Deposit),
     /// It changes.
@@ -28,7 +28,7 @@ pub(crate) enum Drawn {
     Unchanged(Entry, Deposit),
 }
 
-impl Drawn {
+impl RecordChange {
     pub(crate) fn parts(self) -> (Entry, Deposit) {
         let (Self::Created(entry, deposit) | Self::Updated(entry, deposit) | Self::Unchanged(entry, deposit)) =
             self;
@@ -42,14 +42,14 @@ impl Drawn {
             name: entry.name.clone(),
             values: entry.values.clone(),
             registration: entry.registration.clone(),
-            expect: there.map_or(Expect::Absent, Expect::Revision),
+            expect: there.map_or(Precondition::Absent, Precondition::Revision),
         })
     }
 }
 
 /// What is drawn up, and for whom.
-pub(crate) struct Drawing<'a> {
-    pub(crate) allocation: &'a Allocation,
+pub(crate) struct BuildContext<'a> {
+    pub(crate) allocation: &'a PrefixAllocation,
     /// The group of who has the name.
     pub(crate) group: u32,
     pub(crate) limits: &'a Limits,
@@ -58,11 +58,11 @@ pub(crate) struct Drawing<'a> {
 
 /// Draws up what becomes of a name. `there` is a record that resolves or is reserved, if there is one.
 pub(crate) fn draw(
-    drawing: &Drawing<'_>,
+    drawing: &BuildContext<'_>,
     name: &str,
-    draft: &Draft,
+    draft: &RegistrationRequest,
     there: Option<&Entry>,
-) -> Result<Drawn, Refusal> {
+) -> Result<RecordChange, Refusal> {
     let before = there.map(Deposit::of).transpose()?;
     let stage = stage(draft, before.as_ref())?;
     let values = values(drawing, draft, there)?;
@@ -82,7 +82,7 @@ pub(crate) fn draw(
         (None, _) | (_, true) => old_issue,
         (Some(_), false) => {
             let number = old_issue.map_or(1, |issue| issue.number.saturating_add(1));
-            Some(Issue { number, at: drawing.at })
+            Some(MetadataIssue { number, at: drawing.at })
         }
     };
     if let (Some(entry), Some(before)) = (there, &before)
@@ -90,7 +90,7 @@ pub(crate) fn draw(
         && same_metadata
         && entry.values == values
     {
-        return Ok(Drawn::Unchanged(entry.clone(), before.clone()));
+        return Ok(RecordChange::Unchanged(entry.clone(), before.clone()));
     }
     let deposit = Deposit {
         state: stage,
@@ -107,10 +107,10 @@ pub(crate) fn draw(
         values,
         registration: write(&deposit),
     };
-    Ok(if there.is_some() { Drawn::Updated(entry, deposit) } else { Drawn::Created(entry, deposit) })
+    Ok(if there.is_some() { RecordChange::Updated(entry, deposit) } else { RecordChange::Created(entry, deposit) })
 }
 
-fn stage(draft: &Draft, before: Option<&Deposit>) -> Result<Stage, Refusal> {
+fn stage(draft: &RegistrationRequest, before: Option<&Deposit>) -> Result<Stage, Refusal> {
     match (draft.state, before.map(|before| before.state)) {
         (Some(Stage::Reserved), Some(Stage::Registered)) => {
             let detail = "a name that is registered stays so; it can be ended";
@@ -122,8 +122,8 @@ fn stage(draft: &Draft, before: Option<&Deposit>) -> Result<Stage, Refusal> {
 
 /// The values that the record is to have, by their indexes, each with its date.
 fn values(
-    drawing: &Drawing<'_>,
-    draft: &Draft,
+    drawing: &BuildContext<'_>,
+    draft: &RegistrationRequest,
     there: Option<&Entry>,
 ) -> Result<Vec<Value<'static>>, Refusal> {
     let limits = drawing.limits;
@@ -139,7 +139,7 @@ fn values(
             Refusal::invalid("bad-url", "/url", detail)
                 .hint("an address begins with `https://`, and has no user name and no line breaks")
         })?;
-        drawing.allocation.check_address(url.as_bytes(), "/url")?;
+        drawing.allocation.check_host_allowed(url.as_bytes(), "/url")?;
         values.push(value);
     }
     match &draft.values {
@@ -190,8 +190,8 @@ pub(crate) fn check_room(entry: &Entry) -> Result<(), Refusal> {
 }
 
 fn check_given(
-    drawing: &Drawing<'_>,
-    draft: &Draft,
+    drawing: &BuildContext<'_>,
+    draft: &RegistrationRequest,
     value: &Value<'_>,
     pointer: &str,
 ) -> Result<(), Refusal> {
@@ -204,11 +204,11 @@ fn check_given(
     }
     check_value(value, drawing.limits)
         .map_err(|error| Refusal::invalid("bad-value", pointer, error.to_string()))?;
-    drawing.allocation.check_addresses(value, pointer)
+    drawing.allocation.check_value_hosts(value, pointer)
 }
 
 /// A name that resolves leads somewhere, and has the metadata that it has to have.
-fn check_complete(drawing: &Drawing<'_>, values: &[Value<'_>], has_metadata: bool) -> Result<(), Refusal> {
+fn check_complete(drawing: &BuildContext<'_>, values: &[Value<'_>], has_metadata: bool) -> Result<(), Refusal> {
     let leads = |value: &Value<'_>| {
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
@@ -216,7 +216,7 @@ fn check_complete(drawing: &Drawing<'_>, values: &[Value<'_>], has_metadata: boo
         return Err(Refusal::invalid("missing", "/url", "a registered name leads somewhere")
             .hint("with `\"state\": \"reserved\"` it may come later"));
     }
-    if drawing.allocation.demands_metadata() && !has_metadata {
+    if drawing.allocation.requires_metadata() && !has_metadata {
         let detail = format!("names under {} have kernel metadata", drawing.allocation.prefix.prefix);
         return Err(Refusal::invalid("missing", "/metadata", detail)
             .hint("with `\"state\": \"reserved\"` it may come later"));

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use tendot_proto::Work;
 use tendot_store::{Entry, Key, State, Store};
 
-use super::{Deposit, NameState, Stage};
-use crate::party::{self, Looking, Prefix, Registrant, Standing};
+use super::{Deposit, DoiStatus, Stage};
+use crate::party::{self, ScanBudget, Prefix, Registrant, Principal};
 use crate::{Caller, Error, Refusal, Registry, price};
 
 /// Some names, and where to go on.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// The names.
-    pub items: Vec<NameItem>,
+    pub items: Vec<DoiListItem>,
     /// What to ask for as `after`, if there is more.
     pub next: Option<String>,
 }
 
 /// A name in a list.
 #[derive(Clone, Debug)]
-pub struct NameItem {
+pub struct DoiListItem {
     /// As it was first spelled.
     pub name: Box<str>,
     /// What became of it.
-    pub state: NameState,
+    pub state: DoiStatus,
     /// Where it leads first.
     pub url: Option<String>,
     /// The id of its registrant.
@@ -34,7 +34,7 @@ pub struct NameItem {
 }
 
 /// The cursor among names that a registrant has under the prefixes of others.
-const OWNED: &str = "owned:";
+const OWNED_CURSOR_PREFIX: &str = "owned:";
 
 impl Registry {
     /// Names under a prefix, of a registrant, or both, in the order of their keys; names that are only reserved are told only
@@ -66,35 +66,35 @@ impl Registry {
             registrants: BTreeMap::new(),
             only: registrant,
             limit,
-            looking: Looking::new(),
+            looking: ScanBudget::new(),
             items: Vec::new(),
         };
         if let Some(prefix) = prefix {
             let held = self.prefix(prefix, work).await?;
-            let next = self.names_under(&held.it, after, &mut list, work).await?;
+            let next = self.scan_prefix_names(&held.it, after, &mut list, work).await?;
             return Ok(Names { items: list.items, next });
         }
         let Some(registrant) = registrant else {
             // All that there are: prefix by prefix.
-            let next = self.names_of_all(None, after, &mut list, work).await?;
+            let next = self.scan_all_prefixes(None, after, &mut list, work).await?;
             return Ok(Names { items: list.items, next });
         };
-        if after.is_none_or(|after| !after.starts_with(OWNED)) {
-            let next = self.names_of_all(Some(registrant), after, &mut list, work).await?;
+        if after.is_none_or(|after| !after.starts_with(OWNED_CURSOR_PREFIX)) {
+            let next = self.scan_all_prefixes(Some(registrant), after, &mut list, work).await?;
             if next.is_some() {
                 return Ok(Names { items: list.items, next });
             }
             if list.items.len() >= limit {
-                return Ok(Names { items: list.items, next: Some(OWNED.into()) });
+                return Ok(Names { items: list.items, next: Some(OWNED_CURSOR_PREFIX.into()) });
             }
         }
-        let after = after.and_then(|after| after.strip_prefix(OWNED));
-        let next = self.names_elsewhere(registrant, after, &mut list, work).await?;
+        let after = after.and_then(|after| after.strip_prefix(OWNED_CURSOR_PREFIX));
+        let next = self.scan_owned_names(registrant, after, &mut list, work).await?;
         Ok(Names { items: list.items, next })
     }
 
     /// Names under all prefixes of a registrant, or of everybody.
-    async fn names_of_all(
+    async fn scan_all_prefixes(
         &self,
         registrant: Option<&str>,
         after: Option<&str>,
@@ -106,18 +106,18 @@ impl Registry {
             if list.looking.is_over() || list.items.len() >= list.limit {
                 return Ok(place);
             }
-            match self.names_of_next(registrant, place.as_deref(), list, work).await {
+            match self.scan_next_prefix(registrant, place.as_deref(), list, work).await {
                 Ok((next, true)) => return Ok(next),
                 Ok((None, false)) => return Ok(None),
                 Ok((next, false)) => place = next,
-                Err(refusal) if refusal.is_exhausted() && place.as_deref() != after => return Ok(place),
+                Err(refusal) if refusal.is_budget_exceeded() && place.as_deref() != after => return Ok(place),
                 Err(refusal) => return Err(refusal),
             }
         }
     }
 
     /// Names under the prefix where a place is, or the next one. Where to go on, and whether there is more under this prefix.
-    async fn names_of_next(
+    async fn scan_next_prefix(
         &self,
         registrant: Option<&str>,
         place: Option<&str>,
@@ -143,14 +143,14 @@ impl Registry {
         // The last record that may be looked at was that of the prefix.
         let next = match list.looking.is_over() {
             true => Some(format!("{}/", prefix.prefix)),
-            false => self.names_under(&prefix, place.filter(|_| within.is_some()), list, work).await?,
+            false => self.scan_prefix_names(&prefix, place.filter(|_| within.is_some()), list, work).await?,
         };
         let is_more = next.is_some();
         Ok((next.or_else(|| Some(prefix.prefix.into())), is_more))
     }
 
     /// Names under one prefix; where to go on, if there is more there.
-    async fn names_under(
+    async fn scan_prefix_names(
         &self,
         prefix: &Prefix,
         after: Option<&str>,
@@ -190,7 +190,7 @@ impl Registry {
     }
 
     /// Names that a registrant has under the prefixes of others.
-    async fn names_elsewhere(
+    async fn scan_owned_names(
         &self,
         registrant: &str,
         after: Option<&str>,
@@ -209,12 +209,12 @@ impl Registry {
         let mut prefixes = BTreeMap::new();
         for (number, (key, name)) in notes.into_iter().enumerate() {
             if number == room || list.looking.is_over() {
-                return Ok(Some(format!("{OWNED}{place}")));
+                return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{place}")));
             }
             let Ok(name) = std::str::from_utf8(&name) else { continue };
-            match self.show_elsewhere(name, registrant, &mut prefixes, list, work).await {
-                Err(refusal) if refusal.is_exhausted() && Some(&*place) != after => {
-                    return Ok(Some(format!("{OWNED}{place}")));
+            match self.add_owned_name(name, registrant, &mut prefixes, list, work).await {
+                Err(refusal) if refusal.is_budget_exceeded() && Some(&*place) != after => {
+                    return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{place}")));
                 }
                 shown => shown?,
             }
@@ -223,7 +223,7 @@ impl Registry {
         Ok(None)
     }
 
-    async fn show_elsewhere(
+    async fn add_owned_name(
         &self,
         name: &str,
         registrant: &str,
@@ -262,7 +262,7 @@ impl Registry {
                 list.registrants.insert(item.registrant.clone(), held.map(|held| held.it));
             }
             let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
-            if !known.is_some_and(|known| list.standing.may_see_under(&prefix.prefix, known)) {
+            if !known.is_some_and(|known| list.standing.can_read_under(&prefix.prefix, known)) {
                 return Ok(());
             }
         }
@@ -273,7 +273,7 @@ impl Registry {
 
 /// A name that may be in a list.
 struct Listed {
-    item: NameItem,
+    item: DoiListItem,
     is_reserved: bool,
 }
 
@@ -287,12 +287,12 @@ impl Listed {
         }
         let url = entry.values.iter().find(|value| value.index == 1 && value.has_type("URL"));
         let url = url.filter(|url| url.permissions.is_public());
-        let item = NameItem {
+        let item = DoiListItem {
             name: entry.name.clone(),
             state: match (entry.state, deposit.state) {
-                (State::Tombstone, _) => NameState::Tombstone,
-                (State::Live, Stage::Reserved) => NameState::Reserved,
-                (State::Live, Stage::Registered) => NameState::Registered,
+                (State::Tombstone, _) => DoiStatus::Tombstone,
+                (State::Live, Stage::Reserved) => DoiStatus::Reserved,
+                (State::Live, Stage::Registered) => DoiStatus::Registered,
             },
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner,
@@ -304,13 +304,13 @@ impl Listed {
 
 /// A list that is being made.
 struct List<'a> {
-    standing: Standing,
+    standing: Principal,
     /// Those whose reserved names were met.
     registrants: BTreeMap<Box<str>, Option<Registrant>>,
     only: Option<&'a str>,
     limit: usize,
-    looking: Looking,
-    items: Vec<NameItem>,
+    looking: ScanBudget,
+    items: Vec<DoiListItem>,
 }
 
 /// Where it is noted that a registrant has a name under the prefix of another. Names are longer than keys of notes may be.

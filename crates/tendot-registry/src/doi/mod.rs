@@ -13,23 +13,23 @@ mod quota;
 mod secrecy;
 mod suffix;
 
-pub use batch::{Line, LineOutcome, LineStatus};
-pub use deposit::{NameChange, NameEnd, NewName};
-pub use draft::Draft;
-pub(crate) use draw::{Drawn, check_room, draw};
+pub use batch::{Line, BatchLineOutcome, BatchLineStatus};
+pub use deposit::{UpdateDoi, RetireDoi, RegisterDoi};
+pub use draft::RegistrationRequest;
+pub(crate) use draw::{RecordChange, check_room, draw};
 pub(crate) use list::owned_key;
-pub use list::{NameItem, Names};
-pub(crate) use quota::{Quotas, reached};
-pub(crate) use secrecy::Secrecy;
+pub use list::{DoiListItem, Names};
+pub(crate) use quota::{QuotaTable, reached};
+pub(crate) use secrecy::VisibilityFilter;
 pub use suffix::is_minted;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_proto::{Value, Work};
-use tendot_store::{Entry, Key, Order, State, Store};
+use tendot_store::{Entry, Key, HistoryOrder, State, Store};
 
-use crate::metadata::{Facts, Format, Kernel, Summary};
-use crate::party::{Kind, Registrant, Standing};
+use crate::metadata::{RegistryFields, Format, KernelMetadata, Summary};
+use crate::party::{Kind, Registrant, Principal};
 use crate::{Caller, Error, Note, Refusal, Registry, party, price};
 
 /// What is kept of a name beside its values.
@@ -44,7 +44,7 @@ pub(crate) struct Deposit {
     pub(crate) created: u64,
     pub(crate) updated: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) issue: Option<Issue>,
+    pub(crate) issue: Option<MetadataIssue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<Box<RawValue>>,
 }
@@ -62,7 +62,7 @@ pub enum Stage {
 
 /// Which declaration of metadata it is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Issue {
+pub struct MetadataIssue {
     /// 1 for the first, and one more each time that it was changed.
     pub number: u32,
     /// When, in milliseconds since 1970.
@@ -91,13 +91,13 @@ pub struct Registered {
     /// As it was first spelled.
     pub name: Box<str>,
     /// What became of it.
-    pub state: NameState,
+    pub state: DoiStatus,
     /// Its values, without those that only administrators may read unless who asks is one.
     pub values: Vec<Value<'static>>,
     /// Its metadata, as kernel JSON.
     pub metadata: Option<Box<RawValue>>,
     /// Which declaration that is.
-    pub issue: Option<Issue>,
+    pub issue: Option<MetadataIssue>,
     /// The id of its registrant.
     pub registrant: Box<str>,
     /// The code of its agency.
@@ -116,7 +116,7 @@ pub struct Registered {
 
 /// What became of a name.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum NameState {
+pub enum DoiStatus {
     /// It does not resolve yet.
     Reserved,
     /// It resolves.
@@ -127,7 +127,7 @@ pub enum NameState {
     Removed,
 }
 
-impl NameState {
+impl DoiStatus {
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
@@ -147,7 +147,7 @@ impl Registered {
     }
 
     /// Its metadata in a format; none if there is none.
-    pub fn metadata_as(&self, format: Format) -> Option<String> {
+    pub fn metadata_in(&self, format: Format) -> Option<String> {
         self.with_kernel(|kernel, facts| format.write(kernel, facts, self.url()))
     }
 
@@ -156,13 +156,13 @@ impl Registered {
         self.with_kernel(Summary::of)
     }
 
-    fn with_kernel<T>(&self, make: impl FnOnce(&Kernel, &Facts<'_>) -> T) -> Option<T> {
-        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
-        let issue = self.issue.unwrap_or(Issue { number: 1, at: self.created });
+    fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
+        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let issue = self.issue.unwrap_or(MetadataIssue { number: 1, at: self.created });
         let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
         let agency = self.agency.to_ascii_uppercase();
-        let facts = Facts { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
+        let facts = RegistryFields { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
         Some(make(&kernel, &facts))
     }
 }
@@ -203,7 +203,7 @@ impl Registry {
         let deposit = Deposit::of(&entry)?;
         let owner = deposit.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
         let owner = self.required::<Registrant>(Kind::Registrant, &owner, work).await?.it;
-        if deposit.state == Stage::Reserved && !standing.may_see_under(&prefix.prefix, &owner) {
+        if deposit.state == Stage::Reserved && !standing.can_read_under(&prefix.prefix, &owner) {
             return Err(no_such());
         }
         let ended =
@@ -217,16 +217,16 @@ impl Registry {
     async fn last_change(&self, name: &str, work: &mut Work) -> Result<Option<u64>, Error> {
         work.spend(price::LOOKUP)?;
         let Ok(key) = Key::new(name) else { return Ok(None) };
-        let history = self.store.history(&key, Order::NewestFirst { before: u64::MAX }, 1).await?;
+        let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
         Ok(history.items.first().map(|past| past.line.at))
     }
 }
 
 /// A name as it is told to somebody.
-fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Standing) -> Registered {
+fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Principal) -> Registered {
     let Entry { name, revision, state, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
-    let may_see = standing.may_see_under(prefix, owner);
+    let may_see = standing.can_read_under(prefix, owner);
     values.retain(|value| {
         value.permissions.is_public()
             || may_see && value.permissions.has(tendot_proto::Permissions::ADMIN_READ)
@@ -234,9 +234,9 @@ fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Standing
     Registered {
         name,
         state: match (state, deposit.state) {
-            (State::Tombstone, _) => NameState::Tombstone,
-            (State::Live, Stage::Reserved) => NameState::Reserved,
-            (State::Live, Stage::Registered) => NameState::Registered,
+            (State::Tombstone, _) => DoiStatus::Tombstone,
+            (State::Live, Stage::Reserved) => DoiStatus::Reserved,
+            (State::Live, Stage::Registered) => DoiStatus::Registered,
         },
         values,
         metadata: deposit.metadata,

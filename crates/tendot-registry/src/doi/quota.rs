@@ -3,15 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{CommitError, Committed, Edit, Expect, Key, Store, StoreError};
+use tendot_store::{CommitError, CommitInfo, Edit, Precondition, Key, Store, StoreError};
 use tokio::sync::Notify;
 
-use crate::party::Allocation;
+use crate::party::PrefixAllocation;
 use crate::refusal::Reason;
 use crate::{Refusal, Registry};
 
 /// After so many milliseconds it is counted anew: others may write, too.
-const HOLDS: u64 = 60_000;
+const COUNT_TTL_MS: u64 = 60_000;
 
 /// Names counted in one call of the store.
 const PIECE: usize = 100_000;
@@ -19,14 +19,14 @@ const PIECE: usize = 100_000;
 /// What was counted, of prefixes that have a quota. Counting takes the time of walking over all names, so what comes and goes
 /// is added and taken off.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas {
-    tallies: Mutex<Tallies>,
+pub(crate) struct QuotaTable {
+    tallies: Mutex<UsageByPrefix>,
     /// A change that was under way has ended, or somebody no longer counts.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Tallies {
+struct UsageByPrefix {
     prefixes: HashMap<Box<str>, Tally>,
     /// The number of the next claim.
     next: u64,
@@ -59,13 +59,13 @@ struct Counted {
     at: u64,
 }
 
-impl Tallies {
+impl UsageByPrefix {
     fn of(&mut self, prefix: &str) -> &mut Tally {
         self.prefixes.entry(prefix.into()).or_default()
     }
 
     /// What nobody needs is not kept.
-    fn tidy(&mut self, prefix: &str) {
+    fn remove_if_idle(&mut self, prefix: &str) {
         let is_idle =
             |tally: &Tally| tally.counted.is_none() && tally.under_way.is_empty() && !tally.is_counting;
         if self.prefixes.get(prefix).is_some_and(is_idle) {
@@ -74,8 +74,8 @@ impl Tallies {
     }
 }
 
-impl Quotas {
-    fn lock(&self) -> MutexGuard<'_, Tallies> {
+impl QuotaTable {
+    fn lock(&self) -> MutexGuard<'_, UsageByPrefix> {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,7 +83,7 @@ impl Quotas {
     fn room(&self, prefix: &str, quota: u64, at: u64, wanted: u64) -> Option<u64> {
         let mut tallies = self.lock();
         let tally = tallies.prefixes.get_mut(prefix)?;
-        let counted = tally.counted.as_mut().filter(|counted| at.abs_diff(counted.at) < HOLDS)?;
+        let counted = tally.counted.as_mut().filter(|counted| at.abs_diff(counted.at) < COUNT_TTL_MS)?;
         counted.quota = quota;
         let room = quota.saturating_sub(counted.names.saturating_add(tally.coming));
         (counted.is_exact || room >= wanted).then_some(room)
@@ -94,12 +94,12 @@ impl Quotas {
         let mut tallies = self.lock();
         if let Some(tally) = tallies.prefixes.get_mut(prefix) {
             tally.counted = None;
-            tallies.tidy(prefix);
+            tallies.remove_if_idle(prefix);
         }
     }
 
     /// Somebody begins to count, unless somebody else does already.
-    fn count<'q>(&'q self, prefix: &'q str) -> Option<Counting<'q>> {
+    fn count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
         let mut tallies = self.lock();
         let next = tallies.next;
         let tally = tallies.of(prefix);
@@ -107,7 +107,7 @@ impl Quotas {
             return None;
         }
         let is_quiet = tally.under_way.is_empty();
-        Some(Counting { quotas: self, prefix, next, came: tally.came, is_quiet })
+        Some(CountGuard { quotas: self, prefix, next, came: tally.came, is_quiet })
     }
 
     fn is_counting(&self, prefix: &str) -> bool {
@@ -133,12 +133,12 @@ impl Quotas {
     }
 
     /// Room for the names that a change makes, before it is committed; none if there is not enough.
-    pub(crate) fn claim(&self, edits: &[Edit]) -> Option<Claim<'_>> {
-        let mut moves: HashMap<&str, Moves> = HashMap::new();
+    pub(crate) fn claim(&self, edits: &[Edit]) -> Option<Reservation<'_>> {
+        let mut moves: HashMap<&str, UsageDelta> = HashMap::new();
         for edit in edits {
             let Some((prefix, _)) = edit.name().split_once('/') else { continue };
             match edit {
-                Edit::Put { expect: Expect::Absent, .. } | Edit::Register { expect: Expect::Absent, .. } => {
+                Edit::Put { expect: Precondition::Absent, .. } | Edit::Register { expect: Precondition::Absent, .. } => {
                     moves.entry(prefix).or_default().come += 1;
                 }
                 Edit::Tombstone { .. } | Edit::Remove { .. } => moves.entry(prefix).or_default().gone += 1,
@@ -146,7 +146,7 @@ impl Quotas {
             }
         }
         let mut tallies = self.lock();
-        let has_room = |(prefix, moves): (&&str, &Moves)| {
+        let has_room = |(prefix, moves): (&&str, &UsageDelta)| {
             let Some(tally) = tallies.prefixes.get(*prefix) else { return true };
             let names =
                 |counted: Counted| counted.names.saturating_add(tally.coming).saturating_add(moves.come);
@@ -164,14 +164,14 @@ impl Quotas {
             tally.next = number + 1;
         }
         let moves = moves.into_iter().map(|(prefix, moves)| (prefix.into(), moves)).collect();
-        Some(Claim { quotas: self, moves, number, end: End::Unknown })
+        Some(Reservation { quotas: self, moves, number, end: End::Unknown })
     }
 }
 
 /// Names of a prefix that are being counted.
 #[derive(Debug)]
-struct Counting<'q> {
-    quotas: &'q Quotas,
+struct CountGuard<'q> {
+    quotas: &'q QuotaTable,
     prefix: &'q str,
     /// As they were when it began.
     next: u64,
@@ -179,7 +179,7 @@ struct Counting<'q> {
     is_quiet: bool,
 }
 
-impl Counting<'_> {
+impl CountGuard<'_> {
     /// So many were found. Those that came meanwhile may have been found or not: they are added, so that there are never more
     /// than there may be.
     fn found(self, names: u64, quota: u64, at: u64) {
@@ -192,11 +192,11 @@ impl Counting<'_> {
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         let mut tallies = self.quotas.lock();
         tallies.of(self.prefix).is_counting = false;
-        tallies.tidy(self.prefix);
+        tallies.remove_if_idle(self.prefix);
         drop(tallies);
         self.quotas.ended.notify_waiters();
     }
@@ -204,7 +204,7 @@ impl Drop for Counting<'_> {
 
 /// Names of a prefix that come and go with a change.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moves {
+struct UsageDelta {
     come: u64,
     gone: u64,
 }
@@ -212,9 +212,9 @@ struct Moves {
 /// Room that is kept for names until it is known whether they are there. Who drops it without a word does not know, as
 /// when a client hangs up: then they are taken to be there until they are counted anew, so that there are never too many.
 #[derive(Debug)]
-pub(crate) struct Claim<'q> {
-    quotas: &'q Quotas,
-    moves: Vec<(Box<str>, Moves)>,
+pub(crate) struct Reservation<'q> {
+    quotas: &'q QuotaTable,
+    moves: Vec<(Box<str>, UsageDelta)>,
     number: u64,
     end: End,
 }
@@ -227,9 +227,9 @@ enum End {
     Unknown,
 }
 
-impl Claim<'_> {
+impl Reservation<'_> {
     /// The change came to this.
-    pub(crate) fn end(mut self, committed: &Result<Committed, CommitError>) {
+    pub(crate) fn end(mut self, committed: &Result<CommitInfo, CommitError>) {
         self.end = match committed {
             Ok(_) => End::Done,
             Err(CommitError::Store(StoreError::Unknown { .. })) => End::Unknown,
@@ -238,10 +238,10 @@ impl Claim<'_> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut tallies = self.quotas.lock();
-        for (prefix, Moves { come, gone }) in &self.moves {
+        for (prefix, UsageDelta { come, gone }) in &self.moves {
             let tally = tallies.of(prefix);
             tally.coming -= come;
             tally.under_way.remove(&self.number);
@@ -256,7 +256,7 @@ impl Drop for Claim<'_> {
                     }
                 }
             }
-            tallies.tidy(prefix);
+            tallies.remove_if_idle(prefix);
         }
         drop(tallies);
         self.quotas.ended.notify_waiters();
@@ -267,7 +267,7 @@ impl Registry {
     /// How many more names there may be under a prefix, for somebody who wants so many; none if that does not matter.
     pub(crate) async fn room(
         &self,
-        allocation: &Allocation,
+        allocation: &PrefixAllocation,
         at: u64,
         wanted: usize,
     ) -> Result<Option<u64>, Refusal> {
@@ -312,7 +312,7 @@ impl Registry {
 const TRIES: u32 = 8;
 
 /// There is no room for another name.
-pub(crate) fn reached(allocation: &Allocation) -> Refusal {
+pub(crate) fn reached(allocation: &PrefixAllocation) -> Refusal {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
     let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
     Refusal::new(Reason::Full, "quota", detail).hint("the agency can give more room")
@@ -324,34 +324,34 @@ mod tests {
 
     const PREFIX: &str = "10.1";
 
-    fn claim(quotas: &Quotas) -> Option<Claim<'_>> {
-        quotas.claim(&[Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Expect::Absent }])
+    fn claim(quotas: &QuotaTable) -> Option<Reservation<'_>> {
+        quotas.claim(&[Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Absent }])
     }
 
-    fn end(quotas: &Quotas) -> Claim<'_> {
-        quotas.claim(&[Edit::Tombstone { name: "10.1/a".into(), expect: Expect::Live }]).unwrap()
+    fn end(quotas: &QuotaTable) -> Reservation<'_> {
+        quotas.claim(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Live }]).unwrap()
     }
 
     /// How many more there may be for somebody who wants so many, if there may be ten.
-    fn room(quotas: &Quotas, wanted: u64) -> Option<u64> {
+    fn room(quotas: &QuotaTable, wanted: u64) -> Option<u64> {
         quotas.room(PREFIX, 10, 0, wanted)
     }
 
-    fn found(quotas: &Quotas, names: u64) {
+    fn found(quotas: &QuotaTable, names: u64) {
         quotas.count(PREFIX).unwrap().found(names, 10, 0);
     }
 
-    fn keep(claim: Claim<'_>) {
-        claim.end(&Ok(Committed { revision: 1 }));
+    fn keep(claim: Reservation<'_>) {
+        claim.end(&Ok(CommitInfo { revision: 1 }));
     }
 
-    fn give_back(claim: Claim<'_>) {
+    fn give_back(claim: Reservation<'_>) {
         claim.end(&Err(CommitError::Note { edit: 0 }));
     }
 
     #[test]
     fn what_comes_and_goes() {
-        let quotas = Quotas::default();
+        let quotas = QuotaTable::default();
         assert_eq!(room(&quotas, 0), None);
         found(&quotas, 8);
         assert_eq!(room(&quotas, 5), Some(2));
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(room(&quotas, 5), Some(2));
         give_back(end(&quotas));
         assert_eq!(room(&quotas, 5), Some(2));
-        assert_eq!(quotas.room(PREFIX, 10, HOLDS, 0), None);
+        assert_eq!(quotas.room(PREFIX, 10, COUNT_TTL_MS, 0), None);
         quotas.forget(PREFIX);
         assert!(quotas.lock().prefixes.is_empty());
     }
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_name_that_comes_while_it_is_counted() {
         for begins_before in [true, false] {
-            let quotas = Quotas::default();
+            let quotas = QuotaTable::default();
             let (counting, kept);
             if begins_before {
                 kept = claim(&quotas).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     /// While names come there may be too many in what was counted, never too few; where there is enough room that is enough.
     #[test]
     fn counting_while_names_come_and_go() {
-        let quotas = Quotas::default();
+        let quotas = QuotaTable::default();
         let counting = quotas.count(PREFIX).unwrap();
         let gone = end(&quotas);
         keep(claim(&quotas).unwrap());
@@ -410,12 +410,12 @@ mod tests {
     /// Who does not know what became of a change takes no room away from others for good, and gives none that may be taken.
     #[test]
     fn what_nobody_knows() {
-        fn hangs_up(_: Claim<'_>) {}
-        fn lost(claim: Claim<'_>) {
+        fn hangs_up(_: Reservation<'_>) {}
+        fn lost(claim: Reservation<'_>) {
             claim.end(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
         }
         for unknown in [hangs_up, lost] {
-            let quotas = Quotas::default();
+            let quotas = QuotaTable::default();
             found(&quotas, 8);
             unknown(claim(&quotas).unwrap());
             assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None), "it has to be counted again");
@@ -433,7 +433,7 @@ mod tests {
     /// One counts; if that comes to nothing, another does.
     #[test]
     fn one_counts_at_a_time() {
-        let quotas = Quotas::default();
+        let quotas = QuotaTable::default();
         let counting = quotas.count(PREFIX).unwrap();
         assert!(quotas.count(PREFIX).is_none() && quotas.count("10.2").is_some());
         let mut waiting = Box::pin(quotas.until(|| !quotas.is_counting(PREFIX)));
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_prefixes_without_quota() {
-        let quotas = Quotas::default();
+        let quotas = QuotaTable::default();
         keep(claim(&quotas).unwrap());
         give_back(end(&quotas));
         drop(quotas.count(PREFIX));

@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use tendot_proto::{Handle, Work};
-use tendot_store::{Before, Entry, Key, Order, Store};
+use tendot_store::{Before, Entry, Key, HistoryOrder, Store};
 
 use super::is_reserved;
 use crate::ownership::failure;
-use crate::party::Standing;
+use crate::party::Principal;
 use crate::{Caller, Error, Registry};
 
 /// What is known of who asks, and of prefixes, while names are looked at one by one.
-pub(crate) struct Secrecy<'c> {
+pub(crate) struct VisibilityFilter<'c> {
     caller: &'c Caller,
     at: u64,
-    standing: Option<Standing>,
+    standing: Option<Principal>,
     /// Whether prefixes were given to somebody: only there names are reserved.
     allocated: BTreeMap<Box<str>, bool>,
 }
 
-impl<'c> Secrecy<'c> {
+impl<'c> VisibilityFilter<'c> {
     pub(crate) const fn new(caller: &'c Caller, at: u64) -> Self {
         Self { caller, at, standing: None, allocated: BTreeMap::new() }
     }
@@ -29,7 +29,7 @@ impl Registry {
     /// Whether somebody may know of a name: of those that are reserved, or were and went as such, only those concerned.
     ///
     /// What this costs has been paid for with the name.
-    pub(crate) async fn may_know(&self, name: &str, secrecy: &mut Secrecy<'_>) -> Result<bool, Error> {
+    pub(crate) async fn may_know(&self, name: &str, secrecy: &mut VisibilityFilter<'_>) -> Result<bool, Error> {
         let Some((prefix, _)) = name.split_once('/').filter(|_| *secrecy.caller != Caller::Operator) else {
             return Ok(true);
         };
@@ -46,17 +46,17 @@ impl Registry {
             return Ok(true);
         }
         let Ok(key) = Key::new(name) else { return Ok(true) };
-        match self.last_known(&key).await? {
-            Some(entry) if is_reserved(&entry) => self.may_see_reserved(name, secrecy, work).await,
+        match self.last_known_record(&key).await? {
+            Some(entry) if is_reserved(&entry) => self.can_see_reserved(name, secrecy, work).await,
             _ => Ok(true),
         }
     }
 
     /// Whether somebody may see what is only for those who have a name.
-    pub(crate) async fn may_see_reserved(
+    pub(crate) async fn can_see_reserved(
         &self,
         name: &str,
-        secrecy: &mut Secrecy<'_>,
+        secrecy: &mut VisibilityFilter<'_>,
         work: &mut Work,
     ) -> Result<bool, Error> {
         match secrecy.caller {
@@ -71,18 +71,18 @@ impl Registry {
                 secrecy.standing.insert(found)
             }
         };
-        let owner = self.owner_of(Handle::from(name), work).await?;
+        let owner = self.owner_of_name(Handle::from(name), work).await?;
         let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
         let is_operator = standing.is_operator() && standing.check_prefix(prefix).is_ok();
-        Ok(is_operator || owner.is_some_and(|owner| standing.may_see_under(prefix, &owner)))
+        Ok(is_operator || owner.is_some_and(|owner| standing.can_read_under(prefix, &owner)))
     }
 
     /// What is under a name, or was before it was removed.
-    async fn last_known(&self, key: &Key) -> Result<Option<Entry>, Error> {
+    async fn last_known_record(&self, key: &Key) -> Result<Option<Entry>, Error> {
         if let Some(entry) = self.store.get(key).await? {
             return Ok(Some(entry));
         }
-        let last = self.store.history(key, Order::NewestFirst { before: u64::MAX }, 1).await?;
+        let last = self.store.history(key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
         Ok(last.items.into_iter().next().and_then(|past| match past.before {
             Before::Record(entry) => Some(entry),
             Before::Nothing | Before::Unknown => None,

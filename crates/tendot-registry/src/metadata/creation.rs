@@ -2,7 +2,7 @@ use super::element::element;
 use super::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier, SequenceIdentifier};
 use super::lists::{
     AgentRole, Character, ContentLanguageType, CreationDateType, CreationLinkRole, CreationNameType,
-    CreationStructuralType, CreationType, Mode, PlaceType, Territory,
+    CreationStructuralType, CreationType, Mode, PlaceType, TerritoryCode,
 };
 use super::party::PartyName;
 use super::read::Reader;
@@ -78,7 +78,7 @@ element! {
     CreationPlace {
         name: one Text = "name",
         identifier: some(20) PlaceIdentifier = "placeIdentifier",
-        country_code: optional Territory = "countryCode",
+        country_code: optional TerritoryCode = "countryCode",
         place_type: optional PlaceType = "placeType" in Attribute,
     }
 }

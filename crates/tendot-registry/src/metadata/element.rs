@@ -41,7 +41,7 @@ macro_rules! element {
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::Choices) -> Self {
+            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
                 let any = Self { $($field: choices.$count()),+ };
                 $(let any = choices.fitting(any, $rule);)?
                 any

@@ -8,7 +8,7 @@ pub struct MetadataFault {
     /// Where: a JSON pointer (`/referentCreation/mode/1`), or a path of XML (`/kernelMetadata/referentCreation/mode[2]`).
     pub pointer: String,
     /// What is wrong, for programs.
-    pub code: FaultCode,
+    pub code: MetadataFaultCode,
     /// What is wrong, with the value that was found, for people.
     pub message: String,
     /// What would have been taken, if that can be listed.
@@ -43,7 +43,7 @@ impl Serialize for MetadataFault {
 /// The kinds of faults. Their texts stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum FaultCode {
+pub enum MetadataFaultCode {
     /// The text is not JSON, or nested too deep.
     NotJson,
     /// The text is not XML, or more than is read.
@@ -78,7 +78,7 @@ pub enum FaultCode {
     OtherName,
 }
 
-impl FaultCode {
+impl MetadataFaultCode {
     /// The code as it is written.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Identifiers: of creations, parties and places, and of places in an order.
 
 use super::element::element;
-use super::fault::FaultCode;
+use super::fault::MetadataFaultCode;
 use super::lists::{CreationIdentifierType, PartyIdentifierType, ReturnType, SequenceIdentifierType};
 use super::node::Place;
 use super::read::Reader;
@@ -82,10 +82,10 @@ fn check_creation_identifier(read: &CreationIdentifier, reader: &mut Reader) {
         check_value(read.non_uri_value.as_ref(), &read.uri, reader);
     } else if read.non_uri_value.is_some() || !read.uri.is_empty() {
         let message = "the deprecated `value` can't stand beside `nonUriValue` and `uri`".to_owned();
-        reader.wrong_member("value", Place::Element, FaultCode::NotAllowed, message);
+        reader.report_member("value", Place::Element, MetadataFaultCode::NotAllowed, message);
     }
     let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
-    check_described(read.kind.as_str(), described, reader);
+    check_proprietary_fields(read.kind.as_str(), described, reader);
 }
 
 fn check_party_identifier(read: &PartyIdentifier, reader: &mut Reader) {
@@ -98,7 +98,7 @@ fn check_place_identifier(read: &PlaceIdentifier, reader: &mut Reader) {
 
 fn check_sequence_identifier(read: &SequenceIdentifier, reader: &mut Reader) {
     let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
-    check_described(read.kind.as_str(), described, reader);
+    check_proprietary_fields(read.kind.as_str(), described, reader);
 }
 
 fn check_value(text: Option<&Text>, uri: &[Address], reader: &mut Reader) {
@@ -108,12 +108,12 @@ fn check_value(text: Option<&Text>, uri: &[Address], reader: &mut Reader) {
 }
 
 /// Only what belongs to somebody is described further.
-fn check_described(kind: &str, described: [&Option<Text>; 3], reader: &mut Reader) {
+fn check_proprietary_fields(kind: &str, described: [&Option<Text>; 3], reader: &mut Reader) {
     let names = ["userDefinedType", "validNamespace", "governingParty"];
     for (name, text) in names.into_iter().zip(described) {
         if text.is_some() && kind != "ProprietaryIdentifier" {
             let message = format!("`{name}` is for the type `ProprietaryIdentifier`, not for `{kind}`");
-            reader.wrong_member(name, Place::TypeAttribute, FaultCode::NotAllowed, message);
+            reader.report_member(name, Place::TypeAttribute, MetadataFaultCode::NotAllowed, message);
         }
     }
 }

@@ -4,41 +4,41 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::creation::Creation;
-use super::fault::{FaultCode, MetadataFault};
+use super::fault::{MetadataFaultCode, MetadataFault};
 use super::lists::PrimaryReferentType;
 use super::node::{Member, Node, Place};
 use super::party::{NamedPlace, Party};
-use super::read::{Content, Reader, Syntax, shown};
+use super::read::{Content, Reader, DocumentSyntax, shown};
 use super::system::System;
 use super::value::{Day, Text};
 use super::xml;
 
 /// Bytes of a document in JSON.
-const JSON_BYTES: usize = 1 << 20;
+const MAX_JSON_BYTES: usize = 1 << 20;
 /// Bytes of a document in XML, or of the other view: what they say is kept as JSON of less than twice as many bytes,
 /// which has to be read again.
-const OTHER_BYTES: usize = 1 << 19;
+const MAX_CONVERTED_BYTES: usize = 1 << 19;
 
 /// Kernel metadata: what is named. One that exists is valid.
 ///
 /// ```
-/// use tendot_registry::metadata::Kernel;
+/// use tendot_registry::metadata::KernelMetadata;
 ///
 /// let text = r#"{"primaryReferentType":"Creation","referentCreation":{
 ///     "name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],
 ///     "structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],
 ///     "principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
-/// let kernel = Kernel::from_json(text.as_bytes()).unwrap();
+/// let kernel = KernelMetadata::from_json(text.as_bytes()).unwrap();
 /// assert_eq!(kernel.title(), "Self-organized criticality");
-/// assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+/// assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel));
 ///
-/// let faults = Kernel::from_json(text.replace("Visual", "Visible").as_bytes()).unwrap_err();
+/// let faults = KernelMetadata::from_json(text.replace("Visual", "Visible").as_bytes()).unwrap_err();
 /// assert_eq!(faults[0].to_string(), "/referentCreation/mode/0: `Visible` is not allowed here");
 /// assert_eq!(faults[0].code.as_str(), "not-allowed");
 /// assert_eq!(faults[0].allowed, ["Audio", "Olfactory", "Restricted", "Tangible", "Tasteable", "Visual"]);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Kernel {
+pub struct KernelMetadata {
     pub(super) referent: Referent,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Referent {
 
 /// What the registry knows of a name, and metadata is printed with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Facts<'a> {
+pub struct RegistryFields<'a> {
     /// The name, as it was first registered.
     pub name: &'a str,
     /// The code of the agency.
@@ -63,14 +63,14 @@ pub struct Facts<'a> {
     pub issue_number: u32,
 }
 
-impl Facts<'_> {
+impl RegistryFields<'_> {
     /// The agency as the name of its service: the kernel wants a DOI name.
-    pub(super) fn agency_name(&self) -> String {
+    pub(super) fn agency_doi(&self) -> String {
         if self.agency.contains('/') { self.agency.to_owned() } else { format!("10.SERV/{}", self.agency) }
     }
 }
 
-impl Kernel {
+impl KernelMetadata {
     /// Reads JSON of either view. What the registry knows itself is checked for its form, and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
         Self::read_json(text, None)
@@ -93,19 +93,19 @@ impl Kernel {
 
     fn read_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
         let node = json(text)?;
-        if System::is(&node) && text.len() > OTHER_BYTES {
-            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
+        if System::is(&node) && text.len() > MAX_CONVERTED_BYTES {
+            return Err(vec![too_long(text.len(), MAX_CONVERTED_BYTES)]);
         }
-        Self::read(node, Syntax::Json, name)
+        Self::read(node, DocumentSyntax::Json, name)
     }
 
     fn read_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        if text.len() > OTHER_BYTES {
-            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
+        if text.len() > MAX_CONVERTED_BYTES {
+            return Err(vec![too_long(text.len(), MAX_CONVERTED_BYTES)]);
         }
         let document = xml::parse(text).map_err(|fault| vec![fault])?;
         let node = xml::node(&document, ROOT).map_err(|fault| vec![fault])?;
-        Self::read(node, Syntax::Xml(ROOT), name)
+        Self::read(node, DocumentSyntax::Xml(ROOT), name)
     }
 
     /// As compact JSON, without what the registry knows: so it is kept.
@@ -125,12 +125,12 @@ impl Kernel {
     }
 
     /// With what the registry knows, in the sequence of the schema.
-    pub(super) fn node_with<'a>(&'a self, facts: &Facts<'a>) -> Node<'a> {
+    pub(super) fn to_node_with<'a>(&'a self, facts: &RegistryFields<'a>) -> Node<'a> {
         let (name, referent) = self.referent.node();
         Node::object([
             ("referentDoiName", Some(Node::text(facts.name))),
             ("primaryReferentType", Some(Node::text(self.referent.kind().as_str()))),
-            ("registrationAgencyDoiName", Some(Node::text(facts.agency_name()))),
+            ("registrationAgencyDoiName", Some(Node::text(facts.agency_doi()))),
             ("issueDate", Some(Node::text(facts.issue_date))),
             ("issueNumber", Some(Node::Number(facts.issue_number.into()))),
             (name, Some(referent)),
@@ -138,8 +138,8 @@ impl Kernel {
     }
 
     /// As XML, with what the registry knows.
-    pub(super) fn to_xml(&self, facts: &Facts<'_>) -> String {
-        xml::write(ROOT, &self.node_with(facts))
+    pub(super) fn to_xml(&self, facts: &RegistryFields<'_>) -> String {
+        xml::write(ROOT, &self.to_node_with(facts))
     }
 
     fn node(&self) -> Node<'_> {
@@ -148,8 +148,8 @@ impl Kernel {
         Node::Object(vec![Member::new("primaryReferentType", kind), Member::new(name, referent)])
     }
 
-    fn read(node: Node<'_>, syntax: Syntax, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        if syntax == Syntax::Json && System::is(&node) {
+    fn read(node: Node<'_>, syntax: DocumentSyntax, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        if syntax == DocumentSyntax::Json && System::is(&node) {
             return System::read(node, name).map(Self::from);
         }
         let mut reader = Reader::new(syntax);
@@ -181,7 +181,7 @@ impl Kernel {
             referents.into_iter().flatten().partition(|referent| referent.kind() == kind);
         for other in others {
             let message = format!("this does not fit to the primaryReferentType `{}`", kind.as_str());
-            reader.wrong_member(other.name(), Element, FaultCode::NotAllowed, message);
+            reader.report_member(other.name(), Element, MetadataFaultCode::NotAllowed, message);
         }
         let referent = fitting.into_iter().next();
         if referent.is_none() {
@@ -223,16 +223,16 @@ impl Referent {
     }
 }
 
-impl Serialize for Kernel {
+impl Serialize for KernelMetadata {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.node().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Kernel {
+impl<'de> Deserialize<'de> for KernelMetadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let node = Node::deserialize(deserializer)?;
-        Self::read(node, Syntax::Json, None).map_err(|faults| {
+        Self::read(node, DocumentSyntax::Json, None).map_err(|faults| {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             D::Error::custom(faults.join("; "))
         })
@@ -254,12 +254,12 @@ const MEMBERS: &[&str] = &[
 
 /// The tree of a text that may be JSON.
 pub(super) fn json(text: &[u8]) -> Result<Node<'_>, Vec<MetadataFault>> {
-    if text.len() > JSON_BYTES {
-        return Err(vec![too_long(text.len(), JSON_BYTES)]);
+    if text.len() > MAX_JSON_BYTES {
+        return Err(vec![too_long(text.len(), MAX_JSON_BYTES)]);
     }
     let fault = |error: &dyn fmt::Display| {
         let message = format!("this is not the JSON that is expected: {error}");
-        vec![MetadataFault { pointer: String::new(), code: FaultCode::NotJson, message, allowed: &[] }]
+        vec![MetadataFault { pointer: String::new(), code: MetadataFaultCode::NotJson, message, allowed: &[] }]
     };
     // Checked once, and not once for every text in it.
     let text = std::str::from_utf8(text).map_err(|error| fault(&error))?;
@@ -278,11 +278,11 @@ pub(super) fn check_name(
     let Some((stated, name)) = stated.zip(name) else { return };
     if !stated.as_str().eq_ignore_ascii_case(name) {
         let message = format!("this is about `{}`, not about `{}`", shown(stated.as_str()), shown(name));
-        reader.wrong_member(member, Place::Element, FaultCode::OtherName, message);
+        reader.report_member(member, Place::Element, MetadataFaultCode::OtherName, message);
     }
 }
 
 fn too_long(bytes: usize, limit: usize) -> MetadataFault {
     let message = format!("the document has {bytes} bytes, at most {limit} are taken");
-    MetadataFault { pointer: String::new(), code: FaultCode::TooLong, message, allowed: &[] }
+    MetadataFault { pointer: String::new(), code: MetadataFaultCode::TooLong, message, allowed: &[] }
 }

@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 
-use super::fault::FaultCode;
+use super::fault::MetadataFaultCode;
 use super::node::Node;
 use super::read::{Content, Reader};
 
 /// Bytes of a value that is not in the list.
-const FURTHER: usize = 64;
+const MAX_EXTENSION_BYTES: usize = 64;
 
 /// Declares a closed set as an enum.
 macro_rules! closed {
@@ -46,7 +46,7 @@ macro_rules! closed {
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::Choices) -> Self {
+            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
                 *choices.of(Self::ALL)
             }
         }
@@ -78,7 +78,7 @@ macro_rules! open {
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::Choices) -> Self {
+            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
                 if choices.next() > 200 { Self("Further-1".into()) } else { Self((*choices.of(Self::LISTED)).into()) }
             }
         }
@@ -97,11 +97,11 @@ fn listed_or_further(
         return Some(Cow::Borrowed(found));
     }
     if let Some(meant) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
-        reader.fault(FaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
+        reader.fault(MetadataFaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
         return None;
     }
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte));
-    if text.is_empty() || text.len() > FURTHER || !is_word {
+    if text.is_empty() || text.len() > MAX_EXTENSION_BYTES || !is_word {
         reader.not_allowed(text, listed);
         return None;
     }
@@ -266,9 +266,9 @@ impl CreationType {
 
 /// A country (ISO 3166-1, alpha-2), or one of those that are no more, or not yet in that list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Territory(&'static str);
+pub(super) struct TerritoryCode(&'static str);
 
-impl Content for Territory {
+impl Content for TerritoryCode {
     fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
         let text = reader.text(node)?;
         let found = TERRITORIES.iter().find(|code| **code == text.trim());
@@ -283,7 +283,7 @@ impl Content for Territory {
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::Choices) -> Self {
+    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
         Self(choices.of::<&str>(TERRITORIES))
     }
 }

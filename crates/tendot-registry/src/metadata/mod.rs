@@ -23,7 +23,7 @@ mod tests;
 mod value;
 mod xml;
 
-pub use fault::{FaultCode, MetadataFault};
+pub use fault::{MetadataFaultCode, MetadataFault};
 pub use format::{Format, Summary};
-pub use kernel::{Facts, Kernel};
+pub use kernel::{RegistryFields, KernelMetadata};
 pub use system::System;

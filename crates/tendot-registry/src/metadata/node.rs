@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
 
     pub(super) fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
         let left = Cell::new(NODES);
-        Bounds { depth: DEPTH, left: &left }.deserialize(deserializer)
+        BoundedNodeVisitor { depth: DEPTH, left: &left }.deserialize(deserializer)
     }
 }
 
@@ -115,12 +115,12 @@ impl Serialize for Node<'_> {
 
 /// How much deeper it may go, and how many nodes more there may be: a node takes more memory than its text.
 #[derive(Clone, Copy)]
-struct Bounds<'b> {
+struct BoundedNodeVisitor<'b> {
     depth: usize,
     left: &'b Cell<u32>,
 }
 
-impl Bounds<'_> {
+impl BoundedNodeVisitor<'_> {
     fn further<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
         let depth = depth.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))?;
@@ -134,7 +134,7 @@ impl Bounds<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Bounds<'_> {
+impl<'de> DeserializeSeed<'de> for BoundedNodeVisitor<'_> {
     type Value = Node<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
@@ -142,7 +142,7 @@ impl<'de> DeserializeSeed<'de> for Bounds<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Bounds<'_> {
+impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
     type Value = Node<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use super::element::element;
 use super::identifier::{PartyIdentifier, PlaceIdentifier};
-use super::lists::{NameType, PartyLinkRole, PartyRole, PartyStructuralType, Proximity, Territory};
+use super::lists::{NameType, PartyLinkRole, PartyRole, PartyStructuralType, Proximity, TerritoryCode};
 use super::read::Reader;
 use super::value::{Day, Language, Text};
 
@@ -15,7 +15,7 @@ element! {
         associated_role: some(20) PartyRole = "associatedRole",
         birth: optional Date = "dateOfBirthOrFormation",
         death: optional Date = "dateOfDeathOrDissolution",
-        territory: many(300) Territory = "associatedTerritory",
+        territory: many(300) TerritoryCode = "associatedTerritory",
         linked_party: many(1_000) LinkedParty = "linkedParty",
     }
 }

@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use super::fault::{FaultCode, MetadataFault};
+use super::fault::{MetadataFaultCode, MetadataFault};
 use super::node::{Member, Node, Place};
 
 /// Faults that are told of one document.
@@ -10,7 +10,7 @@ const SHOWN: usize = 64;
 
 /// How the document was written: JSON repeats in lists, XML repeats elements; their pointers differ too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Syntax {
+pub(super) enum DocumentSyntax {
     Json,
     /// With the name of its outermost element.
     Xml(&'static str),
@@ -18,7 +18,7 @@ pub(super) enum Syntax {
 
 /// Where the reading of a document is, and what was wrong so far. It goes on after a fault, to tell all of them.
 pub(super) struct Reader {
-    syntax: Syntax,
+    syntax: DocumentSyntax,
     path: Vec<Step>,
     faults: Vec<MetadataFault>,
 }
@@ -29,7 +29,7 @@ enum Step {
 }
 
 impl Reader {
-    pub(super) fn new(syntax: Syntax) -> Self {
+    pub(super) fn new(syntax: DocumentSyntax) -> Self {
         Self { syntax, path: Vec::new(), faults: Vec::new() }
     }
 
@@ -42,28 +42,28 @@ impl Reader {
     }
 
     /// Notes that something is wrong here.
-    pub(super) fn fault(&mut self, code: FaultCode, message: String, allowed: &'static [&'static str]) {
-        self.fault_at(String::new(), code, message, allowed);
+    pub(super) fn fault(&mut self, code: MetadataFaultCode, message: String, allowed: &'static [&'static str]) {
+        self.report_at(String::new(), code, message, allowed);
     }
 
     /// Notes that the value found here is none of those that are allowed.
     pub(super) fn not_allowed(&mut self, found: &str, allowed: &'static [&'static str]) {
-        self.fault(FaultCode::NotAllowed, format!("`{}` is not allowed here", shown(found)), allowed);
+        self.fault(MetadataFaultCode::NotAllowed, format!("`{}` is not allowed here", shown(found)), allowed);
     }
 
     /// Notes that a member of what is read here has to be there, or one of several.
     pub(super) fn missing(&mut self, member: &'static str, message: &str) {
         self.path.push(Step::Member(member, Place::Element));
-        self.fault(FaultCode::Missing, message.to_owned(), &[]);
+        self.fault(MetadataFaultCode::Missing, message.to_owned(), &[]);
         self.path.pop();
     }
 
     /// Notes what is wrong with a member of what is read here.
-    pub(super) fn wrong_member(
+    pub(super) fn report_member(
         &mut self,
         member: &'static str,
         place: Place,
-        code: FaultCode,
+        code: MetadataFaultCode,
         message: String,
     ) {
         self.path.push(Step::Member(member, place));
@@ -71,9 +71,9 @@ impl Reader {
         self.path.pop();
     }
 
-    pub(super) fn wrong_type(&mut self, found: &Node<'_>, expected: &str) {
+    pub(super) fn report_wrong_type(&mut self, found: &Node<'_>, expected: &str) {
         let message = format!("{expected} is expected, not {}", found.what());
-        self.fault(FaultCode::WrongType, message, &[]);
+        self.fault(MetadataFaultCode::WrongType, message, &[]);
     }
 
     /// The text of a node.
@@ -81,14 +81,14 @@ impl Reader {
         match node {
             Node::Text(text) => Some(text),
             other => {
-                self.wrong_type(&other, "a text");
+                self.report_wrong_type(&other, "a text");
                 None
             }
         }
     }
 
     pub(super) fn is_json(&self) -> bool {
-        self.syntax == Syntax::Json
+        self.syntax == DocumentSyntax::Json
     }
 
     /// The members of a node.
@@ -103,7 +103,7 @@ impl Reader {
             }
             other => {
                 let expected = if self.is_json() { "an object" } else { "an element with elements in it" };
-                self.wrong_type(&other, expected);
+                self.report_wrong_type(&other, expected);
                 None
             }
         }
@@ -117,10 +117,10 @@ impl Reader {
     }
 
     /// `beyond` is a part of the pointer that is not known to the schema.
-    fn fault_at(
+    fn report_at(
         &mut self,
         beyond: String,
-        code: FaultCode,
+        code: MetadataFaultCode,
         message: String,
         allowed: &'static [&'static str],
     ) {
@@ -128,15 +128,15 @@ impl Reader {
             return;
         }
         let mut pointer = match self.syntax {
-            Syntax::Json => String::new(),
-            Syntax::Xml(root) => format!("/{root}"),
+            DocumentSyntax::Json => String::new(),
+            DocumentSyntax::Xml(root) => format!("/{root}"),
         };
         for step in &self.path {
             // Writing to a string does not fail.
             let _ = match (step, self.syntax) {
-                (Step::At(at), Syntax::Json) => write!(pointer, "/{at}"),
-                (Step::At(at), Syntax::Xml(_)) => write!(pointer, "[{}]", at + 1),
-                (Step::Member(name, _), Syntax::Json) | (Step::Member(name, Place::Element), _) => {
+                (Step::At(at), DocumentSyntax::Json) => write!(pointer, "/{at}"),
+                (Step::At(at), DocumentSyntax::Xml(_)) => write!(pointer, "[{}]", at + 1),
+                (Step::Member(name, _), DocumentSyntax::Json) | (Step::Member(name, Place::Element), _) => {
                     write!(pointer, "/{name}")
                 }
                 (Step::Member(name, Place::Attribute), _) => write!(pointer, "/@{name}"),
@@ -164,7 +164,7 @@ pub(super) trait Content: Sized {
     fn node(&self) -> Node<'_>;
     /// Any of these, for tests: without choices left, the simplest.
     #[cfg(test)]
-    fn any(choices: &mut super::tests::Choices) -> Self;
+    fn any(choices: &mut super::tests::ArbitraryInput) -> Self;
 }
 
 /// The members of an object, of which those are taken that are known.
@@ -183,7 +183,7 @@ impl<'a> Members<'a> {
         match self.take(reader, name, place) {
             Some(node) => reader.read(Step::Member(name, place), node),
             None => {
-                reader.wrong_member(name, place, FaultCode::Missing, format!("`{name}` has to be there"));
+                reader.report_member(name, place, MetadataFaultCode::Missing, format!("`{name}` has to be there"));
                 None
             }
         }
@@ -215,7 +215,7 @@ impl<'a> Members<'a> {
                 Some(Node::List(nodes)) => nodes,
                 Some(other) => {
                     reader.path.push(Step::Member(name, place));
-                    reader.wrong_type(&other, "a list");
+                    reader.report_wrong_type(&other, "a list");
                     reader.path.pop();
                     return None;
                 }
@@ -226,7 +226,7 @@ impl<'a> Members<'a> {
         };
         if nodes.len() > limit {
             let message = format!("{} are too many, at most {limit} are taken", nodes.len());
-            reader.wrong_member(name, place, FaultCode::TooMany, message);
+            reader.report_member(name, place, MetadataFaultCode::TooMany, message);
             return None;
         }
         let mut read = Vec::with_capacity(nodes.len());
@@ -250,7 +250,7 @@ impl<'a> Members<'a> {
         let read = self.many(reader, name, place, limit)?;
         if read.is_empty() && reader.faults() == before {
             let message = format!("at least one `{name}` has to be there");
-            reader.wrong_member(name, place, FaultCode::Missing, message);
+            reader.report_member(name, place, MetadataFaultCode::Missing, message);
         }
         Some(read)
     }
@@ -278,17 +278,17 @@ impl<'a> Members<'a> {
             };
             let is_known = known.contains(&&*name);
             let (code, message) = match place {
-                Place::Content => (FaultCode::WrongType, "elements are expected, not text".to_owned()),
+                Place::Content => (MetadataFaultCode::WrongType, "elements are expected, not text".to_owned()),
                 Place::Element if is_known && reader.is_json() => {
-                    (FaultCode::Duplicate, format!("`{name}` is there twice"))
+                    (MetadataFaultCode::Duplicate, format!("`{name}` is there twice"))
                 }
                 Place::Element if is_known => {
-                    (FaultCode::TooMany, format!("one `{name}` is taken, not several"))
+                    (MetadataFaultCode::TooMany, format!("one `{name}` is taken, not several"))
                 }
-                _ => (FaultCode::UnknownElement, format!("there is no `{name}` here")),
+                _ => (MetadataFaultCode::UnknownElement, format!("there is no `{name}` here")),
             };
-            let allowed = if code == FaultCode::UnknownElement { known } else { &[] };
-            reader.fault_at(beyond, code, message, allowed);
+            let allowed = if code == MetadataFaultCode::UnknownElement { known } else { &[] };
+            reader.report_at(beyond, code, message, allowed);
         }
     }
 

@@ -6,19 +6,19 @@ use super::creation::{
 use super::element::element;
 use super::fault::MetadataFault;
 use super::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier};
-use super::kernel::{Facts, Kernel, Referent, check_name, json};
+use super::kernel::{RegistryFields, KernelMetadata, Referent, check_name, json};
 use super::lists::{
     Character, CreationLinkRole, CreationStructuralType, CreationType, Mode, PartyLinkRole, PartyRole,
-    PartyStructuralType, PlaceSubType, ReferentType, Territory,
+    PartyStructuralType, PlaceSubType, ReferentType, TerritoryCode,
 };
 use super::node::{Member, Node, Place};
 use super::party::{Date, LinkedParty, NamedPlace, Party, PartyName};
-use super::read::{Content, Reader, Syntax};
+use super::read::{Content, Reader, DocumentSyntax};
 use super::value::{Day, Language, Text};
 
 /// System Metadata: the view of 2025, which says less than the kernel. One that exists is valid.
 ///
-/// It is kept as a [`Kernel`], with `Restricted` where this view says nothing: what a creation is made of, its modes and
+/// It is kept as a [`KernelMetadata`], with `Restricted` where this view says nothing: what a creation is made of, its modes and
 /// its characters. What it does not say of a kernel: those three, the number, and of linked creations and parties
 /// whatever is no identifier or role.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,7 +38,7 @@ impl System {
     }
 
     /// As JSON, with what the registry knows.
-    pub fn to_json(&self, facts: &Facts<'_>) -> String {
+    pub fn to_json(&self, facts: &RegistryFields<'_>) -> String {
         let (kind, node) = match &self.0 {
             Described::Creation(creation) => (ReferentType::CreativeWork, creation.node()),
             Described::Party(party) => (ReferentType::Party, party.node()),
@@ -62,7 +62,7 @@ impl System {
     }
 
     pub(super) fn read(node: Node<'_>, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        let mut reader = Reader::new(Syntax::Json);
+        let mut reader = Reader::new(DocumentSyntax::Json);
         let read = Self::read_members(node, &mut reader, name);
         reader.end(read)
     }
@@ -84,8 +84,8 @@ impl System {
     }
 }
 
-impl From<&Kernel> for System {
-    fn from(kernel: &Kernel) -> Self {
+impl From<&KernelMetadata> for System {
+    fn from(kernel: &KernelMetadata) -> Self {
         Self(match &kernel.referent {
             Referent::Creation(creation) => Described::Creation(Box::new(creation.as_ref().into())),
             Referent::Party(party) => Described::Party(Box::new(party.as_ref().into())),
@@ -95,14 +95,14 @@ impl From<&Kernel> for System {
                     identifier,
                     name,
                     sub_type: PlaceSubType::Place,
-                    basic: PlaceBasics,
+                    basic: PlaceBasicMetadata,
                 })
             }
         })
     }
 }
 
-impl From<System> for Kernel {
+impl From<System> for KernelMetadata {
     fn from(System(described): System) -> Self {
         let referent = match described {
             Described::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
@@ -164,7 +164,7 @@ element! {
         associated_role: some(20) PartyRole = "associatedRole",
         birth: optional Date = "dateOfBirthOrFormation",
         death: optional Date = "dateOfDeathOrDissolution",
-        territory: many(300) Territory = "associatedTerritory",
+        territory: many(300) TerritoryCode = "associatedTerritory",
     }
 }
 
@@ -183,15 +183,15 @@ element! {
         identifier: many(100) PlaceIdentifier = "alternateIdentifier",
         name: some(100) PartyName = "referentName",
         sub_type: one PlaceSubType = "referentSubType",
-        basic: one PlaceBasics = "basicMetadata",
+        basic: one PlaceBasicMetadata = "basicMetadata",
     }
 }
 
 /// What is told of a place beside that: nothing, but it is said.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct PlaceBasics;
+pub(super) struct PlaceBasicMetadata;
 
-impl Content for PlaceBasics {
+impl Content for PlaceBasicMetadata {
     fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
         reader.members(node)?.finish(reader, &[]);
         Some(Self)
@@ -202,7 +202,7 @@ impl Content for PlaceBasics {
     }
 
     #[cfg(test)]
-    fn any(_: &mut super::tests::Choices) -> Self {
+    fn any(_: &mut super::tests::ArbitraryInput) -> Self {
         Self
     }
 }

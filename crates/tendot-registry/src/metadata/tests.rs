@@ -3,19 +3,19 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::kernel::Referent;
-use super::read::{Content, Reader, Syntax};
-use super::{Facts, FaultCode, Format, Kernel, MetadataFault, System};
+use super::read::{Content, Reader, DocumentSyntax};
+use super::{RegistryFields, MetadataFaultCode, Format, KernelMetadata, MetadataFault, System};
 
 /// Choices that a test makes: bytes, and zeros when there are no more.
 #[derive(Default)]
-pub(super) struct Choices {
+pub(super) struct ArbitraryInput {
     bytes: Vec<u8>,
     at: usize,
     /// Not 0: chosen at random from now on, since what was chosen did not fit.
     noise: u32,
 }
 
-impl Choices {
+impl ArbitraryInput {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
     }
@@ -35,7 +35,7 @@ impl Choices {
 
     /// What fits to a rule: this, or another one.
     pub(super) fn fitting<T: Content>(&mut self, any: T, rule: fn(&T, &mut Reader)) -> T {
-        let mut reader = Reader::new(Syntax::Json);
+        let mut reader = Reader::new(DocumentSyntax::Json);
         rule(&any, &mut reader);
         reader.end(Some(any)).unwrap_or_else(|_| {
             self.noise = self.noise.max(1);
@@ -83,27 +83,27 @@ impl Choices {
 /// What the contract shows.
 const EXAMPLE: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
 
-const FACTS: Facts<'_> =
-    Facts { name: "10.70000/AB<&>1", agency: "TEST", issue_date: "2026-11-16", issue_number: 3 };
+const FACTS: RegistryFields<'_> =
+    RegistryFields { name: "10.70000/AB<&>1", agency: "TEST", issue_date: "2026-11-16", issue_number: 3 };
 
-fn any_kernel(bytes: Vec<u8>) -> Kernel {
-    let mut choices = Choices::new(bytes);
+fn any_kernel(bytes: Vec<u8>) -> KernelMetadata {
+    let mut choices = ArbitraryInput::new(bytes);
     let referent = match choices.next() % 4 {
         1 => Referent::Party(Box::new(choices.one())),
         2 => Referent::Place(choices.one()),
         _ => Referent::Creation(Box::new(choices.one())),
     };
-    Kernel { referent }
+    KernelMetadata { referent }
 }
 
 proptest! {
     #[test]
     fn json_and_back(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
-        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
+        prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
         let printed = Format::KernelJson.write(&kernel, &FACTS, None);
-        prop_assert_eq!(Kernel::from_json_of(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
-        let as_member: (Kernel,) = serde_json::from_str(&serde_json::to_string(&[&kernel]).unwrap()).unwrap();
+        prop_assert_eq!(KernelMetadata::from_json_of(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
+        let as_member: (KernelMetadata,) = serde_json::from_str(&serde_json::to_string(&[&kernel]).unwrap()).unwrap();
         prop_assert_eq!(as_member.0, kernel);
     }
 
@@ -111,7 +111,7 @@ proptest! {
     fn xml_and_back(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         let printed = Format::KernelXml.write(&kernel, &FACTS, None);
-        prop_assert_eq!(Kernel::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
+        prop_assert_eq!(KernelMetadata::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
     }
 
     #[test]
@@ -119,15 +119,15 @@ proptest! {
         let system = System::from(&any_kernel(bytes));
         let printed = system.to_json(&FACTS);
         prop_assert_eq!(System::from_json(printed.as_bytes()), Ok(system.clone()));
-        let kernel = Kernel::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
+        let kernel = KernelMetadata::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
         prop_assert_eq!(System::from(&kernel), system);
-        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+        prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel));
     }
 
     #[test]
     fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
         let kernel = any_kernel(bytes);
-        let facts = Facts { name: &name, ..FACTS };
+        let facts = RegistryFields { name: &name, ..FACTS };
         for format in Format::ALL {
             let written = format.write(&kernel, &facts, url.as_deref());
             match format {
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn any_text_is_refused_or_read(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
         let text = format!("{}{text}{}", &EXAMPLE[..at], &EXAMPLE[(at + cut).min(EXAMPLE.len())..]);
-        if let Err(faults) = Kernel::from_json(text.as_bytes()) {
+        if let Err(faults) = KernelMetadata::from_json(text.as_bytes()) {
             prop_assert!(!faults.is_empty());
         }
     }
@@ -150,7 +150,7 @@ proptest! {
 
 #[test]
 fn the_example_is_kept_as_it_is() {
-    let kernel = Kernel::from_json(EXAMPLE.as_bytes()).unwrap();
+    let kernel = KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap();
     assert_eq!(kernel.to_json(), EXAMPLE);
     assert_eq!(kernel.title(), "Self-organized criticality");
 }
@@ -159,7 +159,7 @@ fn the_example_is_kept_as_it_is() {
 fn faults_of_json() {
     let edit = |from: &str, to: &str| EXAMPLE.replacen(from, to, 1);
     let check = |text: String, expected: &[&str]| {
-        let faults = Kernel::from_json(text.as_bytes()).map(drop).unwrap_err();
+        let faults = KernelMetadata::from_json(text.as_bytes()).map(drop).unwrap_err();
         assert_eq!(told(&faults), expected, "{text}");
     };
     check(
@@ -330,7 +330,7 @@ fn faults_of_json() {
             "/referentCreation/linkedCreation/0/referentCreationRole missing `referentCreationRole` or `linkedCreationRole` has to be there",
         ],
     );
-    let faults = Kernel::from_json(add(r#""creationPlace":[{"name":"x","placeIdentifier":[{"nonUriValue":"1","type":"t"}],"countryCode":"UK"}]"#).as_bytes()).unwrap_err();
+    let faults = KernelMetadata::from_json(add(r#""creationPlace":[{"name":"x","placeIdentifier":[{"nonUriValue":"1","type":"t"}],"countryCode":"UK"}]"#).as_bytes()).unwrap_err();
     assert_eq!(
         (faults[0].pointer.as_str(), faults[0].allowed.len()),
         ("/referentCreation/creationPlace/0/countryCode", 249 + 16)
@@ -343,9 +343,9 @@ fn faults_of_json() {
         fact(r#""issueNumber":"1""#),
         &["/issueNumber wrong-type a number up to 4294967295 is expected, not a text"],
     );
-    assert!(Kernel::from_json(fact(r#""referentDoiName":"10.1/2""#).as_bytes()).is_ok());
+    assert!(KernelMetadata::from_json(fact(r#""referentDoiName":"10.1/2""#).as_bytes()).is_ok());
     let faults =
-        Kernel::from_json_of(fact(r#""referentDoiName":"10.1/2""#).as_bytes(), "10.1/3").unwrap_err();
+        KernelMetadata::from_json_of(fact(r#""referentDoiName":"10.1/2""#).as_bytes(), "10.1/3").unwrap_err();
     assert_eq!(told(&faults), ["/referentDoiName other-name this is about `10.1/2`, not about `10.1/3`"]);
 }
 
@@ -357,18 +357,18 @@ fn twenty_faults_are_enough() {
         .replace("\"Language\"", &modes)
         .replace("\"Article\"", &"\"-?\",".repeat(9))
         .replace("\"-?\",]", "\"-?\"]");
-    assert_eq!(Kernel::from_json(text.as_bytes()).unwrap_err().len(), 20);
+    assert_eq!(KernelMetadata::from_json(text.as_bytes()).unwrap_err().len(), 20);
 }
 
 #[test]
 fn faults_of_xml() {
-    let printed = Format::KernelXml.write(&Kernel::from_json(EXAMPLE.as_bytes()).unwrap(), &FACTS, None);
+    let printed = Format::KernelXml.write(&KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap(), &FACTS, None);
     let edit = |from: &str, to: &str| {
         assert!(printed.contains(from), "{printed}");
         printed.replacen(from, to, 1)
     };
     let check = |text: &str, expected: &[&str]| {
-        let faults = Kernel::from_xml(text).map(drop).unwrap_err();
+        let faults = KernelMetadata::from_xml(text).map(drop).unwrap_err();
         assert_eq!(told(&faults), expected, "{text}");
     };
     check("", &[" not-xml this is not the XML that is expected: the document does not have a root node"]);
@@ -444,33 +444,33 @@ fn faults_of_xml() {
     // Any order, any prefix, comments and sections.
     let other = edit("<mode>Visual</mode>\n", "")
         .replace("</referentCreation>", "<mode><!-- a -->Vis<![CDATA[ual]]></mode></referentCreation>");
-    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+    assert_eq!(KernelMetadata::from_xml(&other).unwrap().to_json(), EXAMPLE);
     let other = printed
         .replace("xmlns=", "xmlns:k=")
         .replace("</", "</k:")
         .replace("<", "<k:")
         .replace("<k:/k:", "</k:")
         .replace("<k:?", "<?");
-    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+    assert_eq!(KernelMetadata::from_xml(&other).unwrap().to_json(), EXAMPLE);
     let other = edit(
         "<kernelMetadata ",
         "<kernelMetadata xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:schemaLocation='a b' ",
     );
-    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+    assert_eq!(KernelMetadata::from_xml(&other).unwrap().to_json(), EXAMPLE);
 }
 
 #[test]
 fn documents_as_large_as_they_may_be() {
     let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
     let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
-    let kernel = Kernel::from_json(agents(10_000).as_bytes()).unwrap();
+    let kernel = KernelMetadata::from_json(agents(10_000).as_bytes()).unwrap();
     assert_eq!(kernel.to_json(), agents(10_000));
-    assert_eq!(Kernel::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, FaultCode::TooMany);
-    let five = Kernel::from_json(agents(2_500).as_bytes()).unwrap();
-    assert_eq!(Kernel::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
+    assert_eq!(KernelMetadata::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, MetadataFaultCode::TooMany);
+    let five = KernelMetadata::from_json(agents(2_500).as_bytes()).unwrap();
+    assert_eq!(KernelMetadata::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
 
     let check = |text: String, expected: &str| {
-        let faults = Kernel::from_json(text.as_bytes()).unwrap_err();
+        let faults = KernelMetadata::from_json(text.as_bytes()).unwrap_err();
         assert!(faults[0].message.contains(expected), "{}", faults[0]);
     };
     check(format!("[{}", "{},".repeat(200_000)), "more than 131072 values");
@@ -481,7 +481,7 @@ fn documents_as_large_as_they_may_be() {
 fn dates() {
     let read = |text: &str| {
         let date = format!(r#""creationDate":{{"date":"{text}"}},"mode""#);
-        Kernel::from_json(EXAMPLE.replacen("\"mode\"", &date, 1).as_bytes()).is_ok()
+        KernelMetadata::from_json(EXAMPLE.replacen("\"mode\"", &date, 1).as_bytes()).is_ok()
     };
     for text in [
         "1999",

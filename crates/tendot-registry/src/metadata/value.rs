@@ -1,13 +1,13 @@
 //! Texts, dates, languages and addresses: read once, right ever after.
 
-use super::fault::FaultCode;
+use super::fault::MetadataFaultCode;
 use super::node::Node;
 use super::read::{Content, Reader, shown};
 
 /// Bytes of a text.
 const BYTES: usize = 4_096;
 /// Bytes of the code of a language.
-const LANGUAGE: usize = 64;
+const MAX_LANGUAGE_BYTES: usize = 64;
 
 /// Declares a text with a form.
 macro_rules! form {
@@ -26,7 +26,7 @@ macro_rules! form {
             fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
                 let text = plain(node, reader)?;
                 if !$is(&text) {
-                    reader.fault(FaultCode::$code, format!("`{}` is not {}", shown(&text), $what), &[]);
+                    reader.fault(MetadataFaultCode::$code, format!("`{}` is not {}", shown(&text), $what), &[]);
                     return None;
                 }
                 Some(Self(text))
@@ -37,7 +37,7 @@ macro_rules! form {
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::Choices) -> Self {
+            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
                 Self((*choices.of::<&str>(&$any)).into())
             }
         }
@@ -85,7 +85,7 @@ impl Content for Text {
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::Choices) -> Self {
+    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
         Self(choices.text().into())
     }
 }
@@ -98,7 +98,7 @@ impl Content for bool {
             (Node::Text(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
             (Node::Text(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
             _ => {
-                reader.wrong_type(&node, "true or false");
+                reader.report_wrong_type(&node, "true or false");
                 None
             }
         }
@@ -109,7 +109,7 @@ impl Content for bool {
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::Choices) -> Self {
+    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
         choices.next() % 2 == 1
     }
 }
@@ -123,7 +123,7 @@ impl Content for u32 {
             _ => None,
         };
         if number.is_none() {
-            reader.wrong_type(&node, "a number up to 4294967295");
+            reader.report_wrong_type(&node, "a number up to 4294967295");
         }
         number
     }
@@ -133,7 +133,7 @@ impl Content for u32 {
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::Choices) -> Self {
+    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
         choices.next().into()
     }
 }
@@ -143,35 +143,35 @@ fn plain(node: Node<'_>, reader: &mut Reader) -> Option<Box<str>> {
     let text = reader.text(node)?;
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        reader.fault(FaultCode::Empty, "the text is empty".to_owned(), &[]);
+        reader.fault(MetadataFaultCode::Empty, "the text is empty".to_owned(), &[]);
         return None;
     }
     if trimmed.len() > BYTES {
         let message = format!("{} bytes are too many, at most {BYTES} are taken", trimmed.len());
-        reader.fault(FaultCode::TooLong, message, &[]);
+        reader.fault(MetadataFaultCode::TooLong, message, &[]);
         return None;
     }
     // Almost every text has neither kind of byte.
     let is_odd = |byte: u8| byte < 0x20 || byte == 0xEF;
     if let Some(odd) =
-        trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_character(*c))).flatten()
+        trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
     {
         let message = format!("U+{:04X} is no character of XML", u32::from(odd));
-        reader.fault(FaultCode::NotACharacter, message, &[]);
+        reader.fault(MetadataFaultCode::NotACharacter, message, &[]);
         return None;
     }
     Some(trimmed.into())
 }
 
 /// Whether XML 1.0 can say it (its section 2.2).
-pub(super) fn is_character(found: char) -> bool {
+pub(super) fn is_xml_char(found: char) -> bool {
     matches!(found, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
 fn is_language(text: &str) -> bool {
     let mut parts = text.split('-');
     let fits = |part: &str| (1..=8).contains(&part.len());
-    text.len() <= LANGUAGE
+    text.len() <= MAX_LANGUAGE_BYTES
         && parts
             .next()
             .is_some_and(|first| fits(first) && first.bytes().all(|byte| byte.is_ascii_alphabetic()))
@@ -206,7 +206,7 @@ pub(super) struct Parts {
 
 impl Parts {
     fn read(text: &str) -> Option<Self> {
-        let text = without_zone(text)?;
+        let text = strip_timezone(text)?;
         let (text, sign) = text.strip_prefix('-').map_or((text, 1), |rest| (rest, -1));
         let (date, time) = text.split_once('T').map_or((text, None), |(date, time)| (date, Some(time)));
         let mut parts = date.split('-');
@@ -254,7 +254,7 @@ fn is_time(text: &str) -> bool {
 }
 
 /// The text before `Z` or `+01:00`, if the zone is one.
-fn without_zone(text: &str) -> Option<&str> {
+fn strip_timezone(text: &str) -> Option<&str> {
     if let Some(text) = text.strip_suffix('Z') {
         return Some(text);
     }

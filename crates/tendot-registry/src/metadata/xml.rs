@@ -3,15 +3,15 @@
 use roxmltree::{Document, Node as Element, ParsingOptions};
 use tendot_proto::record::bound_xml;
 
-use super::fault::{FaultCode, MetadataFault};
+use super::fault::{MetadataFaultCode, MetadataFault};
 use super::node::{Member, Node, Place};
 use super::read::shown;
-use super::value::is_character;
+use super::value::is_xml_char;
 
 /// The namespace of the kernel's schema.
 const NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
 /// The namespace in which documents say where their schema is.
-const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
+const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 /// Elements inside elements.
 const DEPTH: usize = 12;
 /// Elements, texts and comments: enough for 5,000 agents.
@@ -21,15 +21,15 @@ const NODES: u32 = 1 << 17;
 pub(super) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
     let too_much = |(at, found, limit)| {
         fault(
-            FaultCode::NotXml,
+            MetadataFaultCode::NotXml,
             format!("at byte {at} the XML has {found} of something, at most {limit} are read"),
         )
     };
     bound_xml(text, DEPTH).map_err(too_much)?;
     let options = ParsingOptions { nodes_limit: NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
-        roxmltree::Error::DtdDetected => fault(FaultCode::DtdNotAllowed, "DTD not allowed".to_owned()),
-        error => fault(FaultCode::NotXml, format!("this is not the XML that is expected: {error}")),
+        roxmltree::Error::DtdDetected => fault(MetadataFaultCode::DtdNotAllowed, "DTD not allowed".to_owned()),
+        error => fault(MetadataFaultCode::NotXml, format!("this is not the XML that is expected: {error}")),
     })
 }
 
@@ -40,7 +40,7 @@ pub(super) fn node<'a>(document: &'a Document<'_>, root: &str) -> Result<Node<'a
     if name != root || namespace != Some(NAMESPACE) {
         let of = namespace.map_or(String::new(), |namespace| format!(" of `{}`", shown(namespace)));
         let message = format!("`{root}` of `{NAMESPACE}` is expected, not `{}`{of}", shown(name));
-        return Err(fault(FaultCode::UnknownElement, message));
+        return Err(fault(MetadataFaultCode::UnknownElement, message));
     }
     Ok(tree(found))
 }
@@ -78,7 +78,7 @@ fn tree<'a>(element: Element<'a, '_>) -> Node<'a> {
 
 /// All but those that say where the schema is.
 fn attributes<'a>(element: Element<'a, '_>, place: Place) -> impl Iterator<Item = Member<'a>> {
-    element.attributes().filter(|found| found.namespace() != Some(INSTANCE)).map(move |found| {
+    element.attributes().filter(|found| found.namespace() != Some(XSI_NAMESPACE)).map(move |found| {
         let name = match found.namespace() {
             None => found.name().into(),
             Some(namespace) => format!("Q{{{}}}{}", shown(namespace), found.name()).into(),
@@ -171,12 +171,12 @@ fn write_text(out: &mut String, text: &str, in_attribute: bool) {
             '\n' if in_attribute => out.push_str("&#10;"),
             '\t' if in_attribute => out.push_str("&#9;"),
             // Only a name, which is not ours to judge here, can have one.
-            found if !is_character(found) => out.push('\u{FFFD}'),
+            found if !is_xml_char(found) => out.push('\u{FFFD}'),
             found => out.push(found),
         }
     }
 }
 
-fn fault(code: FaultCode, message: String) -> MetadataFault {
+fn fault(code: MetadataFaultCode, message: String) -> MetadataFault {
     MetadataFault { pointer: String::new(), code, message, allowed: &[] }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tendot_proto::{Handle, Work};
 
 use super::prefix::Range;
-use super::{Held, Kind, Scope, Standing, check_text, put};
+use super::{Held, Kind, Scope, Principal, check_text, put};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -30,12 +30,12 @@ pub struct Agency {
     pub created: u64,
     /// That it has ended, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<AgencyClosure>,
 }
 
 /// That an agency has ended.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Ended {
+pub struct AgencyClosure {
     /// When, in milliseconds since 1970.
     pub at: u64,
     /// The agency that has its registrants.
@@ -56,7 +56,7 @@ pub enum Demand {
 /// A new agency.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewAgency {
+pub struct CreateAgency {
     /// See [`Agency::code`].
     pub code: Box<str>,
     /// See [`Agency::name`].
@@ -75,7 +75,7 @@ pub struct NewAgency {
 /// What is to be otherwise with an agency; what is not given stays.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AgencyChange {
+pub struct UpdateAgency {
     /// Which one.
     #[serde(skip)]
     pub code: Box<str>,
@@ -119,13 +119,13 @@ impl Agency {
     }
 }
 
-impl Plan for NewAgency {
+impl Plan for CreateAgency {
     type Done = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Agency>, Refusal> {
@@ -141,13 +141,13 @@ impl Plan for NewAgency {
     }
 }
 
-impl Plan for AgencyChange {
+impl Plan for UpdateAgency {
     type Done = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Agency>, Refusal> {
@@ -170,7 +170,7 @@ impl Plan for AgencyChange {
         }
         let mut edits = vec![put(Kind::Agency, &agency.code, &agency, Some(revision))];
         if agency.locations != before.locations {
-            edits.extend(registry.renew_namespaces(&agency, at).await?);
+            edits.extend(registry.namespace_edits(&agency, at).await?);
         }
         Ok(Planned::new(edits, agency))
     }
@@ -189,6 +189,6 @@ impl Registry {
         limit: usize,
         work: &mut Work,
     ) -> Result<(Vec<Held<Agency>>, Option<String>), Refusal> {
-        Ok(self.page_of(Kind::Agency, after, limit, work, Some).await?)
+        Ok(self.list_objects(Kind::Agency, after, limit, work, Some).await?)
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use tendot_proto::Work;
 use tendot_store::{Entry, State};
 
-use super::{Held, Kind, Registrant, Standing, read};
+use super::{Held, Kind, Registrant, Principal, read};
 use crate::{Error, Registry, price};
 
 /// Records that are looked at in one call.
@@ -17,12 +17,12 @@ const BYTES: usize = 8 << 20;
 
 /// How much may still be looked at.
 #[derive(Debug)]
-pub(crate) struct Looking {
+pub(crate) struct ScanBudget {
     records: usize,
     bytes: usize,
 }
 
-impl Looking {
+impl ScanBudget {
     pub(crate) const fn new() -> Self {
         Self { records: RECORDS, bytes: BYTES }
     }
@@ -49,7 +49,7 @@ type Page<I> = (Vec<(String, I)>, Option<String>);
 impl Registry {
     /// A page of all of a kind of which `item` makes something, and where to go on. There may be fewer than were asked for,
     /// and yet more to come.
-    pub(crate) async fn page_of<T: DeserializeOwned, I: Send>(
+    pub(crate) async fn list_objects<T: DeserializeOwned, I: Send>(
         &self,
         kind: Kind,
         after: Option<&str>,
@@ -57,22 +57,22 @@ impl Registry {
         work: &mut Work,
         item: impl Fn(Held<T>) -> Option<I> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
-        let (items, next) = self.page_from(kind, after, limit, &mut Looking::new(), work, &item).await?;
+        let (items, next) = self.scan_objects(kind, after, limit, &mut ScanBudget::new(), work, &item).await?;
         Ok((items.into_iter().map(|(_, item)| item).collect(), next))
     }
 
-    async fn page_from<T: DeserializeOwned, I: Send>(
+    async fn scan_objects<T: DeserializeOwned, I: Send>(
         &self,
         kind: Kind,
         after: Option<&str>,
         limit: usize,
-        looking: &mut Looking,
+        looking: &mut ScanBudget,
         work: &mut Work,
         item: &(impl Fn(Held<T>) -> Option<I> + Send + Sync),
     ) -> Result<Page<I>, Error> {
         work.spend(price::names(limit))?;
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
-        self.visit_kind(kind, after, |id, entry| {
+        self.visit_records(kind, after, |id, entry| {
             if !looking.at(entry) {
                 next = last.take();
                 return Ok(false);
@@ -95,26 +95,26 @@ impl Registry {
 
     /// The same for who acts for one of the registrants that `item` names, or if it names none. Where work runs short, the
     /// page ends.
-    pub(crate) async fn page_for<T: DeserializeOwned, I: Send>(
+    pub(crate) async fn list_objects_for<T: DeserializeOwned, I: Send>(
         &self,
         kind: Kind,
         after: Option<&str>,
         limit: usize,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
         item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
-        let (mut shown, mut looking, mut known) = (Vec::new(), Looking::new(), BTreeMap::new());
+        let (mut shown, mut looking, mut known) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
         let mut place = after.map(str::to_owned);
         loop {
             let room = limit.saturating_sub(shown.len());
-            let found = self.page_from(kind, place.as_deref(), room, &mut looking, work, &item).await;
+            let found = self.scan_objects(kind, place.as_deref(), room, &mut looking, work, &item).await;
             let (items, next) = match found {
                 Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
                 found => found?,
             };
             for (id, (item, whom)) in items {
-                match self.acts_for_any(&whom, standing, &mut known, work).await {
+                match self.is_for_any(&whom, standing, &mut known, work).await {
                     Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
                     is_shown => shown.extend(is_shown?.then_some(item)),
                 }
@@ -127,10 +127,10 @@ impl Registry {
         }
     }
 
-    async fn acts_for_any(
+    async fn is_for_any(
         &self,
         whom: &[Box<str>],
-        standing: &Standing,
+        standing: &Principal,
         known: &mut BTreeMap<Box<str>, bool>,
         work: &mut Work,
     ) -> Result<bool, Error> {
@@ -139,7 +139,7 @@ impl Registry {
                 Some(known) => *known,
                 None => {
                     let held = self.held::<Registrant>(Kind::Registrant, id, work).await?;
-                    let acts = held.is_some_and(|held| standing.is_for(&held.it));
+                    let acts = held.is_some_and(|held| standing.is_for_registrant(&held.it));
                     known.insert(id.clone(), acts);
                     acts
                 }

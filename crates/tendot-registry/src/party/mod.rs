@@ -10,20 +10,20 @@ mod registrant;
 mod standing;
 mod token;
 
-pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
+pub use agency::{Agency, UpdateAgency, Demand, AgencyClosure, CreateAgency};
 use data_encoding::HEXLOWER;
-pub(crate) use looking::Looking;
+pub(crate) use looking::ScanBudget;
 pub use prefix::Lookalikes;
-pub(crate) use prefix::{ADMIN, Allocation, GROUP, free_index, is_prefix};
-pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
-pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
+pub(crate) use prefix::{ADMIN, PrefixAllocation, GROUP, free_index, is_prefix};
+pub use prefix::{AllocatePrefix, Policy, Prefix, UpdatePrefix, Range};
+pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-pub(crate) use standing::{Acting, Standing};
+pub(crate) use standing::{ActingRole, Principal};
 use tendot_proto::Work;
-use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
-use tendot_store::{Edit, Entry, Expect, Key, State, Store, StoreError};
-pub use token::{NewToken, Role, Scope, Token, TokenEnd, TokenIdentity};
+use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
+use tendot_store::{Edit, Entry, Precondition, Key, State, Store, StoreError};
+pub use token::{CreateToken, Role, Scope, Token, RevokeToken, TokenIdentity};
 
 use crate::refusal::Reason;
 use crate::{Error, Refusal, Registry};
@@ -64,7 +64,7 @@ impl Kind {
     }
 
     /// Where one of them is kept.
-    pub(crate) fn key_of(self, id: &str) -> String {
+    pub(crate) fn storage_name(self, id: &str) -> String {
         format!("{RESERVED}/{}/{id}", self.name())
     }
 
@@ -101,8 +101,8 @@ pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T, Error> {
 
 /// An edit by which something is kept; it has to be new, or as it was read.
 pub(crate) fn put(kind: Kind, id: &str, it: &impl Serialize, revision: Option<u64>) -> Edit {
-    let expect = revision.map_or(Expect::Absent, Expect::Revision);
-    Edit::Register { name: kind.key_of(id).into(), values: Vec::new(), registration: write(it), expect }
+    let expect = revision.map_or(Precondition::Absent, Precondition::Revision);
+    Edit::Register { name: kind.storage_name(id).into(), values: Vec::new(), registration: write(it), expect }
 }
 
 impl Registry {
@@ -114,10 +114,10 @@ impl Registry {
         work: &mut Work,
     ) -> Result<Option<Held<T>>, Error> {
         // What is no id of ours is under none.
-        if !is_id(id) {
+        if !is_valid_id(id) {
             return Ok(None);
         }
-        match self.get(&kind.key_of(id), work).await? {
+        match self.get(&kind.storage_name(id), work).await? {
             Some(entry) if entry.state == State::Live => {
                 Ok(Some(Held { it: read(&entry)?, revision: entry.revision }))
             }
@@ -136,13 +136,13 @@ impl Registry {
     }
 
     /// Shows all of a kind to `visit`, by their ids, after one, as long as it wants more.
-    pub(crate) async fn visit_held<T: DeserializeOwned>(
+    pub(crate) async fn visit_objects<T: DeserializeOwned>(
         &self,
         kind: Kind,
         after: Option<&str>,
         mut visit: impl FnMut(Held<T>) -> bool + Send,
     ) -> Result<(), Error> {
-        self.visit_kind(kind, after, |_, entry| match entry.state {
+        self.visit_records(kind, after, |_, entry| match entry.state {
             State::Live => Ok(visit(Held { it: read(entry)?, revision: entry.revision })),
             State::Tombstone => Ok(true),
         })
@@ -150,14 +150,14 @@ impl Registry {
     }
 
     /// The same with their ids, and as they are kept.
-    async fn visit_kind(
+    async fn visit_records(
         &self,
         kind: Kind,
         after: Option<&str>,
         mut visit: impl FnMut(&str, &Entry) -> Result<bool, Error> + Send,
     ) -> Result<(), Error> {
-        let start = kind.key_of("");
-        let after = Key::new(&kind.key_of(after.unwrap_or_default()))
+        let start = kind.storage_name("");
+        let after = Key::new(&kind.storage_name(after.unwrap_or_default()))
             .map_err(|error| StoreError::Damaged { what: error.to_string() })?;
         let mut problem = None;
         self.store
@@ -207,7 +207,7 @@ pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(),
 }
 
 /// Whether an id can be one of ours: letters, digits and few others, so that each has one spelling in a path.
-pub(crate) fn is_id(id: &str) -> bool {
+pub(crate) fn is_valid_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= 64
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
@@ -222,7 +222,7 @@ pub(crate) fn new_id(random: &[u8]) -> String {
 
 /// SHA-256 in lower-case digits.
 pub fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
-    let hash = AwsLc.hash(Hash::Sha256, &[bytes]);
+    let hash = AwsLcProvider.hash(Hash::Sha256, &[bytes]);
     let hash =
         hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;
     Ok(HEXLOWER.encode(&hash))

@@ -8,10 +8,10 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use tendot_proto::record::{Admin, AdminPermissions, Locations, ValueList};
 use tendot_proto::{Reference, Value, Work};
-use tendot_store::{Edit, Entry, Expect, State, Store};
+use tendot_store::{Edit, Entry, Precondition, State, Store};
 
 use super::{
-    Agency, Demand, Held, Kind, Looking, Registrant, Scope, Standing, check_revision, gets, read, write,
+    Agency, Demand, Held, Kind, ScanBudget, Registrant, Scope, Principal, check_revision, gets, read, write,
 };
 use crate::refusal::Reason;
 use crate::task::Planned;
@@ -24,7 +24,7 @@ pub(crate) const ADMIN: u32 = 100;
 pub(crate) const GROUP: u32 = 200;
 
 /// The first prefix of agencies that have none of their own.
-const FIRST: u32 = 70_000;
+const FIRST_PREFIX_NUMBER: u32 = 70_000;
 
 /// Registrants that may have names under the prefix of another: each has a value in its record.
 const GROUPS: usize = 1_000;
@@ -168,7 +168,7 @@ fn expression(pattern: &str) -> Result<Regex, regex::Error> {
 /// A new prefix for a registrant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewPrefix {
+pub struct AllocatePrefix {
     /// The registrant's id.
     pub registrant: Box<str>,
     /// The one that is wanted; the next free one without.
@@ -185,7 +185,7 @@ pub struct NewPrefix {
 /// What is to be otherwise with a prefix; what is not given stays.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PrefixChange {
+pub struct UpdatePrefix {
     /// Which one.
     #[serde(skip)]
     pub prefix: Box<str>,
@@ -199,7 +199,7 @@ pub struct PrefixChange {
 
 /// A prefix that was given to somebody, with what that takes.
 #[derive(Debug)]
-pub(crate) struct Allocation {
+pub(crate) struct PrefixAllocation {
     pub(crate) prefix: Prefix,
     pub(crate) record: Entry,
     pub(crate) agency: Agency,
@@ -207,7 +207,7 @@ pub(crate) struct Allocation {
     pattern: Option<Regex>,
 }
 
-impl Allocation {
+impl PrefixAllocation {
     /// A new name is one that may be registered here.
     pub(crate) fn check_suffix(&self, suffix: &str) -> Result<(), Refusal> {
         match (&self.pattern, &self.prefix.policy.pattern) {
@@ -223,7 +223,7 @@ impl Allocation {
     }
 
     /// An address leads where addresses may lead.
-    pub(crate) fn check_address(&self, address: &[u8], pointer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_host_allowed(&self, address: &[u8], pointer: &str) -> Result<(), Refusal> {
         let policy = &self.prefix.policy;
         if policy.hosts.is_empty() {
             return Ok(());
@@ -239,9 +239,9 @@ impl Allocation {
     }
 
     /// All addresses of a value do.
-    pub(crate) fn check_addresses(&self, value: &Value<'_>, pointer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_value_hosts(&self, value: &Value<'_>, pointer: &str) -> Result<(), Refusal> {
         if value.has_type("URL") {
-            return self.check_address(&value.data, pointer);
+            return self.check_host_allowed(&value.data, pointer);
         }
         if !value.has_type("10320/loc") || self.prefix.policy.hosts.is_empty() {
             return Ok(());
@@ -252,15 +252,15 @@ impl Allocation {
             .locations
             .iter()
             .flat_map(|one| one.href().into_iter().chain(one.href_template()))
-            .try_for_each(|address| self.check_address(address.as_bytes(), pointer))
+            .try_for_each(|address| self.check_host_allowed(address.as_bytes(), pointer))
     }
 
     /// Whether names have to come with metadata.
-    pub(crate) fn demands_metadata(&self) -> bool {
+    pub(crate) fn requires_metadata(&self) -> bool {
         self.prefix.policy.metadata.unwrap_or(self.agency.metadata) == Demand::Required
     }
 
-    pub(crate) fn refuses_lookalikes(&self) -> bool {
+    pub(crate) fn rejects_confusable(&self) -> bool {
         self.prefix.policy.confusable == Some(Lookalikes::Refuse)
     }
 
@@ -302,7 +302,7 @@ impl Prefix {
     }
 
     /// The same with the administrators of somebody else who has names here.
-    pub(crate) fn edit_groups(
+    pub(crate) fn admin_groups_edit(
         &self,
         of: &Registrant,
         indexes: impl IntoIterator<Item = u32>,
@@ -325,7 +325,7 @@ impl Prefix {
             let same = before.iter().find(|old| old.index == value.index && old.data == value.data);
             value.timestamp = same.map_or(date, |old| old.timestamp);
         }
-        let expect = there.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        let expect = there.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
         Edit::Register { name: self.name(), values, registration: write(self), expect }
     }
 }
@@ -338,7 +338,7 @@ impl Prefix {
     }
 
     /// Where the administrators of somebody else stand who has, or gets, names here: where nothing stands in the record yet.
-    pub(crate) fn group_for(&mut self, registrant: &str, record: &Entry) -> Result<u32, Refusal> {
+    pub(crate) fn allocate_group_index(&mut self, registrant: &str, record: &Entry) -> Result<u32, Refusal> {
         if let Some(index) = self.groups.get(registrant) {
             return Ok(*index);
         }
@@ -378,13 +378,13 @@ pub(crate) fn is_prefix(prefix: &str) -> bool {
     prefix.len() <= 64 && prefix.strip_prefix("10.").is_some_and(|rest| rest.split('.').all(is_number))
 }
 
-impl Plan for NewPrefix {
+impl Plan for AllocatePrefix {
     type Done = Prefix;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Prefix>, Refusal> {
@@ -426,18 +426,18 @@ impl Plan for NewPrefix {
     }
 }
 
-impl Plan for PrefixChange {
+impl Plan for UpdatePrefix {
     type Done = Prefix;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Prefix>, Refusal> {
         let no_such = || Refusal::not_found("prefix", &self.prefix);
-        let Allocation { prefix: before, record, agency, holder, .. } =
+        let PrefixAllocation { prefix: before, record, agency, holder, .. } =
             registry.allocation(&self.prefix, work).await?.ok_or_else(no_such)?;
         // What its registrant may do there is for the agency to say.
         standing.check_agency(&agency.code, Scope::Administer)?;
@@ -476,7 +476,7 @@ impl Registry {
                 && agency.is_none_or(|code| prefix.agency.eq_ignore_ascii_case(code))
         };
         let (mut items, mut is_full) = (Vec::new(), false);
-        let mut looking = Looking::new();
+        let mut looking = ScanBudget::new();
         let more = self.look_at_prefixes(after, &mut looking, |prefix, entry| {
             if is_it(&prefix) {
                 if items.len() >= limit {
@@ -496,7 +496,7 @@ impl Registry {
     pub(crate) async fn look_at_prefixes(
         &self,
         after: Option<&str>,
-        looking: &mut Looking,
+        looking: &mut ScanBudget,
         mut visit: impl FnMut(Prefix, &Entry) -> bool + Send,
     ) -> Result<Option<String>, Error> {
         let after = after.and_then(|after| tendot_store::Key::new(&format!("0.NA/{after}")).ok());
@@ -560,19 +560,19 @@ impl Registry {
         &self,
         prefix: &str,
         work: &mut Work,
-    ) -> Result<Option<Allocation>, Refusal> {
+    ) -> Result<Option<PrefixAllocation>, Refusal> {
         let Some(record) = self.prefix_entry(prefix, work).await? else { return Ok(None) };
         let prefix: Prefix = read(&record)?;
         let agency = self.required::<Agency>(Kind::Agency, &prefix.agency, work).await?.it;
         let holder = self.required::<Registrant>(Kind::Registrant, &prefix.registrant, work).await?.it;
         let pattern = match &prefix.policy.pattern {
             Some(pattern) => {
-                work.spend(price::EXPRESSION).map_err(Error::from)?;
+                work.spend(price::REGEX_COMPILE).map_err(Error::from)?;
                 expression(pattern).ok()
             }
             None => None,
         };
-        Ok(Some(Allocation { prefix, record, agency, holder, pattern }))
+        Ok(Some(PrefixAllocation { prefix, record, agency, holder, pattern }))
     }
 
     /// Whether a prefix that is asked for may be had, and what is in its record already.
@@ -580,7 +580,7 @@ impl Registry {
         &self,
         prefix: &str,
         agency: &Agency,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
     ) -> Result<Option<Entry>, Refusal> {
         if !is_prefix(prefix) {
@@ -610,8 +610,8 @@ impl Registry {
         if entry.is_some() || self.store.is_homed(prefix.as_bytes()).await? {
             return Err(taken(format!("`{prefix}` is in use")));
         }
-        let (first, last) = agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST, u32::MAX));
-        let others = self.ranges_of_others(agency).await?;
+        let (first, last) = agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
+        let others = self.other_agency_ranges(agency).await?;
         let is_others = |number: u32| others.iter().any(|(first, last)| (*first..=*last).contains(&number));
         if number(prefix).is_some_and(|number| (first..=last).contains(&number) && !is_others(number)) {
             return Ok(None);
@@ -627,11 +627,11 @@ impl Registry {
             Some(_) => format!("prefix/{}", agency.code.to_ascii_uppercase()),
             None => "prefix/".to_owned(),
         };
-        let (first, last) = range.unwrap_or((FIRST, u32::MAX));
+        let (first, last) = range.unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
         let noted = self.store.note(key.as_bytes()).await?;
         let noted = noted.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
         let start = noted.filter(|noted| (first..=last).contains(noted)).unwrap_or(first);
-        let others = self.ranges_of_others(agency).await?;
+        let others = self.other_agency_ranges(agency).await?;
         let mut number = start;
         for _ in 0..TRIED {
             // Those of other agencies are gone past at once; the ranges stand in order.
@@ -658,10 +658,10 @@ impl Registry {
     }
 
     /// What an agency without a range of its own leaves to others, in order; those with one have what was given to them.
-    async fn ranges_of_others(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
+    async fn other_agency_ranges(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
         let mut ranges = Vec::new();
         if agency.range.is_none() {
-            self.visit_held(Kind::Agency, None, |held: Held<Agency>| {
+            self.visit_objects(Kind::Agency, None, |held: Held<Agency>| {
                 ranges.extend(held.it.range.as_ref().and_then(Range::numbers));
                 true
             })
@@ -672,14 +672,14 @@ impl Registry {
     }
 
     /// The groups of a registrant in all prefixes where it has names, as its administrators are now.
-    pub(crate) async fn renew_groups(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
+    pub(crate) async fn admin_group_edits(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
         self.look_through(Kind::Registrant, &registrant.id).await?;
         let mut edits = Vec::new();
         self.visit_prefixes(|prefix, entry| {
             let own = (*prefix.registrant == *registrant.id).then_some(GROUP);
             let other = prefix.groups.get(&registrant.id).copied();
             if own.or(other).is_some() {
-                edits.push(prefix.edit_groups(registrant, own.into_iter().chain(other), entry, at));
+                edits.push(prefix.admin_groups_edit(registrant, own.into_iter().chain(other), entry, at));
             }
             true
         })
@@ -688,12 +688,12 @@ impl Registry {
     }
 
     /// What names of an agency have in common, as it is now, in all of its prefixes.
-    pub(crate) async fn renew_namespaces(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
+    pub(crate) async fn namespace_edits(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
         self.look_through(Kind::Agency, &agency.code).await?;
         let mut edits = Vec::new();
         self.visit_prefixes(|prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&agency.code) {
-                edits.push(prefix.edit_namespace(agency, entry, at));
+                edits.push(prefix.namespace_edit(agency, entry, at));
             }
             true
         })
@@ -704,7 +704,7 @@ impl Registry {
 
 impl Prefix {
     /// The record with another agency, or with another place of its locations.
-    pub(crate) fn edit_namespace(&self, agency: &Agency, there: &Entry, at: u64) -> Edit {
+    pub(crate) fn namespace_edit(&self, agency: &Agency, there: &Entry, at: u64) -> Edit {
         let prefix = Self { agency: agency.code.clone(), ..self.clone() };
         let mut values = there.values.clone();
         values.retain(|value| value.index != NAMESPACE);
@@ -748,11 +748,11 @@ mod tests {
         let mut taken = BTreeSet::from([201, 300]);
         for number in 0..GROUPS {
             let registrant = format!("r{number}");
-            let index = prefix.group_for(&registrant, &record).unwrap();
+            let index = prefix.allocate_group_index(&registrant, &record).unwrap();
             assert!(taken.insert(index), "{index} is there twice");
-            assert_eq!(prefix.group_for(&registrant, &record).unwrap(), index);
+            assert_eq!(prefix.allocate_group_index(&registrant, &record).unwrap(), index);
         }
-        let refusal = prefix.group_for("one more", &record).unwrap_err();
+        let refusal = prefix.allocate_group_index("one more", &record).unwrap_err();
         assert_eq!((refusal.reason, refusal.code), (Reason::Full, "too-many-registrants"));
         assert_eq!(prefix.groups.len(), GROUPS);
     }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Reference, Work};
 
-use super::standing::Acting;
-use super::{Agency, Held, Kind, Scope, Standing, check_revision, check_text, gets, new_id, put};
+use super::standing::ActingRole;
+use super::{Agency, Held, Kind, Scope, Principal, check_revision, check_text, gets, new_id, put};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -32,7 +32,7 @@ pub struct Registrant {
 /// A new registrant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewRegistrant {
+pub struct CreateRegistrant {
     /// See [`Registrant::agency`]; an agency's own without.
     #[serde(default)]
     pub agency: Option<Box<str>>,
@@ -52,7 +52,7 @@ pub struct NewRegistrant {
 /// What is to be otherwise with a registrant; what is not given stays.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RegistrantChange {
+pub struct UpdateRegistrant {
     /// Which one.
     #[serde(skip)]
     pub id: Box<str>,
@@ -71,7 +71,7 @@ pub struct RegistrantChange {
 }
 
 /// Identities that act for one registrant.
-const ADMINS: usize = 64;
+const MAX_REGISTRANT_ADMINS: usize = 64;
 
 impl Registrant {
     fn check(&self) -> Result<(), Refusal> {
@@ -79,8 +79,8 @@ impl Registrant {
         if let Some(contact) = &self.contact {
             check_text(contact, "/contact", 512)?;
         }
-        if self.admins.len() > ADMINS {
-            let detail = format!("{} identities, at most {ADMINS} are taken", self.admins.len());
+        if self.admins.len() > MAX_REGISTRANT_ADMINS {
+            let detail = format!("{} identities, at most {MAX_REGISTRANT_ADMINS} are taken", self.admins.len());
             return Err(Refusal::invalid("too-many", "/admins", detail));
         }
         for (number, admin) in self.admins.iter().enumerate() {
@@ -103,18 +103,18 @@ impl Registrant {
     }
 }
 
-impl Plan for NewRegistrant {
+impl Plan for CreateRegistrant {
     type Done = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registrant>, Refusal> {
         standing.check(Scope::Administer)?;
-        let ((Some(code), _) | (None, Acting::Agency(code))) = (&self.agency, &standing.role) else {
+        let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &standing.role) else {
             return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency"));
         };
         let agency = registry.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
@@ -122,7 +122,7 @@ impl Plan for NewRegistrant {
         })?;
         standing.check_agency(&agency.it.code, Scope::Administer)?;
         standing.check_all_prefixes()?;
-        agency.it.check_going_on("/agency")?;
+        agency.it.check_open("/agency")?;
         let registrant = Registrant {
             id: new_id(&self.random).into(),
             agency: agency.it.code,
@@ -139,26 +139,26 @@ impl Plan for NewRegistrant {
 
 impl Agency {
     /// It has not ended.
-    pub(crate) fn check_going_on(&self, pointer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_open(&self, pointer: &str) -> Result<(), Refusal> {
         let Some(ended) = &self.ended else { return Ok(()) };
         let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
         Err(Refusal::new(Reason::Conflict, "agency-ended", detail).at(pointer))
     }
 }
 
-impl Plan for RegistrantChange {
+impl Plan for UpdateRegistrant {
     type Done = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registrant>, Refusal> {
         let held = registry.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
         let Held { it: before, revision } = held;
-        standing.check_for(&before, Scope::Administer)?;
+        standing.check_registrant(&before, Scope::Administer)?;
         standing.check_all_prefixes()?;
         check_revision(self.expect, revision)?;
         let mut registrant = before.clone();
@@ -172,8 +172,8 @@ impl Plan for RegistrantChange {
         let mut edits = vec![put(Kind::Registrant, &registrant.id, &registrant, Some(revision))];
         if registrant.admins != before.admins {
             // Whoever acts for it may do everything for it.
-            standing.check_whole()?;
-            edits.extend(registry.renew_groups(&registrant, at).await?);
+            standing.check_unrestricted()?;
+            edits.extend(registry.admin_group_edits(&registrant, at).await?);
         }
         Ok(Planned::new(edits, registrant))
     }
@@ -208,10 +208,10 @@ impl Registry {
             let is_of_it = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&held.it.agency));
             is_of_it.then(|| shown(held, &standing))
         };
-        Ok(self.page_of(Kind::Registrant, after, limit, work, item).await?)
+        Ok(self.list_objects(Kind::Registrant, after, limit, work, item).await?)
     }
 }
 
-fn shown(held: Held<Registrant>, standing: &Standing) -> Held<Registrant> {
+fn shown(held: Held<Registrant>, standing: &Principal) -> Held<Registrant> {
     if standing.may_see(&held.it) { held } else { Held { it: held.it.for_all(), ..held } }
 }

@@ -12,8 +12,8 @@ use crate::{Caller, Refusal, Registry};
 /// For whom somebody acts, as it is just now: tokens and who they are for are looked up anew for each thing that is done.
 #[derive(Clone, Debug)]
 #[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
-pub struct Standing {
-    pub(crate) role: Acting,
+pub struct Principal {
+    pub(crate) role: ActingRole,
     /// What a token is for; none for all that its role may.
     scopes: Option<Vec<Scope>>,
     /// Prefixes that a token is for; none for all that its role may.
@@ -21,7 +21,7 @@ pub struct Standing {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Acting {
+pub(crate) enum ActingRole {
     Anonymous,
     Operator,
     Agency(Box<str>),
@@ -30,37 +30,37 @@ pub(crate) enum Acting {
 }
 
 /// As the log has it.
-impl fmt::Display for Standing {
+impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.role {
-            Acting::Anonymous => f.write_str("anonymous"),
-            Acting::Operator => f.write_str("operator"),
-            Acting::Agency(code) => write!(f, "agency:{code}"),
-            Acting::Registrant(id) => write!(f, "registrant:{id}"),
-            Acting::Handle(who) => who.fmt(f),
+            ActingRole::Anonymous => f.write_str("anonymous"),
+            ActingRole::Operator => f.write_str("operator"),
+            ActingRole::Agency(code) => write!(f, "agency:{code}"),
+            ActingRole::Registrant(id) => write!(f, "registrant:{id}"),
+            ActingRole::Handle(who) => who.fmt(f),
         }
     }
 }
 
-impl Standing {
-    const fn whole(role: Acting) -> Self {
+impl Principal {
+    const fn whole(role: ActingRole) -> Self {
         Self { role, scopes: None, prefixes: Vec::new() }
     }
 
     /// Of somebody whom the log has so, see [`fmt::Display`]: what they may do for as whom they acted.
     pub(crate) fn logged(by: &str) -> Self {
         let role = match (by, by.split_once(':')) {
-            ("anonymous", _) => Acting::Anonymous,
-            ("operator", _) => Acting::Operator,
-            (_, Some(("agency", code))) => Acting::Agency(code.into()),
-            (_, Some(("registrant", id))) => Acting::Registrant(id.into()),
-            _ => Acting::Handle(Reference::parse(by).into_owned()),
+            ("anonymous", _) => ActingRole::Anonymous,
+            ("operator", _) => ActingRole::Operator,
+            (_, Some(("agency", code))) => ActingRole::Agency(code.into()),
+            (_, Some(("registrant", id))) => ActingRole::Registrant(id.into()),
+            _ => ActingRole::Handle(Reference::parse(by).into_owned()),
         };
         Self::whole(role)
     }
 
     pub(crate) const fn is_operator(&self) -> bool {
-        matches!(self.role, Acting::Operator)
+        matches!(self.role, ActingRole::Operator)
     }
 
     /// Whether it is by nothing that is only for some things.
@@ -71,20 +71,20 @@ impl Standing {
     /// Whether it is for an agency.
     pub(crate) fn is_agency(&self, code: &str) -> bool {
         match &self.role {
-            Acting::Operator => true,
-            Acting::Agency(own) => own.eq_ignore_ascii_case(code),
+            ActingRole::Operator => true,
+            ActingRole::Agency(own) => own.eq_ignore_ascii_case(code),
             _ => false,
         }
     }
 
     /// Whether it is for a registrant, by itself, its agency or one of its administrators.
-    pub(crate) fn is_for(&self, registrant: &Registrant) -> bool {
+    pub(crate) fn is_for_registrant(&self, registrant: &Registrant) -> bool {
         match &self.role {
-            Acting::Operator => true,
-            Acting::Anonymous => false,
-            Acting::Agency(code) => code.eq_ignore_ascii_case(&registrant.agency),
-            Acting::Registrant(id) => **id == *registrant.id,
-            Acting::Handle(who) => {
+            ActingRole::Operator => true,
+            ActingRole::Anonymous => false,
+            ActingRole::Agency(code) => code.eq_ignore_ascii_case(&registrant.agency),
+            ActingRole::Registrant(id) => **id == *registrant.id,
+            ActingRole::Handle(who) => {
                 registrant.admins.iter().any(|admin| is_meant(&Reference::parse(admin), who))
             }
         }
@@ -92,11 +92,11 @@ impl Standing {
 
     /// Whether it may see what is only for those concerned.
     pub(crate) fn may_see(&self, registrant: &Registrant) -> bool {
-        self.is_for(registrant) && self.has(Scope::Read)
+        self.is_for_registrant(registrant) && self.has(Scope::Read)
     }
 
     /// The same of a name under a prefix.
-    pub(crate) fn may_see_under(&self, prefix: &str, registrant: &Registrant) -> bool {
+    pub(crate) fn can_read_under(&self, prefix: &str, registrant: &Registrant) -> bool {
         self.may_see(registrant) && self.check_prefix(prefix).is_ok()
     }
 
@@ -108,7 +108,7 @@ impl Standing {
 
     /// Somebody is known, and their token is for this.
     pub(crate) fn check(&self, scope: Scope) -> Result<(), Refusal> {
-        if self.role == Acting::Anonymous {
+        if self.role == ActingRole::Anonymous {
             return Err(Refusal::new(Reason::Unknown, "unauthenticated", "who asks has to be known")
                 .hint("send a token: `Authorization: Bearer TOKEN`"));
         }
@@ -154,9 +154,9 @@ impl Standing {
     }
 
     /// It is for a registrant, and the token is for this.
-    pub(crate) fn check_for(&self, registrant: &Registrant, scope: Scope) -> Result<(), Refusal> {
+    pub(crate) fn check_registrant(&self, registrant: &Registrant, scope: Scope) -> Result<(), Refusal> {
         self.check(scope)?;
-        if self.is_for(registrant) {
+        if self.is_for_registrant(registrant) {
             return Ok(());
         }
         let (id, agency) = (&registrant.id, &registrant.agency);
@@ -173,11 +173,11 @@ impl Registry {
         caller: &Caller,
         at: u64,
         work: &mut Work,
-    ) -> Result<Standing, Refusal> {
+    ) -> Result<Principal, Refusal> {
         let shown = match caller {
-            Caller::Anonymous => return Ok(Standing::whole(Acting::Anonymous)),
-            Caller::Operator => return Ok(Standing::whole(Acting::Operator)),
-            Caller::Handle(identity) => return Ok(Standing::whole(Acting::Handle(identity.reference()))),
+            Caller::Anonymous => return Ok(Principal::whole(ActingRole::Anonymous)),
+            Caller::Operator => return Ok(Principal::whole(ActingRole::Operator)),
+            Caller::Handle(identity) => return Ok(Principal::whole(ActingRole::Handle(identity.reference()))),
             Caller::Token(identity) => identity,
         };
         // Where no time is known, it is the one at which the token was shown.
@@ -189,21 +189,21 @@ impl Registry {
             return Err(refused("this token has expired"));
         }
         let role = match (token.role, &token.subject) {
-            (Role::Operator, _) => Acting::Operator,
+            (Role::Operator, _) => ActingRole::Operator,
             (Role::Agency, Some(code)) => {
                 let agency = self.held::<Agency>(Kind::Agency, code, work).await?;
                 if agency.is_none_or(|agency| agency.it.ended.is_some()) {
                     return Err(refused("the agency of this token has ended"));
                 }
-                Acting::Agency(code.clone())
+                ActingRole::Agency(code.clone())
             }
             (Role::Registrant, Some(id)) => {
                 let registrant = self.held::<Registrant>(Kind::Registrant, id, work).await?;
                 registrant.ok_or_else(|| refused("there is no such registrant any more"))?;
-                Acting::Registrant(id.clone())
+                ActingRole::Registrant(id.clone())
             }
             (_, None) => return Err(refused("this token is for nobody")),
         };
-        Ok(Standing { role, scopes: token.scopes, prefixes: token.prefixes })
+        Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes })
     }
 }

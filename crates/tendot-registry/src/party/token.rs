@@ -6,10 +6,10 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::Work;
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 
-use super::standing::Acting;
-use super::{Agency, Held, Kind, Registrant, Standing, check_text, fingerprint, new_id, put};
+use super::standing::ActingRole;
+use super::{Agency, Held, Kind, Registrant, Principal, check_text, fingerprint, new_id, put};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -86,7 +86,7 @@ pub struct Token {
 
 /// A new token.
 #[derive(Clone, Debug)]
-pub struct NewToken {
+pub struct CreateToken {
     /// See [`Token::role`].
     pub role: Role,
     /// See [`Token::subject`].
@@ -105,7 +105,7 @@ pub struct NewToken {
 
 /// A token is to be no longer.
 #[derive(Clone, Debug)]
-pub struct TokenEnd {
+pub struct RevokeToken {
     /// Its id.
     pub id: Box<str>,
 }
@@ -139,7 +139,7 @@ impl fmt::Display for TokenIdentity {
     }
 }
 
-impl NewToken {
+impl CreateToken {
     /// The token as it is shown, once.
     pub fn text(&self) -> String {
         format!("{START}{}_{}", self.id(), self.secret())
@@ -155,19 +155,19 @@ impl NewToken {
     }
 }
 
-impl Plan for NewToken {
+impl Plan for CreateToken {
     type Done = Token;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Token>, Refusal> {
         standing.check(Scope::Administer)?;
         // A token for some prefixes does not make one for others.
-        standing.check_whole()?;
+        standing.check_unrestricted()?;
         let missing = |what: &str| Refusal::invalid("missing", "/subject", format!("which {what} it is for"));
         let subject = match (self.role, &self.subject) {
             (Role::Operator, None) => {
@@ -183,7 +183,7 @@ impl Plan for NewToken {
                 let no_such = format!("there is no agency `{code}`");
                 let agency = agency.ok_or_else(|| Refusal::invalid("no-such-agency", "/subject", no_such))?;
                 standing.check_agency(&agency.it.code, Scope::Administer)?;
-                agency.it.check_going_on("/subject")?;
+                agency.it.check_open("/subject")?;
                 Some(agency.it.code)
             }
             (Role::Registrant, id) => {
@@ -192,7 +192,7 @@ impl Plan for NewToken {
                 let no_such = format!("there is no registrant `{id}`");
                 let registrant =
                     registrant.ok_or_else(|| Refusal::invalid("no-such-registrant", "/subject", no_such))?;
-                standing.check_for(&registrant.it, Scope::Administer)?;
+                standing.check_registrant(&registrant.it, Scope::Administer)?;
                 Some(registrant.it.id)
             }
         };
@@ -223,13 +223,13 @@ impl Plan for NewToken {
     }
 }
 
-impl Plan for TokenEnd {
+impl Plan for RevokeToken {
     type Done = ();
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Standing,
+        standing: &Principal,
         _: u64,
         work: &mut Work,
     ) -> Result<Planned<()>, Refusal> {
@@ -241,8 +241,8 @@ impl Plan for TokenEnd {
         if !registry.is_concerned(&token, standing, work).await? {
             return Err(no_such());
         }
-        let name = Kind::Token.key_of(&self.id).into();
-        Ok(Planned::new(vec![Edit::Remove { name, expect: Expect::Revision(revision) }], ()))
+        let name = Kind::Token.storage_name(&self.id).into();
+        Ok(Planned::new(vec![Edit::Remove { name, expect: Precondition::Revision(revision) }], ()))
     }
 }
 
@@ -278,25 +278,25 @@ impl Registry {
         standing.check_all_prefixes()?;
         let item = |held: Held<Token>| {
             let whom = match (&standing.role, held.it.role, &held.it.subject) {
-                (Acting::Operator, ..) => None,
-                (Acting::Agency(code), Role::Agency, Some(subject)) if code.eq_ignore_ascii_case(subject) => {
+                (ActingRole::Operator, ..) => None,
+                (ActingRole::Agency(code), Role::Agency, Some(subject)) if code.eq_ignore_ascii_case(subject) => {
                     None
                 }
-                (Acting::Registrant(id), Role::Registrant, Some(subject)) if id == subject => None,
-                (Acting::Agency(_) | Acting::Handle(_), Role::Registrant, Some(subject)) => {
+                (ActingRole::Registrant(id), Role::Registrant, Some(subject)) if id == subject => None,
+                (ActingRole::Agency(_) | ActingRole::Handle(_), Role::Registrant, Some(subject)) => {
                     Some(subject.clone())
                 }
                 _ => return None,
             };
             Some((held, whom.into_iter().collect()))
         };
-        Ok(self.page_for(Kind::Token, after, limit, &standing, work, item).await?)
+        Ok(self.list_objects_for(Kind::Token, after, limit, &standing, work, item).await?)
     }
 
     async fn is_concerned(
         &self,
         token: &Token,
-        standing: &Standing,
+        standing: &Principal,
         work: &mut Work,
     ) -> Result<bool, Refusal> {
         Ok(match (token.role, &token.subject) {
@@ -304,16 +304,16 @@ impl Registry {
             (Role::Registrant, Some(id)) => {
                 let registrant = self.held::<Registrant>(Kind::Registrant, id, work).await?;
                 registrant
-                    .map_or_else(|| standing.is_operator(), |registrant| standing.is_for(&registrant.it))
+                    .map_or_else(|| standing.is_operator(), |registrant| standing.is_for_registrant(&registrant.it))
             }
             _ => standing.is_operator(),
         })
     }
 }
 
-impl Standing {
+impl Principal {
     /// It is by no token that is only for some things: rights that it has not are not its to give.
-    pub(super) fn check_whole(&self) -> Result<(), Refusal> {
+    pub(super) fn check_unrestricted(&self) -> Result<(), Refusal> {
         if self.is_whole() {
             return Ok(());
         }

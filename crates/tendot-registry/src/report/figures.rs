@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, Refusal, Registry};
 
-const RESOLVED: &str = "figures/resolved/";
+const RESOLVED_KEY_PREFIX: &str = "figures/resolved/";
 const FAILED: &str = "figures/failed/";
 
 /// Notes that are read or written together.
@@ -24,7 +24,7 @@ const TRIES: usize = 8;
 
 /// A name that was resolved since it was last noted.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Resolutions {
+pub struct ResolutionCount {
     /// The prefix, which was given to somebody.
     pub prefix: Arc<str>,
     /// The name, see [`fingerprint`].
@@ -35,7 +35,7 @@ pub struct Resolutions {
 
 /// A name that was asked for and not found since that was last noted.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Failures {
+pub struct FailedResolutionCount {
     /// The prefix, which was given to somebody.
     pub prefix: Arc<str>,
     /// The name, as it was asked for.
@@ -94,11 +94,11 @@ impl Registry {
     }
 
     /// Adds resolutions to what is noted of names. No name may be there twice.
-    pub async fn note_resolutions(&self, counted: &[Resolutions], at: u64) -> Result<(), Refusal> {
+    pub async fn add_resolutions(&self, counted: &[ResolutionCount], at: u64) -> Result<(), Refusal> {
         let today = day(at);
         self.add(
             counted,
-            |one| key(RESOLVED, &one.prefix, one.fingerprint),
+            |one| key(RESOLVED_KEY_PREFIX, &one.prefix, one.fingerprint),
             |one, before| {
                 let before = read(before).unwrap_or(Resolved { count: 0, first: today, last: today });
                 written(&Resolved {
@@ -113,7 +113,7 @@ impl Registry {
     }
 
     /// Adds failures to what is noted of names. No name may be there twice.
-    pub async fn note_failures(&self, counted: &[Failures], at: u64) -> Result<(), Refusal> {
+    pub async fn add_failed_resolutions(&self, counted: &[FailedResolutionCount], at: u64) -> Result<(), Refusal> {
         let fingerprint = |name: &str| Key::new(name).map_or(0, |key| fingerprint(&key));
         self.add(
             counted,
@@ -189,9 +189,9 @@ impl Registry {
     }
 
     /// Forgets the rarest names that failed under a prefix, the oldest of them first, until there are no more than `most`.
-    pub async fn trim_failures(&self, prefix: &str, most: usize, at: u64) -> Result<(), Refusal> {
+    pub async fn trim_failed_resolutions(&self, prefix: &str, most: usize, at: u64) -> Result<(), Refusal> {
         let mut all = Vec::new();
-        self.visit_failures(prefix, None, |fingerprint, failed| {
+        self.visit_failed_resolutions(prefix, None, |fingerprint, failed| {
             let last = failed.days.keys().next_back().copied().unwrap_or_default();
             all.push((failed.total(), last, fingerprint));
             true
@@ -220,7 +220,7 @@ impl Registry {
     }
 
     /// Shows what failed under a prefix, by fingerprint, after one, as long as `visit` wants more.
-    pub(super) async fn visit_failures(
+    pub(super) async fn visit_failed_resolutions(
         &self,
         prefix: &str,
         after: Option<u64>,
@@ -248,7 +248,7 @@ impl Registry {
 
     /// What is noted of the resolutions of a name; none if it was never resolved.
     pub(super) async fn resolved(&self, prefix: &str, name: &Key) -> Result<Option<Resolved>, Refusal> {
-        let note = self.store.note(&key(RESOLVED, prefix, fingerprint(name))).await?;
+        let note = self.store.note(&key(RESOLVED_KEY_PREFIX, prefix, fingerprint(name))).await?;
         // That there is one tells enough.
         let unread = || Resolved { count: 1, first: 0, last: 0 };
         Ok(note.map(|note| read(Some(&note)).unwrap_or_else(unread)))

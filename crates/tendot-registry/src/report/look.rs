@@ -4,22 +4,22 @@ use tendot_proto::{Permissions, Value};
 use tendot_store::{Entry, Key, State};
 
 use super::{Finding, Reader};
-use crate::doi::{Deposit, NameState};
+use crate::doi::{Deposit, DoiStatus};
 use crate::validate::check_link;
-use crate::{Error, Limits, OddUrl};
+use crate::{Error, Limits, UrlFault};
 
 /// A name that was looked at.
-pub(super) struct Looked {
+pub(super) struct InspectedName {
     pub(super) name: Box<str>,
     pub(super) key: Key,
-    pub(super) state: NameState,
+    pub(super) state: DoiStatus,
     pub(super) created: u64,
     pub(super) links: Vec<Finding>,
 }
 
 /// None of a name that who reads is not to know of.
-pub(super) fn look(entry: &Entry, reader: &Reader, limits: &Limits) -> Result<Option<Looked>, Error> {
-    let (Some(state), Ok(key)) = (reader.state_of(entry)?, Key::new(&entry.name)) else { return Ok(None) };
+pub(super) fn look(entry: &Entry, reader: &Reader, limits: &Limits) -> Result<Option<InspectedName>, Error> {
+    let (Some(state), Ok(key)) = (reader.visible_status(entry)?, Key::new(&entry.name)) else { return Ok(None) };
     let deposit = Deposit::of(entry)?;
     let is_others = reader.is_others(&deposit);
     let is_seen = |value: &&Value<'_>| {
@@ -32,7 +32,7 @@ pub(super) fn look(entry: &Entry, reader: &Reader, limits: &Limits) -> Result<Op
             values.filter_map(|value| odd_link(&entry.name, value, reader, limits)).collect()
         }
     };
-    Ok(Some(Looked { name: entry.name.clone(), key, state, created: deposit.created, links }))
+    Ok(Some(InspectedName { name: entry.name.clone(), key, state, created: deposit.created, links }))
 }
 
 /// What is wrong with the link in a value, if it has one and something is.
@@ -40,7 +40,7 @@ fn odd_link(name: &str, value: &Value<'_>, reader: &Reader, limits: &Limits) -> 
     let (code, why) = match check_link(value, limits) {
         Err(odd) => (code(&odd), format!("the address {odd}")),
         Ok(()) => {
-            let refusal = reader.allocation.check_addresses(value, "").err()?;
+            let refusal = reader.allocation.check_value_hosts(value, "").err()?;
             (refusal.code, refusal.detail)
         }
     };
@@ -48,15 +48,15 @@ fn odd_link(name: &str, value: &Value<'_>, reader: &Reader, limits: &Limits) -> 
     Some(Finding::Link { name: name.into(), index: value.index, data, code, why })
 }
 
-const fn code(odd: &OddUrl) -> &'static str {
+const fn code(odd: &UrlFault) -> &'static str {
     match odd {
-        OddUrl::NotUtf8 { .. } => "not-utf8",
-        OddUrl::Control { .. } => "control",
-        OddUrl::TooLong { .. } => "too-long",
-        OddUrl::Relative => "relative",
-        OddUrl::Scheme { .. } => "scheme",
-        OddUrl::NoHost => "no-host",
-        OddUrl::Credentials => "credentials",
-        OddUrl::Homograph { .. } => "homograph",
+        UrlFault::NotUtf8 { .. } => "not-utf8",
+        UrlFault::Control { .. } => "control",
+        UrlFault::TooLong { .. } => "too-long",
+        UrlFault::Relative => "relative",
+        UrlFault::Scheme { .. } => "scheme",
+        UrlFault::NoHost => "no-host",
+        UrlFault::Credentials => "credentials",
+        UrlFault::Homograph { .. } => "homograph",
     }
 }

@@ -4,13 +4,13 @@
 mod figures;
 mod look;
 
-pub use figures::{Failures, Resolutions, day, fingerprint};
-use look::{Looked, look};
+pub use figures::{FailedResolutionCount, ResolutionCount, day, fingerprint};
+use look::{InspectedName, look};
 use tendot_proto::Work;
 use tendot_store::{Entry, Key, State, Store};
 
-use crate::doi::{Deposit, NameState, Stage};
-use crate::party::{Allocation, Standing};
+use crate::doi::{Deposit, DoiStatus, Stage};
+use crate::party::{PrefixAllocation, Principal};
 use crate::validate::{is_mixed, other_forms};
 use crate::{Caller, Error, Refusal, Registry, price};
 
@@ -64,7 +64,7 @@ pub enum Finding {
         /// The last day.
         last: u32,
         /// What it is now, if who asks may know.
-        state: Option<NameState>,
+        state: Option<DoiStatus>,
     },
     /// A link that would not be taken today.
     Link {
@@ -90,7 +90,7 @@ pub enum Finding {
 
 /// Some lines of a report, and where to go on.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub struct ReportFindings {
     /// The lines; there may be none, and yet more to come.
     pub items: Vec<Finding>,
     /// What to ask for as `after`, if there may be more.
@@ -140,8 +140,8 @@ impl Summary {
 
 /// A prefix, and who reads its reports.
 struct Reader {
-    allocation: Allocation,
-    standing: Standing,
+    allocation: PrefixAllocation,
+    standing: Principal,
 }
 
 impl Reader {
@@ -156,13 +156,13 @@ impl Reader {
     }
 
     /// What is seen of a name; none if who reads is not to know of it.
-    fn state_of(&self, entry: &Entry) -> Result<Option<NameState>, Error> {
+    fn visible_status(&self, entry: &Entry) -> Result<Option<DoiStatus>, Error> {
         let deposit = Deposit::of(entry)?;
         Ok(match (entry.state, deposit.state) {
-            (State::Live, Stage::Registered) => Some(NameState::Registered),
+            (State::Live, Stage::Registered) => Some(DoiStatus::Registered),
             (_, Stage::Reserved) if self.is_others(&deposit) => None,
-            (State::Live, Stage::Reserved) => Some(NameState::Reserved),
-            (State::Tombstone, _) => Some(NameState::Tombstone),
+            (State::Live, Stage::Reserved) => Some(DoiStatus::Reserved),
+            (State::Tombstone, _) => Some(DoiStatus::Tombstone),
         })
     }
 }
@@ -181,7 +181,7 @@ impl Registry {
         let reader = self.reader(prefix, caller, at, work).await?;
         let mut summary = Summary::default();
         if after.is_none() {
-            self.visit_failures(reader.prefix(), None, |_, failed| {
+            self.visit_failed_resolutions(reader.prefix(), None, |_, failed| {
                 summary.failed += 1;
                 summary.failures = summary.failures.saturating_add(failed.total());
                 true
@@ -191,9 +191,9 @@ impl Registry {
         let (all, next) = self.look_at(&reader, after, usize::MAX, |_| true).await?;
         for looked in &all {
             match looked.state {
-                NameState::Reserved => summary.reserved += 1,
-                NameState::Tombstone | NameState::Removed => summary.ended += 1,
-                NameState::Registered => {
+                DoiStatus::Reserved => summary.reserved += 1,
+                DoiStatus::Tombstone | DoiStatus::Removed => summary.ended += 1,
+                DoiStatus::Registered => {
                     summary.registered += 1;
                     match self.resolved(reader.prefix(), &looked.key).await? {
                         None => summary.never_resolved += 1,
@@ -224,15 +224,15 @@ impl Registry {
         caller: &Caller,
         at: u64,
         work: &mut Work,
-    ) -> Result<Findings, Refusal> {
+    ) -> Result<ReportFindings, Refusal> {
         let reader = self.reader(prefix, caller, at, work).await?;
         if report == Report::Failed {
-            return self.report_failed(&reader, after, limit).await;
+            return self.report_failed_resolutions(&reader, after, limit).await;
         }
-        let is_wanted = |looked: &Looked| match report {
-            Report::Resolved | Report::NeverResolved => looked.state == NameState::Registered,
+        let is_wanted = |looked: &InspectedName| match report {
+            Report::Resolved | Report::NeverResolved => looked.state == DoiStatus::Registered,
             Report::Links => !looked.links.is_empty(),
-            _ => !looked.name.is_ascii() && looked.state != NameState::Tombstone,
+            _ => !looked.name.is_ascii() && looked.state != DoiStatus::Tombstone,
         };
         let (all, mut next) = self.look_at(&reader, after, limit, is_wanted).await?;
         let mut items = Vec::new();
@@ -259,18 +259,18 @@ impl Registry {
                 }
             }
         }
-        Ok(Findings { items, next })
+        Ok(ReportFindings { items, next })
     }
 
-    async fn report_failed(
+    async fn report_failed_resolutions(
         &self,
         reader: &Reader,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Findings, Refusal> {
+    ) -> Result<ReportFindings, Refusal> {
         let after = after.and_then(|after| Key::new(after).ok()).map(|key| fingerprint(&key));
         let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
-        self.visit_failures(reader.prefix(), after, |_, failed| {
+        self.visit_failed_resolutions(reader.prefix(), after, |_, failed| {
             if found.len() >= limit.min(LOOKED_AT) {
                 next = found.last().map(|last: &figures::Failed| last.name.clone());
                 return false;
@@ -289,11 +289,11 @@ impl Registry {
                 count: failed.total(),
                 first: failed.days.keys().next().copied().unwrap_or_default(),
                 last: failed.days.keys().next_back().copied().unwrap_or_default(),
-                state: entry.map(|entry| reader.state_of(&entry)).transpose()?.flatten(),
+                state: entry.map(|entry| reader.visible_status(&entry)).transpose()?.flatten(),
                 name: failed.name,
             });
         }
-        Ok(Findings { items, next })
+        Ok(ReportFindings { items, next })
     }
 
     /// Who reads the reports of a prefix. To those whom they do not concern there is none.
@@ -307,7 +307,7 @@ impl Registry {
         let none = || Refusal::not_found("report of", prefix);
         let standing = self.standing(caller, at, work).await?;
         let allocation = self.allocation(prefix, work).await?.ok_or_else(none)?;
-        if !standing.may_see_under(&allocation.prefix.prefix, &allocation.holder) {
+        if !standing.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
             return Err(none());
         }
         work.spend(price::names(LOOKED_AT)).map_err(Error::from)?;
@@ -320,8 +320,8 @@ impl Registry {
         reader: &Reader,
         after: Option<&str>,
         limit: usize,
-        is_wanted: impl Fn(&Looked) -> bool + Send + Sync,
-    ) -> Result<(Vec<Looked>, Option<Box<str>>), Refusal> {
+        is_wanted: impl Fn(&InspectedName) -> bool + Send + Sync,
+    ) -> Result<(Vec<InspectedName>, Option<Box<str>>), Refusal> {
         let after = after.and_then(|after| Key::new(after).ok());
         let (mut all, mut next, mut seen) = (Vec::new(), None, 0);
         let (mut last, mut problem) = (None, None);
@@ -347,8 +347,8 @@ impl Registry {
     }
 
     /// What a name can't be told from.
-    async fn confusable(&self, looked: &Looked) -> Result<Option<Finding>, Refusal> {
-        if looked.name.is_ascii() || looked.state == NameState::Tombstone {
+    async fn confusable(&self, looked: &InspectedName) -> Result<Option<Finding>, Refusal> {
+        if looked.name.is_ascii() || looked.state == DoiStatus::Tombstone {
             return Ok(None);
         }
         for form in other_forms(&looked.name) {

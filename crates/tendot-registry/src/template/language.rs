@@ -12,7 +12,7 @@ use super::parameter::Parameters;
 use crate::{Error, Limits, price};
 
 /// Bytes that the program of an expression may take.
-const EXPRESSION_BYTES: usize = 1 << 18;
+const MAX_REGEX_BYTES: usize = 1 << 18;
 
 /// Where else the template is, if it is elsewhere.
 pub(super) fn reference(source: &str) -> Result<Option<String>, Error> {
@@ -101,7 +101,7 @@ impl Run<'_> {
                 }
                 "else" if last == Some(false) => self.children(node, current),
                 "foreach" => self.each(node),
-                "def" => self.define(node).map(|()| Flow::On),
+                "def" => self.run_def(node).map(|()| Flow::On),
                 "notfound" => Ok(Flow::NotFound),
                 _ => Ok(Flow::On),
             };
@@ -126,7 +126,7 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    fn define(&mut self, node: Node<'_, '_>) -> Result<(), Error> {
+    fn run_def(&mut self, node: Node<'_, '_>) -> Result<(), Error> {
         let text = self.fill(node.text().unwrap_or_default().trim())?;
         if let Some(name) = node.attribute("parameter") {
             self.parameters.set(name, vec![text]);
@@ -156,11 +156,11 @@ impl Run<'_> {
     fn captures(&mut self, text: &str, expression: &str) -> Result<Option<Vec<String>>, Error> {
         self.work.spend(price::bytes(text.len().saturating_add(expression.len())))?;
         if !self.expressions.contains_key(expression) {
-            self.work.spend(price::EXPRESSION)?;
+            self.work.spend(price::REGEX_COMPILE)?;
             let compiled = RegexBuilder::new(&format!(r"\A(?:{expression})\z"))
                 .case_insensitive(true)
-                .size_limit(EXPRESSION_BYTES)
-                .dfa_size_limit(EXPRESSION_BYTES)
+                .size_limit(MAX_REGEX_BYTES)
+                .dfa_size_limit(MAX_REGEX_BYTES)
                 .nest_limit(32)
                 .build()
                 .map_err(|error| Error::Template { why: error.to_string() })?;

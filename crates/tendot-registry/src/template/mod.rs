@@ -13,7 +13,7 @@ use tendot_proto::{Handle, Reference, Value, Work};
 use crate::{Error, Registry};
 
 /// How often a template may be somewhere else.
-const REFERENCES: usize = 10;
+const MAX_TEMPLATE_REFERENCES: usize = 10;
 
 /// What the name that is asked for is made of.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Parts<'a> {
 
 impl Registry {
     /// The values of a name that is not stored, if it can be made of one that is.
-    pub(crate) async fn by_template(
+    pub(crate) async fn resolve_template(
         &self,
         name: &str,
         work: &mut Work,
@@ -46,7 +46,7 @@ impl Registry {
     }
 
     /// Whether a name could be made of another, if it is not stored.
-    pub(crate) async fn is_made_up(&self, name: &str, work: &mut Work) -> Result<bool, Error> {
+    pub(crate) async fn is_template_derived(&self, name: &str, work: &mut Work) -> Result<bool, Error> {
         let handle = Handle::from(name);
         if handle.is_prefix_handle() {
             return Ok(false);
@@ -85,7 +85,7 @@ impl Registry {
 
     /// The source of a template, be it that it says where else it is.
     async fn follow(&self, mut source: String, work: &mut Work) -> Result<String, Error> {
-        for _ in 0..=REFERENCES {
+        for _ in 0..=MAX_TEMPLATE_REFERENCES {
             let Some(reference) = language::reference(&source)? else { return Ok(source) };
             let reference = Reference::parse(&reference).into_owned();
             let missing = || Error::Template { why: format!("`{reference}` is not here") };
@@ -95,7 +95,7 @@ impl Registry {
             let value = values.find(is_it).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }
-        Err(Error::Template { why: format!("refers further more than {REFERENCES} times") })
+        Err(Error::Template { why: format!("refers further more than {MAX_TEMPLATE_REFERENCES} times") })
     }
 }
 

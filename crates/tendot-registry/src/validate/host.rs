@@ -5,11 +5,11 @@ use unicode_security::skeleton;
 use super::script::{is_latin, is_mixed};
 
 /// The longest part of a host, in bytes: RFC 1035, 2.3.4.
-const LABEL: usize = 63;
+const MAX_LABEL_LEN: usize = 63;
 
 /// A part of the host that looks like another, as it is written: letters of several scripts in one, or letters of another
 /// script that all look Latin, under a Latin end such as `.org`.
-pub(super) fn homograph(host: &str) -> Option<String> {
+pub(super) fn find_homograph(host: &str) -> Option<String> {
     let is_encoded_somewhere = |bytes: &[u8]| {
         bytes.contains(&b'%') || bytes.windows(4).any(|four| four.eq_ignore_ascii_case(b"xn--"))
     };
@@ -23,14 +23,14 @@ pub(super) fn homograph(host: &str) -> Option<String> {
     let ends_latin = labels.clone().next_back().is_some_and(|last| last.is_ascii() && !is_encoded(last));
     let looks_like_another = |label: &&str| {
         let text = read(label);
-        is_mixed(&text) || ends_latin && looks_latin(&text)
+        is_mixed(&text) || ends_latin && is_latin_lookalike(&text)
     };
     labels.find(looks_like_another).map(Into::into)
 }
 
 /// A label as people see it. One that cannot be decoded leads nowhere.
 fn read(label: &str) -> String {
-    let encoded = label.get(4..).filter(|_| is_encoded(label) && label.len() <= LABEL);
+    let encoded = label.get(4..).filter(|_| is_encoded(label) && label.len() <= MAX_LABEL_LEN);
     encoded.and_then(decode_punycode).unwrap_or_else(|| label.into())
 }
 
@@ -38,7 +38,7 @@ fn is_encoded(label: &str) -> bool {
     label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
 }
 
-fn looks_latin(label: &str) -> bool {
+fn is_latin_lookalike(label: &str) -> bool {
     !label.chars().all(is_latin)
         && skeleton(label).all(|character| character.is_ascii_alphanumeric() || character == '-')
 }
@@ -88,7 +88,7 @@ fn decode_punycode(encoded: &str) -> Option<String> {
             position += 36;
         }
         let length = u32::try_from(decoded.len()).ok()? + 1;
-        bias = adapt(place - before, length, before == 0);
+        bias = adapt_bias(place - before, length, before == 0);
         character = character.checked_add(place / length)?;
         place %= length;
         decoded.insert(usize::try_from(place).ok()?, char::from_u32(character)?);
@@ -98,7 +98,7 @@ fn decode_punycode(encoded: &str) -> Option<String> {
 }
 
 /// RFC 3492, 6.1.
-const fn adapt(delta: u32, length: u32, is_first: bool) -> u32 {
+const fn adapt_bias(delta: u32, length: u32, is_first: bool) -> u32 {
     let mut delta = delta / if is_first { 700 } else { 2 };
     delta += delta / length;
     let mut bias = 0;
@@ -145,7 +145,7 @@ mod tests {
 
     #[track_caller]
     fn check(host: &str, expected: Option<&str>) {
-        assert_eq!(homograph(host).as_deref(), expected, "{host}");
+        assert_eq!(find_homograph(host).as_deref(), expected, "{host}");
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_host(host in "\\PC{0,80}", encoded in "[a-zA-Z0-9-]{0,70}") {
-            let _ = homograph(&host);
-            let _ = homograph(&format!("xn--{encoded}.example"));
+            let _ = find_homograph(&host);
+            let _ = find_homograph(&format!("xn--{encoded}.example"));
         }
     }
 }

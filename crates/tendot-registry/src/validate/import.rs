@@ -41,7 +41,7 @@ pub fn check_import(
             continue;
         }
         if let Err(odd) = url::check(&value.data, limits.url_bytes) {
-            let breaks = odd.breaks_answers();
+            let breaks = odd.is_header_injection();
             let invalid = InvalidValue { index: Some(value.index), fault: ValueFault::Url(odd) };
             if breaks {
                 return Err(invalid.into());

@@ -15,6 +15,6 @@ pub use import::check_import;
 pub use name::is_invisible;
 pub(crate) use name::{check_name, other_forms};
 pub(crate) use script::is_mixed;
-pub use url::OddUrl;
+pub use url::UrlFault;
 pub use value::{InvalidValue, ValueFault};
 pub(crate) use value::{check_indexes, check_link, check_record, check_value};

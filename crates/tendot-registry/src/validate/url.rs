@@ -1,11 +1,11 @@
 use tendot_proto::record::Url;
 
-use super::host::homograph;
+use super::host::find_homograph;
 
 /// What is odd about the address in a `URL` value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum OddUrl {
+pub enum UrlFault {
     /// It is not UTF-8.
     #[error("is not UTF-8 from byte {at} on")]
     NotUtf8 {
@@ -51,59 +51,59 @@ pub enum OddUrl {
     },
 }
 
-impl OddUrl {
+impl UrlFault {
     /// Whether it could break an answer that has it in a header.
-    pub const fn breaks_answers(&self) -> bool {
+    pub const fn is_header_injection(&self) -> bool {
         matches!(self, Self::Control { character: '\r' | '\n' | '\0', .. })
     }
 }
 
 /// Schemes of what is carried out or read on the machine of who follows the link.
-const NOT_TAKEN: [&str; 4] = ["javascript", "data", "vbscript", "file"];
+const BLOCKED_SCHEMES: [&str; 4] = ["javascript", "data", "vbscript", "file"];
 
 /// Schemes of places that have a host.
-const WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
+const SCHEMES_WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
 
 /// What is odd about an address, the worst first.
-pub(super) fn check(data: &[u8], limit: usize) -> Result<(), OddUrl> {
+pub(super) fn check(data: &[u8], limit: usize) -> Result<(), UrlFault> {
     // Over bytes, since what could break an answer would do so in text of any encoding.
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | b'\0');
     if let Some(at) = data.iter().position(breaks) {
         let character = data.get(at).copied().unwrap_or_default().into();
-        return Err(OddUrl::Control { character, at });
+        return Err(UrlFault::Control { character, at });
     }
-    let text = str::from_utf8(data).map_err(|error| OddUrl::NotUtf8 { at: error.valid_up_to() })?;
+    let text = str::from_utf8(data).map_err(|error| UrlFault::NotUtf8 { at: error.valid_up_to() })?;
     if let Some((at, character)) = text.char_indices().find(|(_, character)| character.is_control()) {
-        return Err(OddUrl::Control { character, at });
+        return Err(UrlFault::Control { character, at });
     }
-    let url = Url::from_bytes(data).map_err(|_| OddUrl::NotUtf8 { at: 0 })?;
-    let scheme = url.scheme().ok_or(OddUrl::Relative)?;
+    let url = Url::from_bytes(data).map_err(|_| UrlFault::NotUtf8 { at: 0 })?;
+    let scheme = url.scheme().ok_or(UrlFault::Relative)?;
     let is = |known: &&str| scheme.eq_ignore_ascii_case(known);
-    if NOT_TAKEN.iter().any(is) {
-        return Err(OddUrl::Scheme { scheme: scheme.into() });
+    if BLOCKED_SCHEMES.iter().any(is) {
+        return Err(UrlFault::Scheme { scheme: scheme.into() });
     }
     if text.len() > limit {
-        return Err(OddUrl::TooLong { length: text.len(), limit });
+        return Err(UrlFault::TooLong { length: text.len(), limit });
     }
-    if WITH_HOST.iter().any(is) {
+    if SCHEMES_WITH_HOST.iter().any(is) {
         check_host(text.get(scheme.len() + 1..).unwrap_or_default())?;
     }
     Ok(())
 }
 
-fn check_host(after_scheme: &str) -> Result<(), OddUrl> {
-    let after = after_scheme.strip_prefix("//").ok_or(OddUrl::NoHost)?;
+fn check_host(after_scheme: &str) -> Result<(), UrlFault> {
+    let after = after_scheme.strip_prefix("//").ok_or(UrlFault::NoHost)?;
     // Browsers end the authority at a backslash, too.
     let authority = after.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err(OddUrl::Credentials);
+        return Err(UrlFault::Credentials);
     }
     let host = authority.split(':').next().unwrap_or_default();
     if host.is_empty() {
-        return Err(OddUrl::NoHost);
+        return Err(UrlFault::NoHost);
     }
-    match homograph(host) {
-        Some(label) => Err(OddUrl::Homograph { label: label.into() }),
+    match find_homograph(host) {
+        Some(label) => Err(UrlFault::Homograph { label: label.into() }),
         None => Ok(()),
     }
 }
@@ -154,8 +154,8 @@ mod tests {
         check_one(&long, "has 100020 bytes, at most 2048 are taken");
         check_one(&long[..2_048], "");
         check_one(&long[..2_049], "has 2049 bytes, at most 2048 are taken");
-        assert_eq!(check(b"https://x/\xff", 2_048), Err(OddUrl::NotUtf8 { at: 10 }));
-        assert!(check(b"\xff\r", 2_048).unwrap_err().breaks_answers());
+        assert_eq!(check(b"https://x/\xff", 2_048), Err(UrlFault::NotUtf8 { at: 10 }));
+        assert!(check(b"\xff\r", 2_048).unwrap_err().is_header_injection());
     }
 
     #[track_caller]

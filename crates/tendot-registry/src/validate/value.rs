@@ -1,7 +1,7 @@
 use tendot_proto::record::{Admin, ValueList};
 use tendot_proto::{DecodeError, Value};
 
-use super::url::{self, OddUrl};
+use super::url::{self, UrlFault};
 use crate::permission::is_admin;
 use crate::{Error, Limits};
 
@@ -57,7 +57,7 @@ pub enum ValueFault {
     Malformed(DecodeError),
     /// It is a `URL` that is not taken.
     #[error("is a URL that {0}")]
-    Url(OddUrl),
+    Url(UrlFault),
 }
 
 impl InvalidValue {
@@ -108,7 +108,7 @@ pub(crate) fn check_value(value: &Value<'_>, limits: &Limits) -> Result<(), Inva
 }
 
 /// Where a value leads, if it is an address.
-pub(crate) fn check_link(value: &Value<'_>, limits: &Limits) -> Result<(), OddUrl> {
+pub(crate) fn check_link(value: &Value<'_>, limits: &Limits) -> Result<(), UrlFault> {
     if value.has_type("URL") { url::check(&value.data, limits.url_bytes) } else { Ok(()) }
 }
 

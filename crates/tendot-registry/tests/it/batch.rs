@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 
 use tendot_proto::{Handle, Value};
-use tendot_registry::doi::{Draft, Line, LineOutcome, NameEnd, NewName, is_minted};
-use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
-use tendot_registry::transfer::{NewTransfer, What};
+use tendot_registry::doi::{RegistrationRequest, Line, BatchLineOutcome, RetireDoi, RegisterDoi, is_minted};
+use tendot_registry::party::{Policy, UpdatePrefix, UpdateRegistrant, RevokeToken};
+use tendot_registry::transfer::{ProposeTransfer, What};
 use tendot_registry::{Caller, Write};
 use tendot_store::{Edit, Store};
 use tendot_testing::{block_on, repetitions};
@@ -23,12 +23,12 @@ fn name(suffix: &str) -> String {
     format!("{PREFIX_A1}/{suffix}")
 }
 
-fn lines(drafts: Vec<Draft>) -> Vec<Line> {
+fn lines(drafts: Vec<RegistrationRequest>) -> Vec<Line> {
     (1..).zip(drafts).map(|(number, draft)| batch_line(number, draft)).collect()
 }
 
-fn mint_request() -> Draft {
-    Draft { prefix: Some(PREFIX_A1.into()), url: Some("https://a/".into()), ..Draft::default() }
+fn mint_request() -> RegistrationRequest {
+    RegistrationRequest { prefix: Some(PREFIX_A1.into()), url: Some("https://a/".into()), ..RegistrationRequest::default() }
 }
 
 /// If the aux entry for all lines together is too large, each line is committed with its own.
@@ -36,7 +36,7 @@ fn mint_request() -> Draft {
 fn aux_entry_too_large_falls_back_to_single_lines() {
     let fixture = FixtureSource::new(StoreKind::Embedded).fixture();
     let lines = lines(["a", "b", "c"].map(|suffix| request(&name(suffix), "https://a/")).into());
-    let extra_edits = |outcomes: &[LineOutcome]| {
+    let extra_edits = |outcomes: &[BatchLineOutcome]| {
         let Some(first) = outcomes.first() else { return Vec::new() };
         // Too large for several lines, and for the second if it succeeds.
         let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
@@ -65,7 +65,7 @@ fn mixed_lines(kind: StoreKind) {
         (request(&name("A"), "https://b/"), "updated 10.71000/a"),
         (request(&name("a"), "https://b/"), "unchanged 10.71000/a"),
         (request(&name("b"), "javascript:x"), "refused bad-url"),
-        (Draft::default(), "refused missing"),
+        (RegistrationRequest::default(), "refused missing"),
         (request(&format!("{PREFIX_A2}/x"), "https://a/"), "refused not-yours"),
         (request("10.5/x", "https://a/"), "refused no-such-prefix"),
         (request(&name("GONE"), "https://a/"), "refused already-registered"),
@@ -93,10 +93,10 @@ fn mixed_lines(kind: StoreKind) {
         lines.push(Line { random, ..batch_line(number, draft) });
         expected.push(words);
     }
-    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
+    lines.push(Line { number: 24, draft: RegistrationRequest::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
     expected.push("refused malformed");
     let before = fixture.log_len();
-    let extra_edits = |outcomes: &[LineOutcome]| {
+    let extra_edits = |outcomes: &[BatchLineOutcome]| {
         vec![Edit::PutNote {
             key: b"receipt"[..].into(),
             body: outcome_words(outcomes).join("\n").into_bytes().into(),
@@ -149,7 +149,7 @@ fn quotas(kind: StoreKind) {
     let one = fixture.caller('1');
     let set = |quota| {
         let policy = Some(Policy { quota: Some(quota), ..Policy::default() });
-        fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
     };
     let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
     set(3);
@@ -196,7 +196,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         // they are registered.
         let at = NOW + round / 2 * 60_000;
         let policy = Some(Policy { quota: Some(round), ..Policy::default() });
-        fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
         let start = &Barrier::new(usize::try_from(THREADS).unwrap());
         let outcomes: Vec<char> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
@@ -209,7 +209,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
                             let batch = registry.deposit(&lines, one, at, false, |_| Vec::new());
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
-                        let new = NewName { draft, random: [0; 16] };
+                        let new = RegisterDoi { draft, random: [0; 16] };
                         outcome_letter(&block_on(registry.carry_out(&new, one, at, &mut budget())))
                     })
                 })
@@ -230,11 +230,11 @@ fn one_count_serves_all_waiters() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
     let (one, registry) = (&fixture.caller('1'), &fixture.registry);
     let policy = Some(Policy { quota: Some(4), ..Policy::default() });
-    fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
     let before = store.count_calls();
     let register = |number: usize| async move {
         let draft = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
-        let new = NewName { draft, random: [0; 16] };
+        let new = RegisterDoi { draft, random: [0; 16] };
         outcome_letter(&registry.carry_out(&new, one, NOW + 60_000, &mut budget()).await)
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
@@ -255,8 +255,8 @@ fn one_count_serves_all_waiters() {
 /// Makes the hook for a fixture.
 type HookFactory<'f> = &'f dyn Fn(&RegistryFixture) -> CommitHook;
 
-fn forced(what: What, to: Box<str>) -> NewTransfer {
-    NewTransfer { what, to, force: true, random: [9; 16] }
+fn forced(what: What, to: Box<str>) -> ProposeTransfer {
+    ProposeTransfer { what, to, force: true, random: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
@@ -289,7 +289,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let id = fixture.token_id('1');
-            Box::new(move |store| store.execute(&TokenEnd { id }))
+            Box::new(move |store| store.execute(&RevokeToken { id }))
         },
         refused("bad-token"),
     );
@@ -297,7 +297,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let id = fixture.token_id('2');
-            Box::new(move |store| store.execute(&TokenEnd { id }))
+            Box::new(move |store| store.execute(&RevokeToken { id }))
         },
         all.clone(),
     );
@@ -332,7 +332,7 @@ fn attack_p9_races(kind: StoreKind) {
         'k',
         &|fixture| {
             let (id, admins) = (fixture.id("A1"), Some(vec!["300:10.9/new".into()]));
-            Box::new(move |store| store.execute(&RegistrantChange { id, admins, ..Default::default() }))
+            Box::new(move |store| store.execute(&UpdateRegistrant { id, admins, ..Default::default() }))
         },
         refused("not-yours"),
     );
@@ -350,7 +350,7 @@ fn attack_p9_races(kind: StoreKind) {
         move |_: &RegistryFixture| -> CommitHook {
             let policy = Some(policy.clone());
             Box::new(move |store| {
-                store.execute(&PrefixChange { prefix: PREFIX_A1.into(), policy, expect: None });
+                store.execute(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None });
             })
         }
     };
@@ -368,7 +368,7 @@ fn attack_p9_races(kind: StoreKind) {
         &|_| {
             Box::new(|store| {
                 let draft = request("10.71000/NEW", "https://a/");
-                store.execute(&NewName { draft, random: [0; 16] });
+                store.execute(&RegisterDoi { draft, random: [0; 16] });
             })
         },
         other,
@@ -379,7 +379,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                store.execute(&NameEnd { name: "10.71000/X".into(), expect: None });
+                store.execute(&RetireDoi { name: "10.71000/X".into(), expect: None });
             })
         },
         retired,

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
-use tendot_registry::transfer::{NewTransfer, TransferState, What};
+use tendot_registry::party::{CreateAgency, AllocatePrefix, CreateRegistrant, Policy};
+use tendot_registry::transfer::{ProposeTransfer, TransferState, What};
 use tendot_registry::{Caller, Registry, Settings};
 use tendot_store::{AnyStore, Edit, Embedded, Store};
 use tendot_testing::{block_on, ram_dir, repetitions};
@@ -52,15 +52,15 @@ fn writer_process() {
         report(&format!("prefix {round}"));
         let code = agency_code(round);
         let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
-        fixture.execute_as_operator(&serde_json::from_str::<NewAgency>(&new).unwrap());
+        fixture.execute_as_operator(&serde_json::from_str::<CreateAgency>(&new).unwrap());
         for number in 0..3 {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
             let random = fixture.random_bytes();
-            let made = fixture.execute_as_operator(&NewRegistrant { agency, name, contact, admins, random });
+            let made = fixture.execute_as_operator(&CreateRegistrant { agency, name, contact, admins, random });
             let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
             let policy = Policy::default();
-            fixture.execute_as_operator(&NewPrefix { registrant: made.done.id, prefix, test: false, policy });
+            fixture.execute_as_operator(&AllocatePrefix { registrant: made.done.id, prefix, test: false, policy });
         }
         transfer(&fixture.registry, What::Agency(code.as_str().into()), "beta".into(), round, 3);
         report(&format!("agency {round}"));
@@ -74,7 +74,7 @@ fn agency_code(round: u64) -> String {
 fn transfer(registry: &Registry, what: What, to: Box<str>, round: u64, kind: u8) {
     let mut random = [kind; 16];
     random[..8].copy_from_slice(&round.to_le_bytes());
-    let transfer = NewTransfer { what, to, force: true, random };
+    let transfer = ProposeTransfer { what, to, force: true, random };
     let outcome = block_on(registry.carry_out(&transfer, &Caller::Operator, NOW, &mut budget()));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tendot_proto::record::ValueList;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_registry::{Error, Limits, Note, Operation, Query, Registry, Settings, Write};
-use tendot_store::{Edit, Embedded, Expect, Memory, Store};
+use tendot_registry::{Error, Limits, Note, Operation, ResolveQuery, Registry, Settings, Write};
+use tendot_store::{Edit, Embedded, Precondition, Memory, Store};
 use tendot_testing::{block_on, ram_dir, wait_until};
 
 use crate::fixtures::HookedStore;
@@ -133,7 +133,7 @@ fn attack_p3_index_0() {
         let change = delete("10.1/x");
         let operation = Operation::Write(change.clone());
         let claim = Reference::parse(claimed);
-        let outcome = block_on(registry.authorize(&operation, &claim, &mut Work::new(20_000)));
+        let outcome = block_on(registry.precheck(&operation, &claim, &mut Work::new(20_000)));
         assert_eq!(response_code(&outcome), authorized, "{entry} {claimed}");
         check_write(&registry, proven, &change, done);
     };
@@ -226,7 +226,7 @@ fn attack_p5_retired_records() {
     );
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for retired in ["10.1/g", "0.NA/10.1"] {
-        commit(registry.store(), Edit::Tombstone { name: retired.into(), expect: Expect::Live });
+        commit(registry.store(), Edit::Tombstone { name: retired.into(), expect: Precondition::Live });
     }
     check_write(&registry, "300:10.1/b", &delete("10.1/x"), 400);
     check_write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]), 400);
@@ -322,7 +322,7 @@ fn attack_p6_recovery_by_prefix_admins() {
     assert_eq!(done.notes, [Note::NoAdministrator]);
     // Prefix admins can't read hidden values.
     put_record(registry.store(), "10.1/y", vec![note_value(1, 0x0c)]);
-    let query = Query { public_only: false, ..Query::new(Handle::from("10.1/y")) };
+    let query = ResolveQuery { public_only: false, ..ResolveQuery::new(Handle::from("10.1/y")) };
     assert_eq!(resolve(&registry, "300:0.NA/10.1", &query), Err(400));
 }
 
@@ -370,7 +370,7 @@ fn hooked_registry(fill_more: impl Fn(&Memory), edits: Vec<Edit>) -> (Registry, 
 /// A permission that is revoked between plan and commit is not used.
 #[test]
 fn attack_p9_permission_revoked_before_commit() {
-    let put = |values| Edit::Put { name: "10.1/x".into(), values, expect: Expect::Any };
+    let put = |values| Edit::Put { name: "10.1/x".into(), values, expect: Precondition::Any };
     let revoked = || put(vec![url_value(1, "https://b/"), admin_value(100, 0x0fff, "300:10.1/b")]);
     for change in [
         modify("10.1/x", vec![url_value(1, "https://e/")]),
@@ -396,7 +396,7 @@ fn attack_p9_permission_revoked_before_commit() {
         stored_values(registry.store(), "10.1/x").unwrap().iter().map(|value| value.index).collect();
     assert_eq!(data, [1, 3, 100]);
     // A name that was created concurrently.
-    let created = Edit::Put { name: "10.1/NEW".into(), values: vec![], expect: Expect::Absent };
+    let created = Edit::Put { name: "10.1/NEW".into(), values: vec![], expect: Precondition::Absent };
     let (registry, _) = hooked_registry(|_| (), vec![created]);
     assert_eq!(response_code(&write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]))), 101);
 }
@@ -404,9 +404,9 @@ fn attack_p9_permission_revoked_before_commit() {
 /// Permission by a group, a prefix record or a homed prefix counts as it is at commit.
 #[test]
 fn attack_p9_permission_source_changed_before_commit() {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Any };
-    let end = |name: &str| Edit::Tombstone { name: name.into(), expect: Expect::Live };
-    let gone = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Any };
+    let end = |name: &str| Edit::Tombstone { name: name.into(), expect: Precondition::Live };
+    let gone = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
     let unhome = |prefix: &str| Edit::Unhome { prefix: prefix.into() };
     let member = "300:10.1/b";
     // The group `10.2/g` administers the prefix 10.1 and the record `10.1/x`, and `10.2/h` is in it.
@@ -483,7 +483,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
     let prefix = |bits| Edit::Put {
         name: "0.NA/10.1".into(),
         values: vec![admin_value(100, bits, "300:10.1/b")],
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     commit(registry.store(), prefix(0));
     let (is_finished, created) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -534,7 +534,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
 fn attack_p9_retries_are_bounded() {
     let edit = |number: u32| {
         let values = vec![Value::new(number, "X", ""), admin_value(100, 0x0fff, ADMIN)];
-        Edit::Put { name: "10.1/x".into(), values, expect: Expect::Any }
+        Edit::Put { name: "10.1/x".into(), values, expect: Precondition::Any }
     };
     let (registry, store) = hooked_registry(|_| (), (200..300).map(edit).collect());
     let outcome = write(&registry, ADMIN, &add("10.1/x", false, vec![url_value(2, "https://b/")]));
@@ -566,13 +566,13 @@ fn attack_p10_hidden_values() {
                 (vec![1], vec![&b"NOTE"[..]]),
                 (vec![1], vec![b"note."]),
             ] {
-                let query = Query { indexes, types, ..Query::new(name) };
+                let query = ResolveQuery { indexes, types, ..ResolveQuery::new(name) };
                 let returned = resolve(&registry, caller_name, &query).unwrap();
                 assert!(returned.iter().all(|index| [1, 100].contains(index)), "{caller_name} {query:?}");
             }
         }
     }
-    let all = |indexes: &[u32]| Query { public_only: false, indexes: indexes.to_vec(), ..Query::new(name) };
+    let all = |indexes: &[u32]| ResolveQuery { public_only: false, indexes: indexes.to_vec(), ..ResolveQuery::new(name) };
     assert_eq!(resolve(&registry, "anonymous", &all(&[])), Err(402));
     assert_eq!(resolve(&registry, "300:10.1/b", &all(&[])), Err(400));
     assert_eq!(resolve(&registry, "300:0.NA/10.1", &all(&[])), Err(400));
@@ -586,9 +586,9 @@ fn attack_p10_hidden_values() {
     let site =
         |permissions| Value { permissions: Permissions(permissions), ..Value::new(2, "HS_SERV.PREFIX", "x") };
     put_record(registry.store(), "0.NA/10.2", vec![site(0x0c)]);
-    assert_eq!(resolve(&registry, ADMIN, &Query::new(Handle::from("0.NA/10.2.1"))), Err(100));
+    assert_eq!(resolve(&registry, ADMIN, &ResolveQuery::new(Handle::from("0.NA/10.2.1"))), Err(100));
     put_record(registry.store(), "0.NA/10.2", vec![site(0x0e)]);
-    assert_eq!(resolve(&registry, ADMIN, &Query::new(Handle::from("0.NA/10.2.1"))), Err(303));
+    assert_eq!(resolve(&registry, ADMIN, &ResolveQuery::new(Handle::from("0.NA/10.2.1"))), Err(303));
 }
 
 /// A secret can't be guessed by writing a value and observing whether that changes the record.
@@ -672,7 +672,7 @@ fn attack_r3_composed_and_decomposed() {
     assert_eq!(notes("10.1/Xe\u{301}", vec![owner()]), []);
     assert_eq!(notes("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
     assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Expect::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Precondition::Live });
     assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
     let limits = Limits { confusable_names: false, ..Limits::default() };
     let strict = with_store(Memory::new(), Settings { limits, ..Settings::default() });
@@ -680,8 +680,8 @@ fn attack_r3_composed_and_decomposed() {
     check_write(&strict, "operator", &create("10.1/e\u{301}", vec![]), 102);
     check_write(&strict, "300:0.NA/10.2", &create("10.1/e\u{301}", vec![]), 400);
     check_write(&strict, "operator", &create("10.1/a\u{301}", vec![]), 1);
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/\u{e9}"))), Ok(vec![1, 100]));
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/E\u{301}"))), Ok(vec![2, 100]));
+    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/\u{e9}"))), Ok(vec![1, 100]));
+    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/E\u{301}"))), Ok(vec![2, 100]));
 }
 
 /// Invisible characters are rejected in new names, and resolved in existing ones.
@@ -692,7 +692,7 @@ fn attack_r4_invisible_characters() {
     check_write(&registry, "operator", &create("10.1/\u{202e}a", vec![]), 102);
     check_write(&registry, "operator", &create("10.1/а", vec![]), 1);
     put_record(registry.store(), "10.1/a\u{200b}", vec![url_value(1, "https://a/")]);
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/a\u{200b}"))), Ok(vec![1]));
+    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/a\u{200b}"))), Ok(vec![1]));
 }
 
 /// Mixed scripts are accepted with a warning.
@@ -707,7 +707,7 @@ fn attack_r4_mixed_scripts() {
     for name in ["10.1/paper", "10.1/дом-1", "10.1/例-paper", "10.1/Ü é"] {
         assert_eq!(notes(name), [], "{name}");
     }
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/p\u{430}per"))), Ok(vec![100]));
+    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/p\u{430}per"))), Ok(vec![100]));
 }
 
 /// A list is charged for its limit before anything is read.
@@ -737,7 +737,7 @@ fn attack_n7_n8_names() {
     }
     check_write(&registry, "operator", &create(&format!("10.1/{}", "/".repeat(255)), vec![]), 1);
     check_write(&registry, "operator", &create(&long[..2_048], vec![]), 1);
-    let resolved = |name: &[u8]| resolve(&registry, "anonymous", &Query::new(Handle::new(name)));
+    let resolved = |name: &[u8]| resolve(&registry, "anonymous", &ResolveQuery::new(Handle::new(name)));
     for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80"] {
         let name = [b"10.1/", suffix].concat();
         let handle = Handle::new(&name);
@@ -774,7 +774,7 @@ fn attack_r8_long_prefixes() {
     let prefixes = ["1".repeat(2_046), "1.".repeat(1_022) + "1", "0.NA/1".to_owned() + &".1".repeat(1_000)];
     for prefix in prefixes {
         let name = if prefix.contains('/') { prefix.clone() } else { format!("{prefix}/x") };
-        let query = Query::new(Handle::from(&*name));
+        let query = ResolveQuery::new(Handle::from(&*name));
         let expected = if prefix.contains('/') { Err(100) } else { Err(301) };
         assert_eq!(resolve(&stored, "anonymous", &query), expected);
         assert_eq!(resolve(&registry(), "anonymous", &query), expected);
@@ -811,9 +811,9 @@ fn attack_n9_n10_values() {
 fn attack_n9_expensive_query() {
     let registry = registry();
     put_record(registry.store(), "10.1/x", (1..=2_048).map(|index| Value::new(index, "X", "")).collect());
-    let query = Query { indexes: (10_000..60_000).collect(), ..Query::new(Handle::from("10.1/x")) };
+    let query = ResolveQuery { indexes: (10_000..60_000).collect(), ..ResolveQuery::new(Handle::from("10.1/x")) };
     assert_eq!(resolve(&registry, "anonymous", &query), Err(3));
-    let query = Query { indexes: (2_000..2_050).collect(), ..query };
+    let query = ResolveQuery { indexes: (2_000..2_050).collect(), ..query };
     assert_eq!(resolve(&registry, "anonymous", &query).map(|found| found.len()), Ok(49));
 }
 

@@ -6,10 +6,10 @@ use tendot_proto::auth::Challenge;
 use tendot_proto::record::{HashOption, Server, Site};
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{
-    Caller, Error, Neighbours, Operation, Page, Query, Registry, Resolution, Said, Search, Settings, Share,
+    Caller, Error, SitePeers, Operation, Page, ResolveQuery, Registry, Resolution, Said, Search, Settings, Share,
     TemplateSettings, Write,
 };
-use tendot_store::{Edit, EditKind, Expect, Store};
+use tendot_store::{Edit, EditKind, Precondition, Store};
 use tendot_testing::block_on;
 
 use crate::fixtures::handle_fixture::*;
@@ -84,7 +84,7 @@ fn response_codes_by_caller(kind: StoreKind) {
         check_write(&registry, "300:10.1/b", &attempt, stranger);
         let claim = Reference::parse("300:10.1/b");
         let operation = Operation::Write(attempt.clone());
-        let authorized = block_on(registry.authorize(&operation, &claim, &mut Work::new(20_000)));
+        let authorized = block_on(registry.precheck(&operation, &claim, &mut Work::new(20_000)));
         // The precheck reveals nothing else before the proof is verified.
         let expected = if anonymous == 402 && stranger != 400 { 1 } else { stranger };
         assert_eq!(response_code(&authorized), expected, "{attempt:?}");
@@ -198,7 +198,7 @@ fn deleted_names(kind: StoreKind) {
         check_write(&registry, "operator", &overwrite(retired, vec![]), 101);
         check_write(&registry, "operator", &delete(retired), 100);
         check_write(&registry, "operator", &add(retired, false, vec![url_value(1, "https://a/")]), 100);
-        let query = Query::new(Handle::from(retired));
+        let query = ResolveQuery::new(Handle::from(retired));
         let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Work::new(1_000)));
         assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
     }
@@ -216,10 +216,10 @@ fn homed_prefixes(kind: StoreKind) {
     };
     for caller_name in ["300:10.1/server", "7:10.1/homer", "operator"] {
         check_write(&registry, caller_name, &home("0.NA/20.a"), 1);
-        assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(100));
+        assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("20.A/x"))), Err(100));
         check_write(&registry, caller_name, &unhome("20.A"), 1);
         check_write(&registry, caller_name, &unhome("20.A"), 1);
-        assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(301));
+        assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("20.A/x"))), Err(301));
         let page = listed(caller_name, None, 2).unwrap();
         assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
         let rest = listed(caller_name, page.next.as_deref(), 2).unwrap();
@@ -243,7 +243,7 @@ fn server_admins_with_full_access(kind: StoreKind) {
     let registry = fixture(kind, settings);
     check_write(&registry, PREFIX_ADMIN, &create("10.1/x", vec![]), 400);
     check_write(&registry, "300:10.1/server", &create("10.1/x", vec![note_value(1, 0x0c)]), 1);
-    let query = Query { public_only: false, ..Query::new(Handle::from("10.1/x")) };
+    let query = ResolveQuery { public_only: false, ..ResolveQuery::new(Handle::from("10.1/x")) };
     assert_eq!(resolve(&registry, "300:10.1/server", &query), Ok(vec![1]));
     check_write(&registry, "300:10.1/server", &delete("10.1/x"), 1);
 }
@@ -255,7 +255,7 @@ fn lists_and_counts(kind: StoreKind) {
     for name in ["10.1/b", "10.1/A", "10.1/c", "10.2/x", "0.NA/10.1.2", "0.NA/10.1.2.3", "0.NA/10.11"] {
         put_record(registry.store(), name, vec![]);
     }
-    commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Expect::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Precondition::Live });
     let count = |caller_name: &str, prefix: &str, limit| {
         let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
         loop {
@@ -315,7 +315,7 @@ fn lists_and_counts(kind: StoreKind) {
 
 fn names_without_a_slash_and_derived_prefixes(kind: StoreKind) {
     let registry = fixture(kind, Settings::default());
-    let resolved = |name: &str| resolve(&registry, "anonymous", &Query::new(Handle::from(name)));
+    let resolved = |name: &str| resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from(name)));
     assert_eq!(resolved("10.1"), Ok(vec![100]));
     assert_eq!(resolved("0.na/10.1"), Ok(vec![100]));
     assert_eq!(resolved("10.7"), Err(100));
@@ -340,7 +340,7 @@ fn referrals(kind: StoreKind) {
     );
     put_record(registry.store(), "0.NA/10.1.5", vec![url_value(7, "https://a/")]);
     let referred = |name: &str, refer| {
-        let query = Query { refer, ..Query::new(Handle::from(name)) };
+        let query = ResolveQuery { refer, ..ResolveQuery::new(Handle::from(name)) };
         match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(1_000))) {
             Ok(Resolution::Referral(values)) => {
                 Ok(values.iter().map(|value| value.index).collect::<Vec<_>>())
@@ -361,7 +361,7 @@ fn referrals(kind: StoreKind) {
 fn sessions_require_authentication(kind: StoreKind) {
     let registry = fixture(kind, Settings::default());
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/")]);
-    let query = |public_only| Query { public_only, in_session: true, ..Query::new(Handle::from("10.1/x")) };
+    let query = |public_only| ResolveQuery { public_only, in_session: true, ..ResolveQuery::new(Handle::from("10.1/x")) };
     assert_eq!(resolve(&registry, "anonymous", &query(false)), Err(402));
     assert_eq!(resolve(&registry, "anonymous", &query(true)), Ok(vec![1]));
     assert_eq!(resolve(&registry, "300:10.1/b", &query(false)), Ok(vec![1]));
@@ -372,16 +372,16 @@ fn futures_are_send(kind: StoreKind) {
     fn assert_send<T: Send>(_: T) {}
     let (registry, work) = (fixture(kind, Settings::default()), &mut Work::new(1_000));
     let (caller_name, prefix) = (caller("operator"), Handle::from("10.1"));
-    assert_send(registry.resolve(&Query::new(prefix), &caller_name, work));
+    assert_send(registry.resolve(&ResolveQuery::new(prefix), &caller_name, work));
     assert_send(registry.write(&home("10.1"), &caller_name, NOW, work));
     assert_send(registry.list(prefix, None, 1, &caller_name, work));
     assert_send(registry.list_homed(None, 1, &caller_name, work));
-    assert_send(registry.authorize(&Operation::ListHomed, &Reference::parse("x"), work));
+    assert_send(registry.precheck(&Operation::ListHomed, &Reference::parse("x"), work));
     assert_send(registry.keys(prefix, work));
 }
 
 fn resolve_data(registry: &Registry, name: &str) -> Result<String, u32> {
-    let query = Query::new(Handle::from(name));
+    let query = ResolveQuery::new(Handle::from(name));
     match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(50_000))) {
         Ok(Resolution::Values(values)) => {
             Ok(values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect::<Vec<_>>().join(" "))
@@ -432,9 +432,9 @@ fn names_derived_by_templates(kind: StoreKind) {
     assert_eq!(resolve_data(&registry, "0.NA/10.1@y"), Err(100));
     // Retired names are not derived again.
     put_record(registry.store(), "0.NA/10.1", vec![namespace(1, template("><value type='A'>b</value>"))]);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/x@stored".into(), expect: Expect::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/x@stored".into(), expect: Precondition::Live });
     assert_eq!(resolve_data(&registry, "10.1/x@stored"), Err(100));
-    commit(registry.store(), Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/x".into(), expect: Precondition::Live });
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(100));
 }
 
@@ -513,7 +513,7 @@ fn reverse_lookup(kind: StoreKind) {
     );
     put_record(registry.store(), "10.9/left", vec![url_value(1, "https://a/left behind")]);
     put_record(registry.store(), "10.1/retired", vec![url_value(1, "https://a/retired")]);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/retired".into(), expect: Expect::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/retired".into(), expect: Precondition::Live });
     let find = |caller_name: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
         let mut search = Search::default();
         search.prefix = prefix.map(Into::into);
@@ -605,10 +605,10 @@ fn records_outside_the_partition(kind: StoreKind) {
 #[derive(Debug)]
 struct PeerRegistry(Registry);
 
-impl Neighbours for PeerRegistry {
+impl SitePeers for PeerRegistry {
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
         Box::pin(async move {
-            match self.0.resolve(&Query::new(Handle::from(name)), &Caller::Anonymous, work).await {
+            match self.0.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await {
                 Ok(Resolution::Values(values)) => Ok(Some(values)),
                 Ok(Resolution::Referral(_)) | Err(Error::NotFound) => Ok(None),
                 Err(error) => Err(error),
@@ -647,14 +647,14 @@ fn derived_values_grant_nothing(kind: StoreKind) {
             registry
         };
         let [first, second, third] = &sources;
-        let peer = server(first, 1 - index).with_neighbours(Arc::new(PeerRegistry(server(second, index))));
+        let peer = server(first, 1 - index).with_site_peers(Arc::new(PeerRegistry(server(second, index))));
         let derived = format!("{base}@x");
         assert_eq!(
-            resolve(&peer, "anonymous", &Query::new(Handle::from(&*derived))),
+            resolve(&peer, "anonymous", &ResolveQuery::new(Handle::from(&*derived))),
             Ok(vec![1]),
             "{derived}"
         );
-        let here = server(third, index).with_neighbours(Arc::new(PeerRegistry(peer)));
+        let here = server(third, index).with_site_peers(Arc::new(PeerRegistry(peer)));
         let keys = |name| block_on(here.keys(Handle::from(name), &mut Work::new(1_000))).unwrap().len();
         assert_eq!((keys(base), keys(&derived)), (1, 0), "{derived}");
     };

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tendot_proto::{Handle, Permissions, Value, Work};
-use tendot_registry::{Query, Resolution};
+use tendot_registry::{ResolveQuery, Resolution};
 use tendot_testing::block_on;
 
 use crate::fixtures::handle_fixture::{
@@ -41,7 +41,7 @@ proptest! {
         stored.push(admin_value(100, 0x0400, READER));
         put_record(registry.store(), "10.1/x", stored);
         let types = if by_type { vec![&b"NOTE."[..]] } else { vec![] };
-        let query = Query { indexes, types, public_only, in_session, ..Query::new(Handle::from("10.1/x")) };
+        let query = ResolveQuery { indexes, types, public_only, in_session, ..ResolveQuery::new(Handle::from("10.1/x")) };
         let outcome = block_on(registry.resolve(&query, &caller(caller_name), &mut Work::new(10_000)));
         if let Ok(Resolution::Values(values)) = outcome {
             prop_assert!(!values.is_empty());

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use tendot_registry::metadata::{Facts, Format, Kernel, System};
+use tendot_registry::metadata::{RegistryFields, Format, KernelMetadata, System};
 
-const FACTS: Facts<'_> =
-    Facts { name: "10.70000/A{b}%_<c>", agency: "TEST", issue_date: "2026-11-16", issue_number: 2 };
+const FACTS: RegistryFields<'_> =
+    RegistryFields { name: "10.70000/A{b}%_<c>", agency: "TEST", issue_date: "2026-11-16", issue_number: 2 };
 const URL: &str = "https://example.org/a_b?c=%7Bd%7D&e#f";
 
 #[test]
@@ -13,7 +13,7 @@ fn all_formats() {
     for document in ["article", "party", "place"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
         let input = std::fs::read(folder.join(format!("{document}.json"))).unwrap();
-        let kernel = Kernel::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
+        let kernel = KernelMetadata::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
         let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
         for format in Format::ALL {
@@ -41,7 +41,7 @@ fn all_formats() {
             assert_eq!(written, expected, "{}", file.display());
         }
         let xml = Format::KernelXml.write(&kernel, &FACTS, None);
-        assert_eq!(Kernel::from_xml_of(&xml, FACTS.name), Ok(kernel));
+        assert_eq!(KernelMetadata::from_xml_of(&xml, FACTS.name), Ok(kernel));
     }
 }
 
@@ -52,7 +52,7 @@ fn system_metadata_round_trip() {
         "relatedIdentifiers":[{"identifier":{"nonUriValue":"10.70000/2","type":"DOI"},"relatedRole":"Clip"}],
         "basicMetadata":{"principalAgent":[{"name":{"value":"Murnau, F. W.","type":"Name"},"role":"Director"}],
             "creationDate":{"date":"1922"}}}"#;
-    let kernel = Kernel::from_json(text.as_bytes()).unwrap();
+    let kernel = KernelMetadata::from_json(text.as_bytes()).unwrap();
     assert_eq!(kernel, System::from_json(text.as_bytes()).unwrap().into());
     let stored = concat!(
         r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Nosferatu","type":"Title"}],"#,
@@ -63,7 +63,7 @@ fn system_metadata_round_trip() {
     );
     assert_eq!(kernel.to_json(), stored);
     let check = |from: &str, to: &str, expected: &str| {
-        let faults = Kernel::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
+        let faults = KernelMetadata::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
         assert_eq!(faults[0].to_string(), expected);
         assert_eq!(faults.len(), 1);
     };
@@ -82,11 +82,11 @@ fn system_metadata_round_trip() {
 fn media_types() {
     for format in Format::ALL {
         for media_type in format.media_types() {
-            assert_eq!(Format::of_media_type(media_type), Some(format));
-            assert_eq!(Format::of_media_type(&format!("{} ; q=1", media_type.to_uppercase())), Some(format));
+            assert_eq!(Format::from_media_type(media_type), Some(format));
+            assert_eq!(Format::from_media_type(&format!("{} ; q=1", media_type.to_uppercase())), Some(format));
         }
     }
     for other in ["", "*/*", "application/*", "application/json+x", "text/html", "application/jsonx"] {
-        assert_eq!(Format::of_media_type(other), None, "{other}");
+        assert_eq!(Format::from_media_type(other), None, "{other}");
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tendot_proto::Work;
 use tendot_registry::transfer::What;
 use tendot_registry::{Caller, Refusal};
-use tendot_store::{Change, Edit, Expect, Key, Store};
+use tendot_store::{Change, Edit, Precondition, Key, Store};
 use tendot_testing::{block_on, repetitions};
 
 use crate::fixtures::registry_fixture::*;
@@ -38,7 +38,7 @@ fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>
         name: name.into(),
         values: Vec::new(),
         registration: registration.to_string().into_bytes().into(),
-        expect: Expect::Absent,
+        expect: Precondition::Absent,
     };
     let edits = entries.map(register).collect();
     block_on(fixture.registry.store().commit(Change { by: "operator".into(), at: NOW, edits })).unwrap();

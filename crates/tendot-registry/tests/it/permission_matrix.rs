@@ -1,13 +1,13 @@
 //! Permission matrix: every operation by every kind of caller, over all stores.
 
 use tendot_proto::{Handle, Value};
-use tendot_registry::doi::{Draft, NameState, NewName};
+use tendot_registry::doi::{RegistrationRequest, DoiStatus, RegisterDoi};
 use tendot_registry::party::{
-    AgencyChange, NewAgency, NewPrefix, NewRegistrant, Policy, PrefixChange, RegistrantChange, Role, Scope,
-    TokenEnd,
+    UpdateAgency, CreateAgency, AllocatePrefix, CreateRegistrant, Policy, UpdatePrefix, UpdateRegistrant, Role, Scope,
+    RevokeToken,
 };
-use tendot_registry::transfer::{TransferDecision, What};
-use tendot_registry::{Caller, Query, Refusal, Write};
+use tendot_registry::transfer::{DecideTransfer, What};
+use tendot_registry::{Caller, ResolveQuery, Refusal, Write};
 use tendot_testing::block_on;
 
 use crate::fixtures::registry_fixture::*;
@@ -101,24 +101,24 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
     match operation {
         "agency create" => {
             let new = br#"{"code": "delta", "name": "Delta"}"#;
-            fixture.execute_as(&serde_json::from_slice::<NewAgency>(new).unwrap(), caller).map(drop)
+            fixture.execute_as(&serde_json::from_slice::<CreateAgency>(new).unwrap(), caller).map(drop)
         }
         "agency rename" => {
             let name = Some("Other".into());
             fixture
-                .execute_as(&AgencyChange { code: "alpha".into(), name, ..Default::default() }, caller)
+                .execute_as(&UpdateAgency { code: "alpha".into(), name, ..Default::default() }, caller)
                 .map(drop)
         }
         "agency other range" => {
             let range = r#"{"range": {"first": "10.1", "last": "10.99999"}}"#;
-            let change = AgencyChange { code: "alpha".into(), ..serde_json::from_str(range).unwrap() };
+            let change = UpdateAgency { code: "alpha".into(), ..serde_json::from_str(range).unwrap() };
             fixture.execute_as(&change, caller).map(drop)
         }
         "agency read" => block_on(registry.agency("alpha", budget)).map(drop),
         "registrant create" | "registrant create here" => {
             let agency = (operation == "registrant create").then(|| "alpha".into());
             let (name, admins) = ("New".into(), vec!["300:10.9/new".into()]);
-            let new = NewRegistrant { agency, name, contact: None, admins, random };
+            let new = CreateRegistrant { agency, name, contact: None, admins, random };
             fixture.execute_as(&new, caller).map(drop)
         }
         "registrant contact" => {
@@ -127,11 +127,11 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         }
         "registrant rename" => {
             let name = Some("Other".into());
-            fixture.execute_as(&RegistrantChange { id: a1(), name, ..Default::default() }, caller).map(drop)
+            fixture.execute_as(&UpdateRegistrant { id: a1(), name, ..Default::default() }, caller).map(drop)
         }
         "registrant admins" => {
             let admins = Some(vec!["300:10.9/evil".into()]);
-            fixture.execute_as(&RegistrantChange { id: a1(), admins, ..Default::default() }, caller).map(drop)
+            fixture.execute_as(&UpdateRegistrant { id: a1(), admins, ..Default::default() }, caller).map(drop)
         }
         "prefix by name" | "prefix next" | "prefix out of range" | "prefix taken" | "prefix derived" => {
             let prefix = match operation {
@@ -142,12 +142,12 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 _ => None,
             };
             let (prefix, policy) = (prefix.map(Into::into), Policy::default());
-            fixture.execute_as(&NewPrefix { registrant: a1(), prefix, test: false, policy }, caller).map(drop)
+            fixture.execute_as(&AllocatePrefix { registrant: a1(), prefix, test: false, policy }, caller).map(drop)
         }
         "prefix policy" => {
             let policy = Some(Policy { quota: Some(7), ..Policy::default() });
             fixture
-                .execute_as(&PrefixChange { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
+                .execute_as(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
                 .map(drop)
         }
         "token of operator" => {
@@ -170,7 +170,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         }
         "token revoke" => {
             let id = fixture.token_id('d');
-            fixture.execute_as(&TokenEnd { id }, caller).map(drop)
+            fixture.execute_as(&RevokeToken { id }, caller).map(drop)
         }
         "name create" => fixture.register(&name("new"), "https://a/", caller),
         "name create taken" => fixture.register(&name("X"), "https://a/", caller),
@@ -179,8 +179,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let (prefix, state) =
                 (Some(PREFIX_A1.into()), request_from_json(r#"{"state": "reserved"}"#).state);
             let state = if operation == "name reserve" { state } else { None };
-            let draft = Draft { prefix, url: Some("https://a/".into()), state, ..Draft::default() };
-            fixture.execute_as(&NewName { draft, random }, caller).map(drop)
+            let draft = RegistrationRequest { prefix, url: Some("https://a/".into()), state, ..RegistrationRequest::default() };
+            fixture.execute_as(&RegisterDoi { draft, random }, caller).map(drop)
         }
         "name update" => fixture.update(&name("x"), "https://b/", caller),
         "name update reserved" => fixture.update(&name("r"), "https://b/", caller),
@@ -198,8 +198,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "names listed reserved" => {
             let names = registry.names(Some(PREFIX_A1), None, None, 100, caller, NOW, budget);
             let names = block_on(names)?.items;
-            assert_eq!(names.iter().filter(|item| item.state != NameState::Reserved).count(), 2);
-            let reserved = names.iter().find(|item| item.state == NameState::Reserved);
+            assert_eq!(names.iter().filter(|item| item.state != DoiStatus::Reserved).count(), 2);
+            let reserved = names.iter().find(|item| item.state == DoiStatus::Reserved);
             reserved.map(drop).ok_or_else(not_visible)
         }
         "batch create" | "batch update" | "batch reserved" | "batch transferred" => {
@@ -238,7 +238,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 return block_on(registry.transfer(&id, caller, NOW, budget)).map(drop);
             }
             fixture
-                .execute_as(&TransferDecision { id, accept: operation != "decline name" }, caller)
+                .execute_as(&DecideTransfer { id, accept: operation != "decline name" }, caller)
                 .map(drop)
         }
         "handle create" | "handle create reserved" => {
@@ -288,11 +288,11 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         }
         "handle read hidden" => {
             let name = name("x");
-            let query = Query { public_only: false, indexes: vec![5], ..Query::new(Handle::from(&*name)) };
+            let query = ResolveQuery { public_only: false, indexes: vec![5], ..ResolveQuery::new(Handle::from(&*name)) };
             Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
         }
         "history of reserved" => {
-            let order = tendot_store::Order::OldestFirst { after: 0 };
+            let order = tendot_store::HistoryOrder::OldestFirst { after: 0 };
             let name = name("r");
             let history = registry.history(Handle::from(&*name), order, 10, caller, NOW, budget);
             Ok(block_on(history).map(drop)?)

@@ -4,14 +4,14 @@
 use std::sync::Barrier;
 
 use tendot_proto::{Handle, Permissions, Value};
-use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
+use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, DoiStatus, RegisterDoi};
 use tendot_registry::party::{
-    NewAgency, NewPrefix, NewRegistrant, Policy, PrefixChange, RegistrantChange, Role, TokenEnd,
+    CreateAgency, AllocatePrefix, CreateRegistrant, Policy, UpdatePrefix, UpdateRegistrant, Role, RevokeToken,
 };
-use tendot_registry::report::Resolutions;
-use tendot_registry::transfer::{NewTransfer, TransferDecision, What};
-use tendot_registry::{Caller, Cursor, Note, Query, Refusal, Subject, Write};
-use tendot_store::{Change, Edit, Expect, Key, Order, Store};
+use tendot_registry::report::ResolutionCount;
+use tendot_registry::transfer::{ProposeTransfer, DecideTransfer, What};
+use tendot_registry::{Caller, Cursor, Note, ResolveQuery, Refusal, ChangeSubject, Write};
+use tendot_store::{Change, Edit, Precondition, Key, HistoryOrder, Store};
 use tendot_testing::block_on;
 
 use crate::fixtures::registry_fixture::*;
@@ -43,7 +43,7 @@ fn modify(name: &str) -> Write<'_> {
 }
 
 fn read_hidden(fixture: &RegistryFixture, name: &str, caller: &Caller) -> char {
-    let query = Query { public_only: false, indexes: vec![5], ..Query::new(Handle::from(name)) };
+    let query = ResolveQuery { public_only: false, indexes: vec![5], ..ResolveQuery::new(Handle::from(name)) };
     outcome_letter(&block_on(fixture.registry.resolve(&query, caller, &mut budget())).map_err(Refusal::from))
 }
 
@@ -97,7 +97,7 @@ fn attack_p7_prefix_take_over() {
     // Beta, which has no range, gets no prefix of alpha's range, neither by name nor as the next free one.
     let next = |prefix: Option<&str>, registrant: &str, letter| {
         let (registrant, prefix) = (fixture.id(registrant), prefix.map(Into::into));
-        let new = NewPrefix { registrant, prefix, test: false, policy: Policy::default() };
+        let new = AllocatePrefix { registrant, prefix, test: false, policy: Policy::default() };
         fixture
             .execute_as(&new, &fixture.caller(letter))
             .map(|made| made.done.prefix)
@@ -117,7 +117,7 @@ fn attack_p7_prefix_take_over() {
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70004"));
     let policy = |pattern: &str| {
         let policy = Some(Policy { pattern: Some(pattern.into()), ..Policy::default() });
-        let change = PrefixChange { prefix: PREFIX_A1.into(), policy, expect: None };
+        let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None };
         fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|refusal| refusal.code)
     };
     assert_eq!(policy("a)|(?:.*"), Err("bad-pattern"), "it would match everything");
@@ -183,8 +183,8 @@ fn attack_p8_previous_holder_keys() {
     assert_eq!(write(&fixture, &modify(own), &secret), '-');
 }
 
-fn forced(what: What, to: &str) -> NewTransfer {
-    NewTransfer { what, to: to.into(), force: true, random: [9; 16] }
+fn forced(what: What, to: &str) -> ProposeTransfer {
+    ProposeTransfer { what, to: to.into(), force: true, random: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a command is not used.
@@ -215,11 +215,11 @@ fn attack_p9_races(kind: StoreKind) {
     };
     let revoked = |fixture: &RegistryFixture| -> CommitHook {
         let id = fixture.token_id('1');
-        Box::new(move |store| store.execute(&TokenEnd { id }))
+        Box::new(move |store| store.execute(&RevokeToken { id }))
     };
     let unlisted = |fixture: &RegistryFixture| -> CommitHook {
         let (id, admins) = (fixture.id("A1"), Some(Vec::new()));
-        Box::new(move |store| store.execute(&RegistrantChange { id, admins, ..Default::default() }))
+        Box::new(move |store| store.execute(&UpdateRegistrant { id, admins, ..Default::default() }))
     };
     let moved = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("B1");
@@ -252,7 +252,7 @@ fn attack_p9_races(kind: StoreKind) {
     let accept: Attempt<'_> = &|fixture, caller| {
         // The hook is for the second commit, not for the proposal.
         let id = fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, &fixture.caller('A')).unwrap();
-        outcome_letter(&fixture.execute_as(&TransferDecision { id, accept: true }, caller))
+        outcome_letter(&fixture.execute_as(&DecideTransfer { id, accept: true }, caller))
     };
     let later = |hook: CommitHook| -> CommitHook {
         Box::new(move |store| {
@@ -274,7 +274,7 @@ fn attack_p9_races(kind: StoreKind) {
         accept,
         &|fixture| {
             let id = fixture.token_id('3');
-            later(Box::new(move |store| store.execute(&TokenEnd { id })))
+            later(Box::new(move |store| store.execute(&RevokeToken { id })))
         },
         '?',
     );
@@ -287,7 +287,7 @@ fn close_proposing_agency() -> CommitHook {
     Box::new(move |store| {
         store.before_commit(|store| store.execute(&forced(What::Agency("alpha".into()), "gamma2")));
         let new = r#"{"code": "gamma2", "name": "Another"}"#;
-        store.execute(&serde_json::from_str::<NewAgency>(new).unwrap());
+        store.execute(&serde_json::from_str::<CreateAgency>(new).unwrap());
     })
 }
 
@@ -295,7 +295,7 @@ fn close_proposing_agency() -> CommitHook {
 /// administrators change get the new ones.
 fn attack_p9_phantoms(kind: StoreKind) {
     let source = FixtureSource::new(kind);
-    let close = NewTransfer { random: [8; 16], ..forced(What::Agency("alpha".into()), "beta") };
+    let close = ProposeTransfer { random: [8; 16], ..forced(What::Agency("alpha".into()), "beta") };
     let attempt = |is_closing: bool, hook: &dyn Fn(&RegistryFixture) -> CommitHook| {
         let (fixture, store) = source.hooked_fixture();
         store.before_commit(hook(&fixture));
@@ -303,7 +303,7 @@ fn attack_p9_phantoms(kind: StoreKind) {
             fixture.execute_as_operator(&close);
         } else {
             let (id, admins) = (fixture.id("A1"), Some(vec!["300:10.9/other".into()]));
-            fixture.execute_as_operator(&RegistrantChange { id, admins, ..Default::default() });
+            fixture.execute_as_operator(&UpdateRegistrant { id, admins, ..Default::default() });
         }
         assert!(store.has_run_all_hooks());
         check_invariants(&fixture.registry);
@@ -319,14 +319,14 @@ fn attack_p9_phantoms(kind: StoreKind) {
         attempt(is_closing, &|_| {
             Box::new(|store| {
                 let (agency, name, random) = (Some("alpha".into()), "New".into(), [77; 16]);
-                store.execute(&NewRegistrant { agency, name, contact: None, admins: Vec::new(), random });
+                store.execute(&CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random });
             })
         });
         attempt(is_closing, &|fixture| {
             let registrant = fixture.id("A1");
             Box::new(move |store| {
                 let policy = Policy::default();
-                store.execute(&NewPrefix { registrant, prefix: None, test: false, policy });
+                store.execute(&AllocatePrefix { registrant, prefix: None, test: false, policy });
             })
         });
         attempt(is_closing, &|fixture| {
@@ -337,7 +337,7 @@ fn attack_p9_phantoms(kind: StoreKind) {
             let to = fixture.id("A1");
             Box::new(move |store| {
                 let draft = request("10.72000/gift", "https://a/");
-                store.execute(&NewName { draft, random: [0; 16] });
+                store.execute(&RegisterDoi { draft, random: [0; 16] });
                 store.execute(&forced(What::Names(vec!["10.72000/gift".into()]), &to));
             })
         });
@@ -367,7 +367,7 @@ fn attack_p10_hidden_values() {
         assert_eq!(read_hidden(&fixture, name, &caller) == '+', expected, "{letter}");
     }
     fixture.update(name, "https://b/", &fixture.caller('1')).unwrap();
-    let order = Order::OldestFirst { after: 0 };
+    let order = HistoryOrder::OldestFirst { after: 0 };
     let mut budget = budget();
     let history =
         fixture.registry.history(Handle::from(name), order, 10, &Caller::Anonymous, NOW, &mut budget);
@@ -391,11 +391,11 @@ fn attack_p11_private_objects_look_absent() {
         ("10.71000/r", "10.71000/none"),
     ];
     type Attempt<'a> = &'a dyn Fn(&str) -> Option<Refusal>;
-    let revoke: Attempt<'_> = &|id| fixture.execute_as(&TokenEnd { id: id.into() }, &stranger).err();
+    let revoke: Attempt<'_> = &|id| fixture.execute_as(&RevokeToken { id: id.into() }, &stranger).err();
     let read: Attempt<'_> =
         &|id| block_on(fixture.registry.transfer(id, &stranger, NOW, &mut budget())).err();
     let decide: Attempt<'_> =
-        &|id| fixture.execute_as(&TransferDecision { id: id.into(), accept: true }, &stranger).err();
+        &|id| fixture.execute_as(&DecideTransfer { id: id.into(), accept: true }, &stranger).err();
     let see: Attempt<'_> =
         &|name| block_on(fixture.registry.registered(name, &stranger, NOW, &mut budget())).err();
     let change: Attempt<'_> = &|name| fixture.update(name, "https://b/", &stranger).err();
@@ -411,11 +411,11 @@ fn attack_p11_private_objects_look_absent() {
     let modified: Attempt<'_> = &|name| native(modify(name));
     let deleted: Attempt<'_> = &|name| native(Write::Delete { name: Handle::from(name), for_ever: true });
     let resolved: Attempt<'_> = &|name| {
-        let query = Query::new(Handle::from(name));
+        let query = ResolveQuery::new(Handle::from(name));
         block_on(fixture.registry.resolve(&query, &stranger, &mut budget())).err().map(Refusal::from)
     };
     let history: Attempt<'_> = &|name| {
-        let (order, mut budget) = (Order::OldestFirst { after: 0 }, budget());
+        let (order, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, budget());
         let history = fixture.registry.history(Handle::from(name), order, 10, &stranger, NOW, &mut budget);
         block_on(history).err().map(Refusal::from)
     };
@@ -472,7 +472,7 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                     start.wait();
                     let refusal = match number % 3 {
                         0 => {
-                            let new = NewName { draft, random: [0; 16] };
+                            let new = RegisterDoi { draft, random: [0; 16] };
                             block_on(registry.carry_out(&new, caller, NOW, &mut budget())).err()
                         }
                         1 => {
@@ -481,7 +481,7 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                             done.err().map(Refusal::from)
                         }
                         _ => {
-                            let new = NewName { draft, random: [0; 16] };
+                            let new = RegisterDoi { draft, random: [0; 16] };
                             block_on(registry.carry_out(&new, &key_caller(KEY), NOW, &mut budget())).err()
                         }
                     };
@@ -529,7 +529,7 @@ fn attack_r3_composed_and_decomposed() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
     let put = |name: &str| {
-        let made = fixture.execute_as(&NewName { draft: request(name, "https://a/"), random: [0; 16] }, &one);
+        let made = fixture.execute_as(&RegisterDoi { draft: request(name, "https://a/"), random: [0; 16] }, &one);
         made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
     };
     let with = |name: &str| Note::ConfusableWith { name: name.into() };
@@ -543,7 +543,7 @@ fn attack_r3_composed_and_decomposed() {
     let (last, notes) = batch(["10.71000/\u{f6}", "10.71000/o\u{308}"]);
     assert_eq!((&*last, &*notes), ("created 10.71000/o\u{308}", &[with("10.71000/\u{f6}")][..]));
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
-    fixture.execute_as_operator(&PrefixChange {
+    fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1.into(),
         ..serde_json::from_str(policy).unwrap()
     });
@@ -563,7 +563,7 @@ fn attack_r4_confusables() {
     let one = fixture.caller('1');
     let put = |suffix: &str| {
         let draft = request(&format!("{PREFIX_A1}/{suffix}"), "https://a/");
-        let made = fixture.execute_as(&NewName { draft, random: [0; 16] }, &one);
+        let made = fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one);
         made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
     };
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
@@ -572,14 +572,14 @@ fn attack_r4_confusables() {
     assert_eq!(put("p\u{430}per"), Ok(vec![Note::MixedScripts]));
     assert_eq!(put("дом-1"), Ok(vec![]));
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
-    fixture.execute_as_operator(&PrefixChange {
+    fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1.into(),
         ..serde_json::from_str(policy).unwrap()
     });
     assert_eq!(put("p\u{430}pers"), Err("confusable"));
     for (text, code) in [("", "missing"), ("a\u{202e}b", "not-visible")] {
         let (agency, name, random) = (Some("alpha".into()), text.into(), [5; 16]);
-        let new = NewRegistrant { agency, name, contact: None, admins: Vec::new(), random };
+        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random };
         assert_eq!(
             fixture.execute_as(&new, &Caller::Operator).map_err(|refusal| refusal.code).err(),
             Some(code)
@@ -616,19 +616,19 @@ fn attack_d1_json() {
         ("".into(), "malformed"),
         ("null".into(), "malformed"),
     ] {
-        let refusal = Draft::from_json(json.as_bytes()).unwrap_err();
+        let refusal = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
         let shown: String = json.chars().take(80).collect();
         assert_eq!(refusal.code, code, "{shown}: {}", refusal.detail);
         assert!(!refusal.detail.is_empty() && refusal.detail.len() < 1_000, "{shown}");
     }
-    assert_eq!(Draft::from_json(b"{\"name\": \"\xff\"}").unwrap_err().code, "malformed");
+    assert_eq!(RegistrationRequest::from_json(b"{\"name\": \"\xff\"}").unwrap_err().code, "malformed");
     // Parsed as other implementations do, then rejected.
     let draft = request_from_json(
         r#"{"name": "10.71000/d1", "values": [{"index": -1, "type": "URL", "data": "https://a/"}]}"#,
     );
     let fixture = RegistryFixture::in_memory();
     let refusal =
-        fixture.execute_as(&NewName { draft, random: [0; 16] }, &fixture.caller('1')).map(drop).unwrap_err();
+        fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1')).map(drop).unwrap_err();
     assert_eq!(refusal.code, "bad-value");
 }
 
@@ -649,33 +649,33 @@ fn attack_d8_urls() {
         "https://x/\r\nSet-Cookie:a=1",
         "",
     ] {
-        let new = NewName { draft: request("10.71000/d8", address), random: [0; 16] };
+        let new = RegisterDoi { draft: request("10.71000/d8", address), random: [0; 16] };
         let refusal = fixture.execute_as(&new, &one).map(drop).unwrap_err();
         assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-url", Some("/url")), "{address}");
-        let draft = Draft { url: Some(address.into()), ..Draft::default() };
-        let change = NameChange { name: "10.71000/x".into(), draft, expect: None };
+        let draft = RegistrationRequest { url: Some(address.into()), ..RegistrationRequest::default() };
+        let change = UpdateDoi { name: "10.71000/x".into(), draft, expect: None };
         assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "bad-url", "{address}");
-        let draft = Draft {
+        let draft = RegistrationRequest {
             name: Some("10.71000/d8".into()),
             values: Some(vec![Value::new(2, "URL", address.to_owned())]),
-            ..Draft::default()
+            ..RegistrationRequest::default()
         };
-        let refusal = fixture.execute_as(&NewName { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
+        let refusal = fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
         assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-value", Some("/values/0")), "{address}");
     }
     // The host list of a prefix covers all values with URLs.
     let hosts = Some(Policy { hosts: vec!["example.org".into()], ..Policy::default() });
-    fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1.into(), policy: hosts, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1.into(), policy: hosts, expect: None });
     let loc = |href: &str| {
         Value::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
     };
-    let with = |value: Value<'static>| Draft {
+    let with = |value: Value<'static>| RegistrationRequest {
         values: Some(vec![value]),
         ..request("10.71000/hosts", "https://www.example.org/")
     };
-    let put = |draft: Draft| {
+    let put = |draft: RegistrationRequest| {
         fixture
-            .execute_as(&NewName { draft, random: [0; 16] }, &one)
+            .execute_as(&RegisterDoi { draft, random: [0; 16] }, &one)
             .map(drop)
             .map_err(|refusal| refusal.code)
     };
@@ -745,15 +745,15 @@ fn attack_a14_old_tokens() {
     // Revocation takes effect at once.
     let caller = fixture.caller('1');
     fixture.register("10.71000/before", "https://a/", &caller).unwrap();
-    fixture.execute_as(&TokenEnd { id: fixture.token_id('1') }, &caller).unwrap();
+    fixture.execute_as(&RevokeToken { id: fixture.token_id('1') }, &caller).unwrap();
     assert_eq!(outcome_letter(&fixture.register("10.71000/after", "https://a/", &caller)), '?');
     assert_eq!(
-        outcome_letter(&fixture.execute_as(&NameEnd { name: "10.71000/x".into(), expect: None }, &caller)),
+        outcome_letter(&fixture.execute_as(&RetireDoi { name: "10.71000/x".into(), expect: None }, &caller)),
         '?'
     );
     let found =
         block_on(fixture.registry.registered("10.71000/x", &Caller::Anonymous, NOW, &mut budget())).unwrap();
-    assert_eq!(found.state, NameState::Registered);
+    assert_eq!(found.state, DoiStatus::Registered);
 }
 
 /// The admin group of a new owner of names gets a free index in the prefix record; no other value is lost.
@@ -762,7 +762,7 @@ fn attack_p12_group_index_collisions() {
     let mut fixture = RegistryFixture::in_memory();
     let record = "0.NA/10.71005";
     let existing = vec![Value::new(201, "NOTE", "of the prefix"), Value::new(203, "HS_PUBKEY", "a key")];
-    let edits = vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Expect::Absent }];
+    let edits = vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Precondition::Absent }];
     block_on(fixture.registry.store().commit(Change { by: "import".into(), at: NOW, edits })).unwrap();
     fixture.prefix("A1", Some("10.71005"), Policy::default());
     for number in 0..3 {
@@ -784,7 +784,7 @@ fn attack_p12_group_index_collisions() {
         assert_eq!(write(&fixture, &modify(&name), &key_caller(&format!("300:10.9/{number}"))), '+');
     }
     // A change of administrators changes the registrant's own group and no other value.
-    let change = RegistrantChange { id: fixture.id("new 1"), admins: Some(vec![]), ..Default::default() };
+    let change = UpdateRegistrant { id: fixture.id("new 1"), admins: Some(vec![]), ..Default::default() };
     fixture.execute_as_operator(&change);
     let changed = self::values(&fixture, record);
     let is_other = |value: &&Value<'_>| value.index != 204;
@@ -818,8 +818,8 @@ fn attack_p13_reserved_indexes() {
     assert_eq!(code(Err(refusal)), taken(odd));
     assert_eq!(values(&fixture, odd), before);
     // A request that lists the values replaces them.
-    let draft = Draft { values: Some(vec![Value::new(5, "NOTE", "mine")]), ..Draft::default() };
-    fixture.execute_as(&NameChange { name: odd.into(), draft, expect: None }, &fixture.caller('1')).unwrap();
+    let draft = RegistrationRequest { values: Some(vec![Value::new(5, "NOTE", "mine")]), ..RegistrationRequest::default() };
+    fixture.execute_as(&UpdateDoi { name: odd.into(), draft, expect: None }, &fixture.caller('1')).unwrap();
     assert!(give().is_ok());
     // An administrator at the URL's index is moved.
     let first = "10.71000/first";
@@ -844,14 +844,14 @@ fn attack_a15_token_expires_during_feed() {
             let names: Vec<_> = changes.items.iter().map(|item| &*item.name).collect();
             (
                 names.contains(&"10.71000/r"),
-                changes.items.iter().any(|item| item.subject == Subject::Transfer),
+                changes.items.iter().any(|item| item.subject == ChangeSubject::Transfer),
             )
         })
     };
     assert_eq!(read('x', NOW - 1).unwrap(), (true, false));
     assert_eq!(outcome_letter(&read('x', NOW)), '?');
     let history = |at| {
-        let (order, caller, mut budget) = (Order::OldestFirst { after: 0 }, fixture.caller('x'), budget());
+        let (order, caller, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, fixture.caller('x'), budget());
         let history =
             fixture.registry.history(Handle::from("10.71000/r"), order, 10, &caller, at, &mut budget);
         outcome_letter(&block_on(history).map_err(Refusal::from))
@@ -869,11 +869,11 @@ fn attack_a15_token_expires_during_feed() {
 #[test]
 fn attack_d9_concurrent_statistics() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
-    let counted = |count| [Resolutions { prefix: PREFIX_A1.into(), fingerprint: 7, count }];
+    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), fingerprint: 7, count }];
     store.before_commit(move |store| {
-        block_on(store.registry().note_resolutions(&counted(1), NOW)).unwrap();
+        block_on(store.registry().add_resolutions(&counted(1), NOW)).unwrap();
     });
-    block_on(fixture.registry.note_resolutions(&counted(2), NOW)).unwrap();
+    block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
     let notes = block_on(fixture.registry.store().notes(b"figures/", None, 10)).unwrap();
     assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tendot_proto::{Handle, Now, Value};
-use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName, Stage};
+use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, DoiStatus, RegisterDoi, Stage};
 use tendot_registry::party::{
-    NewAgency, NewPrefix, NewRegistrant, NewToken, Policy, PrefixChange, RegistrantChange, Role, TokenEnd,
+    CreateAgency, AllocatePrefix, CreateRegistrant, CreateToken, Policy, UpdatePrefix, UpdateRegistrant, Role, RevokeToken,
 };
-use tendot_registry::transfer::{NewTransfer, TransferDecision, TransferState, What};
-use tendot_registry::{Caller, Error, Query, Refusal, Registry, Resolution, Settings, Task, Write};
+use tendot_registry::transfer::{ProposeTransfer, DecideTransfer, TransferState, What};
+use tendot_registry::{Caller, Error, ResolveQuery, Refusal, Registry, Resolution, Settings, Task, Write};
 use tendot_store::AnyStore;
 use tendot_testing::{SeededRng, block_on, repetitions};
 
@@ -84,7 +84,7 @@ enum ModelActor {
 #[derive(Clone, Debug)]
 struct ModelName {
     spelled: String,
-    state: NameState,
+    state: DoiStatus,
     /// Owner, if it is not the holder of the prefix.
     owner: Option<Box<str>>,
     url: String,
@@ -153,7 +153,7 @@ impl RegistryModel {
             let admins = keys.iter().map(|key| key.as_str().into()).collect();
             let random = model.rng.bytes();
             let (name, contact) = (format!("Registrant {number}").into(), None);
-            let new = NewRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
+            let new = CreateRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
             let created = model.execute_as_operator(&new);
             model.registrants.insert(created.id.clone(), ModelRegistrant { agency, keys });
             model.new_token(ModelActor::Registrant(created.id));
@@ -163,7 +163,7 @@ impl RegistryModel {
         }
         let policy = Some(Policy { quota: Some(QUOTA as u64), ..Policy::default() });
         model.limited_prefix = model.prefixes.keys().nth(1).unwrap().clone();
-        model.execute_as_operator(&PrefixChange {
+        model.execute_as_operator(&UpdatePrefix {
             prefix: model.limited_prefix.as_str().into(),
             policy,
             expect: None,
@@ -185,7 +185,7 @@ impl RegistryModel {
     fn new_agency(&mut self, number: usize) {
         let code = format!("agency{number}");
         let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
-        self.execute_as_operator(&serde_json::from_str::<NewAgency>(&new).unwrap());
+        self.execute_as_operator(&serde_json::from_str::<CreateAgency>(&new).unwrap());
         self.agencies.insert(code.clone(), false);
         self.new_token(ModelActor::Agency(code));
     }
@@ -193,7 +193,7 @@ impl RegistryModel {
     fn new_prefix(&mut self, test: bool) {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let registrant = self.rng.pick(&ids).clone();
-        let new = NewPrefix { registrant: registrant.clone(), prefix: None, test, policy: Policy::default() };
+        let new = AllocatePrefix { registrant: registrant.clone(), prefix: None, test, policy: Policy::default() };
         let created = self.execute_as_operator(&new);
         self.prefixes.insert(created.prefix.to_string(), ModelPrefix { holder: registrant, test });
     }
@@ -206,7 +206,7 @@ impl RegistryModel {
         };
         let random = self.rng.bytes();
         let (scopes, prefixes, expires, label) = (None, Vec::new(), None, None);
-        let new = NewToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
+        let new = CreateToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
         let created = self.execute_as_operator(&new);
         let caller = block_on(self.registry.by_token(&new.text(), self.now, &mut budget())).unwrap();
         self.tokens.insert(actor, (Caller::Token(caller.unwrap()), created.id, true));
@@ -294,18 +294,18 @@ impl RegistryModel {
         (prefix.clone(), format!("{prefix}/{letters}{number}"))
     }
 
-    fn stage(&mut self) -> (Option<Stage>, NameState) {
+    fn stage(&mut self) -> (Option<Stage>, DoiStatus) {
         if self.rng.below(4) == 0 {
-            (request_from_json(r#"{"state": "reserved"}"#).state, NameState::Reserved)
+            (request_from_json(r#"{"state": "reserved"}"#).state, DoiStatus::Reserved)
         } else {
-            (None, NameState::Registered)
+            (None, DoiStatus::Registered)
         }
     }
 
     fn live_under(&self, prefix: &str) -> usize {
         let start = format!("{prefix}/");
         let under = self.names.range(start.clone()..).take_while(|(key, _)| key.starts_with(&start));
-        under.filter(|(_, name)| name.state != NameState::Tombstone).count()
+        under.filter(|(_, name)| name.state != DoiStatus::Tombstone).count()
     }
 
     fn has_quota_left(&self, prefix: &str) -> bool {
@@ -322,7 +322,7 @@ impl RegistryModel {
         self.has_quota_left(prefix).then_some(()).ok_or('f')
     }
 
-    fn insert(&mut self, name: &str, state: NameState, url: &str) {
+    fn insert(&mut self, name: &str, state: DoiStatus, url: &str) {
         let new = ModelName { spelled: name.into(), state, owner: None, url: url.into() };
         self.names.insert(name.to_ascii_uppercase(), new);
     }
@@ -331,8 +331,8 @@ impl RegistryModel {
         let (prefix, name) = self.name(step);
         let url = format!("https://example.org/{step}");
         let (state, becomes) = self.stage();
-        let draft = Draft { state, ..request(&name, &url) };
-        let found = self.execute_as(&NewName { draft, random: [0; 16] }, actor);
+        let draft = RegistrationRequest { state, ..request(&name, &url) };
+        let found = self.execute_as(&RegisterDoi { draft, random: [0; 16] }, actor);
         let expected = self.may_register(&prefix, &name, actor);
         if expected.is_ok() {
             self.insert(&name, becomes, &url);
@@ -346,9 +346,9 @@ impl RegistryModel {
         let name = self.names.get(&name.to_ascii_uppercase()).ok_or('0')?;
         let is_allowed = self.may_act_for(actor, &self.owner(prefix, name));
         match (name.state, is_allowed) {
-            (NameState::Reserved, false) => Err('0'),
+            (DoiStatus::Reserved, false) => Err('0'),
             (_, false) => Err('-'),
-            (NameState::Tombstone, _) => Err('g'),
+            (DoiStatus::Tombstone, _) => Err('g'),
             _ => Ok(()),
         }
     }
@@ -358,14 +358,14 @@ impl RegistryModel {
         let url = format!("https://example.org/{step}");
         let state = request_from_json(r#"{"state": "registered"}"#).state;
         let state = if self.rng.below(2) == 0 { state } else { None };
-        let draft = Draft { url: Some(url.as_str().into()), state, ..Draft::default() };
-        let found = self.execute_as(&NameChange { name: name.as_str().into(), draft, expect: None }, actor);
+        let draft = RegistrationRequest { url: Some(url.as_str().into()), state, ..RegistrationRequest::default() };
+        let found = self.execute_as(&UpdateDoi { name: name.as_str().into(), draft, expect: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             let name = self.names.get_mut(&name.to_ascii_uppercase()).unwrap();
             name.url = url;
             if state.is_some() {
-                name.state = NameState::Registered;
+                name.state = DoiStatus::Registered;
             }
         }
         ("update", expected_letter(expected), outcome_letter(&found))
@@ -373,16 +373,16 @@ impl RegistryModel {
 
     fn remove(&mut self, prefix: &str, name: &str) {
         let key = name.to_ascii_uppercase();
-        if self.prefixes[prefix].test || self.names[&key].state == NameState::Reserved {
+        if self.prefixes[prefix].test || self.names[&key].state == DoiStatus::Reserved {
             self.names.remove(&key);
         } else {
-            self.names.get_mut(&key).unwrap().state = NameState::Tombstone;
+            self.names.get_mut(&key).unwrap().state = DoiStatus::Tombstone;
         }
     }
 
     fn retire(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
         let (prefix, name) = self.name(step);
-        let found = self.execute_as(&NameEnd { name: name.as_str().into(), expect: None }, actor);
+        let found = self.execute_as(&RetireDoi { name: name.as_str().into(), expect: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             self.remove(&prefix, &name);
@@ -423,17 +423,17 @@ impl RegistryModel {
             };
             let is_allowed = model.may_act_for(actor, &model.owner(prefix, existing));
             match existing.state {
-                NameState::Registered | NameState::Reserved if is_allowed && existing.url == url => {
+                DoiStatus::Registered | DoiStatus::Reserved if is_allowed && existing.url == url => {
                     Ok("unchanged")
                 }
-                NameState::Registered | NameState::Reserved if is_allowed => Ok("updated"),
-                NameState::Registered => Err('-'),
+                DoiStatus::Registered | DoiStatus::Reserved if is_allowed => Ok("updated"),
+                DoiStatus::Registered => Err('-'),
                 _ if is_allowed || model.may_act_for(actor, holder) => Err('c'),
                 _ => Err('-'),
             }
         };
         match judge(self) {
-            Ok("created") => self.insert(name, NameState::Registered, url),
+            Ok("created") => self.insert(name, DoiStatus::Registered, url),
             Ok("updated") => self.names.get_mut(&name.to_ascii_uppercase()).unwrap().url = url.into(),
             Ok(_) => {}
             Err(letter) => return letter.to_string(),
@@ -459,13 +459,13 @@ impl RegistryModel {
         };
         let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
         let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
-        let is_public = existing.as_ref().is_some_and(|existing| existing.state == NameState::Registered);
+        let is_public = existing.as_ref().is_some_and(|existing| existing.state == DoiStatus::Registered);
         let expected = (|| {
             let holder = &self.prefixes.get(&prefix).ok_or('0')?.holder;
             if kind == 0 {
                 match existing.as_ref().map(|existing| existing.state) {
-                    Some(NameState::Registered) => return Err('c'),
-                    Some(NameState::Tombstone) => return Err('g'),
+                    Some(DoiStatus::Registered) => return Err('c'),
+                    Some(DoiStatus::Tombstone) => return Err('g'),
                     _ => {}
                 }
                 self.authenticated(actor)?;
@@ -488,7 +488,7 @@ impl RegistryModel {
         })();
         if expected.is_ok() {
             match kind {
-                0 => self.insert(&name, NameState::Registered, &url),
+                0 => self.insert(&name, DoiStatus::Registered, &url),
                 1 => self.names.get_mut(&name.to_ascii_uppercase()).unwrap().url = url,
                 _ => self.remove(&prefix, &name),
             }
@@ -508,9 +508,9 @@ impl RegistryModel {
                     let name = self.names.get(&transferred.to_ascii_uppercase()).ok_or('!')?;
                     let owner = self.owner(prefix, name);
                     match (name.state, self.may_act_for(actor, &owner)) {
-                        (NameState::Reserved, false) => return Err('!'),
+                        (DoiStatus::Reserved, false) => return Err('!'),
                         (_, false) => return Err('-'),
-                        (NameState::Tombstone, _) => return Err('!'),
+                        (DoiStatus::Tombstone, _) => return Err('!'),
                         _ if *owner == *to => return Err('c'),
                         _ => {}
                     }
@@ -580,7 +580,7 @@ impl RegistryModel {
         let force = self.rng.below(4) == 0;
         let random = self.rng.bytes();
         let found =
-            self.execute_as(&NewTransfer { what: what.clone(), to: to.clone(), force, random }, actor);
+            self.execute_as(&ProposeTransfer { what: what.clone(), to: to.clone(), force, random }, actor);
         let expected = self.authenticated(actor).and_then(|()| {
             (!force || *actor == ModelActor::Operator).then_some(()).ok_or('-')?;
             self.may_transfer(&what, &to, actor)
@@ -604,7 +604,7 @@ impl RegistryModel {
         }
         let id = self.rng.pick(&open).clone();
         let accept = self.rng.below(4) > 0;
-        let found = self.execute_as(&TransferDecision { id: id.clone(), accept }, actor);
+        let found = self.execute_as(&DecideTransfer { id: id.clone(), accept }, actor);
         let transfer = self.transfers[&id].clone();
         let expected = self.authenticated(actor).and_then(|()| {
             let is_agency =
@@ -651,7 +651,7 @@ impl RegistryModel {
         let keys: BTreeSet<_> = (0..count).map(|_| format!("300:10.9/key{}", self.rng.below(10))).collect();
         let admins = Some(keys.iter().map(|key| key.as_str().into()).collect());
         let found =
-            self.execute_as(&RegistrantChange { id: id.clone(), admins, ..Default::default() }, actor);
+            self.execute_as(&UpdateRegistrant { id: id.clone(), admins, ..Default::default() }, actor);
         let expected =
             self.authenticated(actor).and_then(|()| self.may_act_for(actor, &id).then_some(()).ok_or('-'));
         if expected.is_ok() {
@@ -672,7 +672,7 @@ impl RegistryModel {
             }
             return ("token", '+', '+');
         }
-        let found = self.execute_as(&TokenEnd { id }, actor);
+        let found = self.execute_as(&RevokeToken { id }, actor);
         let expected = self.authenticated(actor).and_then(|()| {
             let is_allowed = match &owner {
                 ModelActor::Registrant(id) => self.may_act_for(actor, id),
@@ -709,14 +709,14 @@ impl RegistryModel {
             let seen = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
             assert_eq!(seen, (&*name.spelled, name.state, &*owner, &*name.url));
             assert_eq!(*found.agency, *self.registrants[&owner].agency);
-            let query = Query::new(Handle::from(&*name.spelled));
+            let query = ResolveQuery::new(Handle::from(&*name.spelled));
             let resolved = block_on(self.registry.resolve(&query, &Caller::Anonymous, &mut budget()));
             match (name.state, resolved) {
-                (NameState::Registered, Ok(Resolution::Values(values))) => {
+                (DoiStatus::Registered, Ok(Resolution::Values(values))) => {
                     assert_eq!(*values[0].data, *name.url.as_bytes(), "{name:?}");
                 }
-                (NameState::Tombstone, Err(Error::Tombstone))
-                | (NameState::Reserved, Err(Error::NotFound)) => {}
+                (DoiStatus::Tombstone, Err(Error::Tombstone))
+                | (DoiStatus::Reserved, Err(Error::NotFound)) => {}
                 (_, resolved) => panic!("{name:?}: {resolved:?}"),
             }
             of.entry(owner).or_default().insert(name.spelled.clone());

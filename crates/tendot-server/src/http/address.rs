@@ -6,10 +6,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::Url;
 
 /// Where redirects may lead to. Everything else is shown as text: it could run in a browser, or read a disk.
-pub(crate) const SCHEMES: [&str; 5] = ["http", "https", "ftp", "ftps", "mailto"];
+pub(crate) const REDIRECT_SCHEMES: [&str; 5] = ["http", "https", "ftp", "ftps", "mailto"];
 
 /// What is encoded in an address: all that RFC 3986 has no place for. A percent sign stays, since it may be encoding.
-const UNSAFE: &AsciiSet = &CONTROLS
+const URL_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'<')
@@ -23,7 +23,7 @@ const UNSAFE: &AsciiSet = &CONTROLS
 
 /// Why an address is not redirected to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum BadAddress {
+pub(crate) enum TargetError {
     #[error("it has control characters")]
     Control,
     #[error("it has no scheme that is redirected to")]
@@ -33,14 +33,14 @@ pub(crate) enum BadAddress {
 }
 
 /// The address as it can stand in `Location`: spaces around it cut off, its host in ASCII, what needs it encoded.
-pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, BadAddress> {
+pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     let address = stored.trim();
     if address.contains(char::is_control) {
-        return Err(BadAddress::Control);
+        return Err(TargetError::Control);
     }
     let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
-    if !SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Err(BadAddress::Scheme);
+    if !REDIRECT_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Err(TargetError::Scheme);
     }
     // Nearly all are plain.
     if address.bytes().all(|byte| {
@@ -53,9 +53,9 @@ pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, BadAddress> {
     let host = if host.is_ascii() {
         Cow::Borrowed(host)
     } else {
-        Cow::Owned(url::Host::parse(host).map_err(|_| BadAddress::Host)?.to_string())
+        Cow::Owned(url::Host::parse(host).map_err(|_| TargetError::Host)?.to_string())
     };
-    let encoded = |text| utf8_percent_encode(text, UNSAFE);
+    let encoded = |text| utf8_percent_encode(text, URL_ENCODE_SET);
     Ok(Cow::Owned(format!("{}{}{}", encoded(before), encoded(&host), encoded(after))))
 }
 
@@ -99,23 +99,23 @@ mod tests {
         check("http://[::1]:80/", Ok("http://[::1]:80/"));
         check("mailto:me@example.org", Ok("mailto:me@example.org"));
         check("ftp://example.org/", Ok("ftp://example.org/"));
-        check("https://x/\r\nSet-Cookie:a=1", Err(BadAddress::Control));
-        check("https://x/\0", Err(BadAddress::Control));
-        check("https://x/\u{85}y", Err(BadAddress::Control));
-        check("java\tscript:alert(1)", Err(BadAddress::Control));
-        check(" javascript:alert(1)", Err(BadAddress::Scheme));
-        check("JaVaScript:alert(1)", Err(BadAddress::Scheme));
-        check("data:text/html,x", Err(BadAddress::Scheme));
-        check("vbscript:x", Err(BadAddress::Scheme));
-        check("file:///etc/passwd", Err(BadAddress::Scheme));
-        check("//example.org/", Err(BadAddress::Scheme));
-        check("example.org", Err(BadAddress::Scheme));
-        check("", Err(BadAddress::Scheme));
-        check("https://a\u{3000}b\u{ff0f}é/x", Err(BadAddress::Host));
+        check("https://x/\r\nSet-Cookie:a=1", Err(TargetError::Control));
+        check("https://x/\0", Err(TargetError::Control));
+        check("https://x/\u{85}y", Err(TargetError::Control));
+        check("java\tscript:alert(1)", Err(TargetError::Control));
+        check(" javascript:alert(1)", Err(TargetError::Scheme));
+        check("JaVaScript:alert(1)", Err(TargetError::Scheme));
+        check("data:text/html,x", Err(TargetError::Scheme));
+        check("vbscript:x", Err(TargetError::Scheme));
+        check("file:///etc/passwd", Err(TargetError::Scheme));
+        check("//example.org/", Err(TargetError::Scheme));
+        check("example.org", Err(TargetError::Scheme));
+        check("", Err(TargetError::Scheme));
+        check("https://a\u{3000}b\u{ff0f}é/x", Err(TargetError::Host));
     }
 
     #[track_caller]
-    fn check(stored: &str, expected: Result<&str, BadAddress>) {
+    fn check(stored: &str, expected: Result<&str, TargetError>) {
         assert_eq!(location(stored).as_deref().map_err(|error| *error), expected, "{stored:?}");
     }
 

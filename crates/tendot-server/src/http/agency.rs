@@ -5,7 +5,7 @@ use serde::Serialize;
 use tendot_names::Doi;
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Error, Query};
+use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::StoreError;
 use utoipa::ToSchema;
 
@@ -33,7 +33,7 @@ struct Found {
 }
 
 /// Agencies as they write themselves, by the names that prefixes have for them.
-const AGENCIES: [(&str, &str); 12] = [
+const AGENCY_NAMES: [(&str, &str); 12] = [
     ("AIRITI", "Airiti"),
     ("BSI", "BSI"),
     ("CNKI", "CNKI"),
@@ -84,7 +84,7 @@ impl Http {
             if Doi::new(name).is_err() {
                 return Ok(Err("Invalid DOI"));
             }
-            let query = Query::new(Handle::from(name));
+            let query = ResolveQuery::new(Handle::from(name));
             if let Err(error) = self.look_up(&query, &Caller::Anonymous, search).await {
                 match error {
                     LookupError::Here(Error::Store(error)) => return Err(error),
@@ -98,7 +98,7 @@ impl Http {
                 }
             }
         }
-        let value = self.namespace_value(name, true, search).await?;
+        let value = self.lookup_namespace(name, true, search).await?;
         Ok(value.as_ref().and_then(named_in).ok_or("Unknown"))
     }
 }
@@ -108,7 +108,7 @@ fn named_in(value: &Value<'_>) -> Option<String> {
     let namespace = Namespace::from_bytes(&value.data).ok()?;
     let agency = namespace.text("DOI.RA")?;
     let code = agency.rsplit('/').next().unwrap_or(agency);
-    let known = AGENCIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
+    let known = AGENCY_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
     Some(known.map_or(code, |(_, name)| name).to_owned())
 }
 
@@ -127,7 +127,7 @@ pub(super) fn describe() -> Described {
                 StatusCode::OK,
                 "The agency of each, in the order of the request; `status` if there is none to tell",
             )
-            .json_list::<Found>("application/json")
+            .json_list_content::<Found>("application/json")
             .answer(StatusCode::INTERNAL_SERVER_ERROR, "The store failed")
             .json::<ProblemJson<'_>>("application/problem+json")
             .answer(StatusCode::SERVICE_UNAVAILABLE, "The database is not reached at present")

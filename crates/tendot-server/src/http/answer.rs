@@ -27,19 +27,19 @@ pub(crate) fn retry_later(headers: &mut HeaderMap) {
 
 /// What every answer says: that any page may read it without credentials, and that its type is what it says.
 pub(crate) fn finish(headers: &mut HeaderMap) {
-    const ANY: HeaderValue = HeaderValue::from_static("*");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+    const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, if is_challenge { CHALLENGE } else { EXPOSED });
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, if is_challenge { CHALLENGE } else { EXPOSED_HEADERS });
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("WWW-Authenticate, X-Request-Id");
 
 /// What a page may do: nothing but show itself, and tell nobody where somebody came from.
-pub(crate) const PAGE_POLICY: [(HeaderName, HeaderValue); 2] = [
+pub(crate) const PAGE_SECURITY_HEADERS: [(HeaderName, HeaderValue); 2] = [
     (
         header::CONTENT_SECURITY_POLICY,
         // Chromium takes what a form's answer redirects to for what the form is sent to: with `'self'` alone, the box would

@@ -1,13 +1,13 @@
 /// A request that is not understood: what, where, and why.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{why} (byte {at} of the {what})")]
-pub(crate) struct BadRequest {
+pub(crate) struct RequestSyntaxError {
     pub(super) what: &'static str,
     pub(super) at: usize,
     pub(super) why: &'static str,
 }
 
-impl BadRequest {
+impl RequestSyntaxError {
     pub(super) const fn new(what: &'static str, at: usize, why: &'static str) -> Self {
         Self { what, at, why }
     }

@@ -57,13 +57,13 @@ impl BodyError {
 
 /// Reads bodies within what all of them together may take.
 #[derive(Debug)]
-pub(crate) struct Bodies {
+pub(crate) struct BodyReader {
     taken: AtomicUsize,
     /// For the first byte, and beside what the slowest rate allows.
     pub(super) time: Duration,
 }
 
-impl Bodies {
+impl BodyReader {
     pub(super) const fn new(time: Duration) -> Self {
         Self { taken: AtomicUsize::new(0), time }
     }

@@ -9,10 +9,10 @@ use tendot_client::CacheStatus;
 use tendot_proto::{Ttl, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::search::Heard;
+use super::search::Provenance;
 
 /// Tags of a request that are looked at.
-const TAGS: usize = 64;
+const MAX_ETAGS: usize = 64;
 
 /// Seconds that what was made of these values may be kept.
 pub(crate) fn seconds<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>, now: SystemTime) -> u64 {
@@ -27,7 +27,7 @@ pub(crate) fn seconds<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>
 }
 
 /// Whether that is the same later: no value ends at a fixed time.
-pub(crate) fn is_steady<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>) -> bool {
+pub(crate) fn has_only_relative_ttls<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>) -> bool {
     values.into_iter().all(|value| !matches!(value.ttl, Ttl::Absolute(_)))
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
 }
 
 /// Says how long an answer may be kept that has something from elsewhere in it: for what is left of its time.
-pub(crate) fn keep_heard(headers: &mut HeaderMap, seconds: u64, heard: Option<Heard>, now: SystemTime) {
+pub(crate) fn set_max_age_with_provenance(headers: &mut HeaderMap, seconds: u64, heard: Option<Provenance>, now: SystemTime) {
     let Some(heard) = heard else { return keep(headers, seconds, now) };
     let left = if heard.stale.is_some() { 0 } else { seconds.min(heard.fresh) };
     keep(headers, left, now);
@@ -50,12 +50,12 @@ pub(crate) fn keep_heard(headers: &mut HeaderMap, seconds: u64, heard: Option<He
     {
         headers.insert(CACHE_CONTROL, control);
     }
-    say_heard(headers, heard);
+    add_cache_status(headers, heard);
 }
 
 /// Says where an answer comes from that has something from elsewhere in it: `Age`, and `Cache-Status` (RFC 9211), in which
 /// a time to live below nothing is that of an answer that is given since nobody else answers.
-pub(crate) fn say_heard(headers: &mut HeaderMap, heard: Heard) {
+pub(crate) fn add_cache_status(headers: &mut HeaderMap, heard: Provenance) {
     const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
     let status = match (heard.stale, heard.source) {
         (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
@@ -70,7 +70,7 @@ pub(crate) fn say_heard(headers: &mut HeaderMap, heard: Heard) {
 }
 
 /// Says that an answer is for nobody else, and not for later.
-pub(crate) fn forbid(headers: &mut HeaderMap) {
+pub(crate) fn set_private_no_store(headers: &mut HeaderMap) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn spare(
 
 fn has(request: &HeaderMap, tag: &str) -> bool {
     let lines = request.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
-    let mut tags = lines.flat_map(|line| line.split(',')).take(TAGS).map(str::trim);
+    let mut tags = lines.flat_map(|line| line.split(',')).take(MAX_ETAGS).map(str::trim);
     tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 

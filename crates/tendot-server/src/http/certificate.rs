@@ -1,6 +1,6 @@
 //! What is looked at in a certificate (RFC 5280, 4.1): when it ends, whose it is, and their key.
 
-use tendot_proto::record::{KeyKind, PublicKey};
+use tendot_proto::record::{KeyComponents, PublicKey};
 
 const SEQUENCE: u8 = 0x30;
 
@@ -27,14 +27,14 @@ fn validity(certificate: &[u8]) -> Option<&[u8]> {
 
 /// Whose a certificate is, as it says, and an RSA key that is certainly theirs: they have signed with it.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Owner<'c> {
+pub(super) struct CertificateSubject<'c> {
     /// The user id, or else the common name: `300:0.NA/10.1000`.
     pub(super) name: String,
     modulus: &'c [u8],
     exponent: &'c [u8],
 }
 
-impl<'c> Owner<'c> {
+impl<'c> CertificateSubject<'c> {
     pub(super) fn of(certificate: &'c [u8]) -> Option<Self> {
         const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
         const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
@@ -56,7 +56,7 @@ impl<'c> Owner<'c> {
     /// Whether the data of an `HS_PUBKEY` value is this key.
     pub(super) fn has_key(&self, data: &[u8]) -> bool {
         PublicKey::from_bytes(data).is_ok_and(|key| match key.kind() {
-            KeyKind::Rsa { exponent, modulus } => {
+            KeyComponents::Rsa { exponent, modulus } => {
                 number(modulus) == self.modulus && number(exponent) == self.exponent
             }
             _ => false,

@@ -7,15 +7,15 @@ use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName, VIA};
 use ipnet::IpNet;
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Hops that are looked at, from the last one back.
 const HOPS: usize = 32;
 
 /// The other end of a connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Peer {
+pub(super) struct ConnectionPeer {
     pub(super) address: IpAddr,
     pub(super) is_encrypted: bool,
     /// The certificate that it has shown, and signed with its key.
@@ -34,7 +34,7 @@ pub enum ForwardedBy {
 
 /// Who is believed, and what.
 #[derive(Clone, Debug)]
-pub struct Trust {
+pub struct ProxyTrust {
     /// Addresses of proxies that tell the truth of their clients.
     pub proxies: Vec<IpNet>,
     /// How they tell it.
@@ -43,7 +43,7 @@ pub struct Trust {
     pub loopback: bool,
 }
 
-impl Default for Trust {
+impl Default for ProxyTrust {
     fn default() -> Self {
         Self { proxies: Vec::new(), forwarded_by: ForwardedBy::default(), loopback: true }
     }
@@ -63,22 +63,22 @@ pub(super) struct Client {
     pub(super) certificate: Option<Arc<[u8]>>,
 }
 
-impl Trust {
+impl ProxyTrust {
     /// Whether it is the address of a trusted proxy.
-    pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
+    pub(super) fn is_trusted_proxy(&self, address: IpAddr) -> bool {
         self.proxies.iter().any(|network| network.contains(&address))
     }
 
     /// Who sends a request on a connection.
-    pub(super) fn client(&self, peer: &Peer, headers: &HeaderMap) -> Client {
+    pub(super) fn client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> Client {
         let peer_address = plain(peer.address);
         // A proxy on this machine speaks for the whole world, whether we were told of it or not.
         let is_here = peer_address.is_loopback()
-            && !headers.keys().any(|name| [FORWARDED_FOR, FORWARDED_PROTO, FORWARDED, VIA].contains(name));
-        if !is_here && self.is_proxy(peer_address) {
+            && !headers.keys().any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
+        if !is_here && self.is_trusted_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
-                ForwardedBy::XForwarded => self.by_x_forwarded(headers),
-                ForwardedBy::Forwarded => self.by_forwarded(headers),
+                ForwardedBy::XForwarded => self.from_x_forwarded(headers),
+                ForwardedBy::Forwarded => self.from_forwarded(headers),
             };
             return Client {
                 address: address.unwrap_or(peer_address),
@@ -97,14 +97,14 @@ impl Trust {
         }
     }
 
-    fn by_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
-        let address = self.last_stranger(values(headers, FORWARDED_FOR).map(address));
-        let mut schemes = values(headers, FORWARDED_PROTO).peekable();
+    fn from_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+        let address = self.last_untrusted_hop(values(headers, X_FORWARDED_FOR).map(address));
+        let mut schemes = values(headers, X_FORWARDED_PROTO).peekable();
         let is_said = schemes.peek().is_some();
         (address, is_said && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
     }
 
-    fn by_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+    fn from_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
         let parameter = |hop: &'_ str, wanted: &str| {
             hop.split(';').find_map(|pair| {
                 let (name, value) = pair.split_once('=')?;
@@ -112,7 +112,7 @@ impl Trust {
             })
         };
         let hops = || values(headers, FORWARDED);
-        let client = self.last_stranger(hops().map(|hop| address(&parameter(hop, "for")?)));
+        let client = self.last_untrusted_hop(hops().map(|hop| address(&parameter(hop, "for")?)));
         let mut schemes = hops().map(|hop| parameter(hop, "proto")).peekable();
         let is_said = schemes.peek().is_some();
         (client, is_said && schemes.all(|scheme| scheme.is_some_and(|one| one.eq_ignore_ascii_case("https"))))
@@ -120,11 +120,11 @@ impl Trust {
 
     /// The last hop that is no trusted proxy: what stands before it, anybody may have written. What is no address ends
     /// the search, and the hop after it is the client.
-    fn last_stranger(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
+    fn last_untrusted_hop(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
         let mut last = None;
         for hop in hops.rev().take(HOPS).map_while(|hop| hop) {
             last = Some(hop);
-            if !self.is_proxy(hop) {
+            if !self.is_trusted_proxy(hop) {
                 break;
             }
         }
@@ -173,11 +173,11 @@ pub(crate) fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
 mod tests {
     use super::*;
 
-    const PLAIN: Trust = Trust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
+    const PLAIN: ProxyTrust = ProxyTrust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
 
-    fn behind(forwarded_by: ForwardedBy) -> Trust {
+    fn behind(forwarded_by: ForwardedBy) -> ProxyTrust {
         let proxies = ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
-        Trust { proxies, forwarded_by, loopback: true }
+        ProxyTrust { proxies, forwarded_by, loopback: true }
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         // A proxy on this machine that is not trusted.
         check(&PLAIN, "127.0.0.1", "X-Forwarded-For: 192.0.2.1", "127.0.0.1 plain");
         check(&PLAIN, "127.0.0.1", "Via: 1.1 nginx", "127.0.0.1 plain");
-        let closed = Trust { loopback: false, ..PLAIN };
+        let closed = ProxyTrust { loopback: false, ..PLAIN };
         check(&closed, "127.0.0.1", "", "127.0.0.1 here plain");
     }
 
@@ -240,8 +240,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(trust: &Trust, peer: &str, headers: &str, expected: &str) {
-        let peer = Peer { address: peer.parse().unwrap(), is_encrypted: false, certificate: None };
+    fn check(trust: &ProxyTrust, peer: &str, headers: &str, expected: &str) {
+        let peer = ConnectionPeer { address: peer.parse().unwrap(), is_encrypted: false, certificate: None };
         let mut map = HeaderMap::new();
         for line in headers.lines() {
             let (name, value) = line.split_once(": ").unwrap();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn encrypted() {
-        let peer = Peer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
+        let peer = ConnectionPeer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
         assert!(PLAIN.client(&peer, &HeaderMap::new()).takes_credentials);
     }
 

@@ -10,15 +10,15 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 /// Asks for a certificate, and is content without one.
 #[derive(Debug)]
-pub(super) struct AnyClient(Arc<CryptoProvider>);
+pub(super) struct UnanchoredClientVerifier(Arc<CryptoProvider>);
 
-impl AnyClient {
+impl UnanchoredClientVerifier {
     pub(super) fn new() -> Self {
         Self(aws_lc_rs::default_provider().into())
     }
 }
 
-impl ClientCertVerifier for AnyClient {
+impl ClientCertVerifier for UnanchoredClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -11,28 +11,28 @@ use http::header::{
 use http::{Response, StatusCode};
 
 /// Below this nothing is won.
-const SMALLEST: usize = 1 << 10;
+const MIN_COMPRESS_BYTES: usize = 1 << 10;
 
 /// From this on it takes so long that others should not have to wait.
-const LARGE: usize = 64 << 10;
+const MIN_OFFLOAD_BYTES: usize = 64 << 10;
 
-const LEVEL: Compression = Compression::new(5);
+const GZIP_LEVEL: Compression = Compression::new(5);
 
 /// Whether an answer is to be compressed: it is worth it, and the client can read that. Says in it whether it could be.
-pub(super) fn is_worth_it(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
+pub(super) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
     // The same answer could have come in both forms; what is left of it does not show that any more.
     let is_left = response.status() == StatusCode::NOT_MODIFIED;
     let could_be =
-        response.body().len() >= SMALLEST && is_text(response.headers()) && !is_private(response.headers());
+        response.body().len() >= MIN_COMPRESS_BYTES && is_text(response.headers()) && !is_private(response.headers());
     if is_left || could_be {
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    could_be && takes_gzip(request)
+    could_be && accepts_gzip(request)
 }
 
 /// Compresses an answer, also a large one.
 pub(super) async fn compress(response: &mut Response<Bytes>) {
-    if response.body().len() < LARGE {
+    if response.body().len() < MIN_OFFLOAD_BYTES {
         return at_once(response);
     }
     let body = response.body().clone();
@@ -61,7 +61,7 @@ fn replace(response: &mut Response<Bytes>, compressed: Option<Vec<u8>>) {
 }
 
 fn gzip(body: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 3), LEVEL);
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 3), GZIP_LEVEL);
     encoder.write_all(body).ok()?;
     encoder.finish().ok()
 }
@@ -79,7 +79,7 @@ fn is_private(headers: &HeaderMap) -> bool {
     headers.get(CACHE_CONTROL).is_some_and(|control| control.as_bytes().starts_with(b"private"))
 }
 
-fn takes_gzip(request: &HeaderMap) -> bool {
+fn accepts_gzip(request: &HeaderMap) -> bool {
     let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).take(32).any(|entry| {
         let (coding, rest) = entry.split_once(';').unwrap_or((entry, ""));
@@ -106,6 +106,6 @@ mod tests {
     #[track_caller]
     fn check(accepted: &str, expected: bool) {
         let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_str(accepted).unwrap())]);
-        assert_eq!(takes_gzip(&headers), expected, "{accepted}");
+        assert_eq!(accepts_gzip(&headers), expected, "{accepted}");
     }
 }

@@ -21,24 +21,24 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Tls;
 use super::answer::Answer;
-use super::client::Peer;
+use super::client::ConnectionPeer;
 use super::listen::{Doors, Limits};
-use super::pace::Paced;
+use super::pace::TimeoutStream;
 use super::stream::{self, Cut};
 
 pub(super) type Builder = auto::Builder<TokioExecutor>;
 
 /// Streams of one connection at the same time (HTTP/2).
-const STREAMS: u32 = 128;
+const MAX_CONCURRENT_STREAMS: u32 = 128;
 
 /// Streams that a client gave up before they were looked at, and that were ended for its errors: with more of them, it does
 /// nothing else, and the connection is ended.
 const RESET_BY_CLIENT: usize = 20;
-const RESET_BY_US: usize = 128;
+const MAX_LOCAL_RESET_STREAMS: usize = 128;
 
 /// Bytes that a client may send before they are looked at, of one request and of all.
-const STREAM_WINDOW: u32 = 64 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Bytes of an answer that are given to the transport at once, and wait there.
 const PIECE: usize = 64 << 10;
@@ -48,7 +48,7 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        // A head that has begun has its time in `pace.rs`, and one that has not in `Life`: a timer less for each request.
+        // A head that has begun has its time in `pace.rs`, and one that has not in `ConnectionActivity`: a timer less for each request.
         .header_read_timeout(None)
         .max_headers(limits.headers)
         // Most answers are small, and sent in one piece sooner than put together by the system.
@@ -57,12 +57,12 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .max_pending_accept_reset_streams(RESET_BY_CLIENT)
-        .max_local_error_reset_streams(RESET_BY_US)
+        .max_local_error_reset_streams(MAX_LOCAL_RESET_STREAMS)
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(PIECE)
         .keep_alive_interval(Duration::from_secs(30));
     builder
@@ -72,19 +72,19 @@ pub(super) fn builder(limits: &Limits) -> Builder {
 pub(super) async fn run(
     doors: &Arc<Doors>,
     stream: TcpStream,
-    mut peer: Peer,
+    mut peer: ConnectionPeer,
     tls: Option<&Tls>,
     closed: watch::Receiver<bool>,
 ) {
     let id = doors.http.ids.make();
     let Some(tls) = tls else {
-        return serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await;
+        return serve(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
     };
     match timeout(doors.limits.header_time, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
-            serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await;
+            serve(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
         }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS was not agreed on"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS was not agreed on in time"),
@@ -93,15 +93,15 @@ pub(super) async fn run(
 
 async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     doors: &Arc<Doors>,
-    stream: Paced<T>,
-    peer: Peer,
+    stream: TimeoutStream<T>,
+    peer: ConnectionPeer,
     mut closed: watch::Receiver<bool>,
 ) {
-    let life = Arc::new(Life::default());
+    let life = Arc::new(ConnectionActivity::default());
     let service = service_fn(|request: Request<Incoming>| answer(doors, &life, request, &peer));
     let connection = doors.builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(TICK) / 2);
+    let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(MIN_CHECK_INTERVAL) / 2);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     look.reset();
     let mut is_closing = false;
@@ -125,21 +125,21 @@ async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                     last = (events, Instant::now());
                 }
                 match life.judge(last.1.elapsed(), &doors.limits) {
-                    Judgement::Alive => {}
-                    Judgement::Idle if !is_closing => {
+                    Liveness::Alive => {}
+                    Liveness::Idle if !is_closing => {
                         is_closing = true;
                         connection.as_mut().graceful_shutdown();
                     }
-                    Judgement::Idle | Judgement::Stuck => return,
+                    Liveness::Idle | Liveness::Stuck => return,
                 }
             }
         }
     }
 }
 
-const TICK: Duration = Duration::from_millis(20);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-fn answer(doors: &Arc<Doors>, life: &Arc<Life>, request: Request<Incoming>, peer: &Peer) -> Answering {
+fn answer(doors: &Arc<Doors>, life: &Arc<ConnectionActivity>, request: Request<Incoming>, peer: &ConnectionPeer) -> ResponseFuture {
     let asking = Asking::begin(Arc::clone(life), request.version());
     // Where the next request begins after such a body, `head.rs` does not know.
     let is_last = request.version() <= Version::HTTP_11
@@ -151,21 +151,21 @@ fn answer(doors: &Arc<Doors>, life: &Arc<Life>, request: Request<Incoming>, peer
         asking.send(response)
     };
     match doors.http.begin(&request, peer, &doors.limits) {
-        (_, Some(response)) => Answering::Done(Some(send(response))),
+        (_, Some(response)) => ResponseFuture::Done(Some(send(response))),
         (asked, None) => {
             let doors = Arc::clone(doors);
-            Answering::Doing(Box::pin(async move { send(doors.http.answer(request, &asked).await) }))
+            ResponseFuture::Doing(Box::pin(async move { send(doors.http.answer(request, &asked).await) }))
         }
     }
 }
 
 /// An answer that is there, or will be: what is there at once is not put away and moved as what is not.
-enum Answering {
+enum ResponseFuture {
     Done(Option<Response<Sending>>),
     Doing(Pin<Box<dyn Future<Output = Response<Sending>> + Send>>),
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<Response<Sending>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -183,7 +183,7 @@ impl Future for Answering {
 /// With HTTP/2, the transport does not show who waits for whom. There, within the time for reading an answer, at least a
 /// piece of one has to be read.
 #[derive(Debug, Default)]
-struct Life {
+struct ConnectionActivity {
     /// Whether requests came by HTTP/1, where the transport sees who does not read.
     is_http1: AtomicBool,
     events: AtomicU64,
@@ -191,35 +191,35 @@ struct Life {
     sending: AtomicUsize,
 }
 
-enum Judgement {
+enum Liveness {
     Alive,
     Idle,
     Stuck,
 }
 
-impl Life {
+impl ConnectionActivity {
     fn happened(&self) {
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What becomes of it after so much time without an event.
-    fn judge(&self, rest: Duration, limits: &Limits) -> Judgement {
+    fn judge(&self, rest: Duration, limits: &Limits) -> Liveness {
         if self.sending.load(Ordering::Relaxed) > 0 {
             let is_stuck = rest > limits.write_time && !self.is_http1.load(Ordering::Relaxed);
-            if is_stuck { Judgement::Stuck } else { Judgement::Alive }
+            if is_stuck { Liveness::Stuck } else { Liveness::Alive }
         } else if self.asking.load(Ordering::Relaxed) == 0 && rest > limits.idle_time {
-            Judgement::Idle
+            Liveness::Idle
         } else {
-            Judgement::Alive
+            Liveness::Alive
         }
     }
 }
 
 /// A request that is looked at, and its connection's life.
-struct Asking(Arc<Life>);
+struct Asking(Arc<ConnectionActivity>);
 
 impl Asking {
-    fn begin(life: Arc<Life>, version: Version) -> Self {
+    fn begin(life: Arc<ConnectionActivity>, version: Version) -> Self {
         if version <= Version::HTTP_11 {
             life.is_http1.store(true, Ordering::Relaxed);
         }
@@ -255,7 +255,7 @@ pub(super) struct Sending {
     /// Whether the client waits for us: for the connection's life, that is a request that is looked at.
     is_waiting: bool,
     is_cut: bool,
-    life: Arc<Life>,
+    life: Arc<ConnectionActivity>,
 }
 
 impl Sending {

@@ -12,11 +12,11 @@ use utoipa::openapi::{
 };
 
 /// Answers that any operation may have: `openapi.rs` says what they are.
-pub(super) const FOR_ALL: [(&str, &str); 3] =
+pub(super) const COMMON_RESPONSES: [(&str, &str); 3] =
     [("414", "PathTooLong"), ("429", "TooOften"), ("431", "HeadTooLarge")];
 
 /// Where an operation's commands stand in the document, as other programs look for them, too.
-pub(super) const SAMPLES: &str = "x-codeSamples";
+pub(super) const CODE_SAMPLES: &str = "x-codeSamples";
 
 /// A path, and the schemas that it refers to.
 pub(crate) struct Described {
@@ -79,7 +79,7 @@ impl Doing {
     pub(crate) fn new(summary: &str) -> Self {
         let mut operation = Operation::new();
         operation.summary = Some(summary.into());
-        for (status, name) in FOR_ALL {
+        for (status, name) in COMMON_RESPONSES {
             let answer = RefOr::Ref(Ref::from_response_name(name));
             operation.responses.responses.insert(status.into(), answer);
         }
@@ -100,7 +100,7 @@ impl Doing {
 
     /// A command that shows it, for a service with the demo's records; `$SERVER` stands for its address.
     pub(crate) fn sample(mut self, command: &str) -> Self {
-        let samples = self.operation.extensions.get_or_insert_default().entry(SAMPLES.into());
+        let samples = self.operation.extensions.get_or_insert_default().entry(CODE_SAMPLES.into());
         if let Some(samples) = samples.or_insert(json!([])).as_array_mut() {
             samples.push(json!({"lang": "Shell", "source": command}));
         }
@@ -113,7 +113,7 @@ impl Doing {
     }
 
     /// What may stand after the question mark.
-    pub(crate) fn in_query(self, name: &str, about: &str, schema: Schema) -> Self {
+    pub(crate) fn query_param(self, name: &str, about: &str, schema: Schema) -> Self {
         self.parameter(name, ParameterIn::Query, about, schema)
     }
 
@@ -177,7 +177,7 @@ impl Doing {
     }
 
     /// Its body can be a list of such JSON.
-    pub(crate) fn json_list<T: ToSchema>(mut self, kind: &str) -> Self {
+    pub(crate) fn json_list_content<T: ToSchema>(mut self, kind: &str) -> Self {
         let content = Content::new(Some(ArrayBuilder::new().items(self.refer::<T>())));
         self.content(kind, content)
     }

@@ -10,25 +10,25 @@ use tendot_proto::Value;
 use tendot_registry::Error;
 use utoipa::ToSchema;
 
-use super::address::BadAddress;
+use super::address::TargetError;
 use super::answer::{Answer, JSON, answer};
 use super::api::ValueForm;
-use super::location::{Candidate, Origin, Step};
+use super::location::{RedirectCandidate, Origin, Step};
 use super::parameters::Parameters;
-use super::redirect::{Way, own_path};
+use super::redirect::{RedirectOutcome, own_path};
 use super::request::Request;
-use super::search::{Heard, LookupError, Search};
+use super::search::{Provenance, LookupError, Search};
 use super::{Http, name_pasted, negotiate, page};
 
 /// What `way` tells of what it does.
 pub(crate) enum Told<'t> {
     /// The record was found, and these are its public values; where they come from, if not from here; and whether there is
     /// metadata of it.
-    Values(&'t [Value<'static>], Option<Heard>, bool),
+    Values(&'t [Value<'static>], Option<Provenance>, bool),
     /// It only stands for another, that for the next, and so on.
     Aliases(&'t [String]),
     /// It could lead to one of these places.
-    Candidates(&'t [Candidate<'t>]),
+    Candidates(&'t [RedirectCandidate<'t>]),
     /// They became fewer.
     Step(Step),
 }
@@ -44,7 +44,7 @@ pub struct Explanation {
     pub(crate) steps: Vec<Finding>,
     /// Where the record comes from, if it is not kept here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) upstream: Option<Heard>,
+    pub(crate) upstream: Option<Provenance>,
     #[schema(value_type = Vec<ValueForm>)]
     pub(crate) values: Vec<Value<'static>>,
     /// Whether there is metadata of the name here.
@@ -121,13 +121,13 @@ impl Explanation {
         self.steps.push(Finding { step, ok: true, says: says.into(), advice: None });
     }
 
-    fn add_wrong(&mut self, step: &'static str, says: impl Into<String>, advice: impl Into<String>) {
+    fn add_failure(&mut self, step: &'static str, says: impl Into<String>, advice: impl Into<String>) {
         let advice = Some(advice.into()).filter(|advice: &String| !advice.is_empty());
         self.steps.push(Finding { step, ok: false, says: says.into(), advice });
     }
 
     /// Keeps what is told of one record, instead of what was told of the one before.
-    fn hear(&mut self, told: Told<'_>) {
+    fn record(&mut self, told: Told<'_>) {
         match told {
             Told::Values(values, heard, has_metadata) => {
                 self.values = values.to_vec();
@@ -143,20 +143,20 @@ impl Explanation {
     }
 
     /// Says whether a record is kept here, and if not, how it was come by.
-    fn say_origin(&mut self, prefix: &str, heard: Option<Heard>, base: &str) {
+    fn add_origin(&mut self, prefix: &str, heard: Option<Provenance>, base: &str) {
         let Some(heard) = heard else {
             return self.add("prefix", format!("names under `{prefix}` are kept here"));
         };
         self.upstream = Some(heard);
         self.add("prefix", format!("names under `{prefix}` are not kept here"));
         if heard.stale.is_some() {
-            self.add_wrong("upstream", heard.says(base), "look whether the upstream runs");
+            self.add_failure("upstream", heard.says(base), "look whether the upstream runs");
         } else {
             self.add("upstream", heard.says(base));
         }
     }
 
-    fn say_values(&mut self) {
+    fn add_values(&mut self) {
         let types: Vec<String> = self
             .values
             .iter()
@@ -170,7 +170,7 @@ impl Explanation {
         );
     }
 
-    fn say_places(&mut self) {
+    fn add_locations(&mut self) {
         self.add(
             "places",
             match self.places.as_slice() {
@@ -191,7 +191,7 @@ impl Explanation {
 }
 
 impl Place {
-    fn of(candidate: &Candidate<'_>) -> Self {
+    fn of(candidate: &RedirectCandidate<'_>) -> Self {
         let (index, attributes) = match candidate.origin {
             Origin::Url(value) => (Some(value.index), Vec::new()),
             Origin::Location(location) => {
@@ -266,7 +266,7 @@ impl Http {
             explained.upstream = None;
             let known = explained.aliases.len();
             let way =
-                self.way(&asked, parameters, request, now, search, &mut |told| explained.hear(told)).await;
+                self.way(&asked, parameters, request, now, search, &mut |told| explained.record(told)).await;
             let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();
             self.find(&mut explained, &asked, &way, &aliases, search).await;
             match aliases.last() {
@@ -283,13 +283,13 @@ impl Http {
         &self,
         explained: &mut Explanation,
         name: &str,
-        way: &Result<Way, LookupError>,
+        way: &Result<RedirectOutcome, LookupError>,
         aliases: &[String],
         search: &mut Search<'_>,
     ) {
         match Read::of(name) {
             Read::Nothing => {
-                explained.add_wrong(
+                explained.add_failure(
                     "name",
                     "there is no name in it",
                     "a name is a prefix, a slash and a suffix",
@@ -301,7 +301,7 @@ impl Http {
         let prefix = name.split('/').next().unwrap_or_default();
         match way {
             Err(LookupError::Here(Error::Name(error))) => {
-                explained.add_wrong("name", error.to_string(), "look at how it is spelled");
+                explained.add_failure("name", error.to_string(), "look at how it is spelled");
                 return;
             }
             Err(LookupError::Here(error @ Error::NotResponsible { .. })) => {
@@ -309,32 +309,32 @@ impl Http {
                     || "home the prefix, or import records under it".to_owned(),
                     |address| format!("home the prefix, or import records under it; elsewhere: {address}"),
                 );
-                explained.add_wrong("prefix", error.to_string(), advice);
+                explained.add_failure("prefix", error.to_string(), advice);
                 return;
             }
             Err(LookupError::Here(error @ Error::OtherServer)) => {
-                explained.add_wrong("prefix", error.to_string(), "ask there, or set `upstream`");
+                explained.add_failure("prefix", error.to_string(), "ask there, or set `upstream`");
                 return;
             }
             Err(LookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
                 explained.outcome = Outcome::Failed;
-                explained.add_wrong("prefix", error.to_string(), "`tendot verify` finds what is damaged");
+                explained.add_failure("prefix", error.to_string(), "`tendot verify` finds what is damaged");
                 return;
             }
             Err(LookupError::Unanswered(error)) => {
                 explained.outcome = Outcome::Failed;
                 explained.add("prefix", format!("names under `{prefix}` are not kept here"));
                 let advice = "it is not the name's fault: try again later, or look whether the upstream runs";
-                explained.add_wrong("upstream", error.says(), advice);
+                explained.add_failure("upstream", error.says(), advice);
                 return;
             }
             Err(LookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
-                explained.say_origin(prefix, Some(*heard), self.base());
-                explained.add_wrong("upstream", "it does not know where they are kept", "look at the prefix");
+                explained.add_origin(prefix, Some(*heard), self.base());
+                explained.add_failure("upstream", "it does not know where they are kept", "look at the prefix");
                 return;
             }
-            Err(error) => explained.say_origin(prefix, error.heard(), self.base()),
-            Ok(_) => explained.say_origin(prefix, explained.upstream, self.base()),
+            Err(error) => explained.add_origin(prefix, error.heard(), self.base()),
+            Ok(_) => explained.add_origin(prefix, explained.upstream, self.base()),
         }
         match way {
             Err(error) if matches!(error.error(), Some(Error::NotFound)) => {
@@ -346,18 +346,18 @@ impl Http {
                 } else {
                     format!("look at how it is spelled; these exist: {}", names.join(", "))
                 };
-                explained.add_wrong("record", "there is no record of this name", advice);
+                explained.add_failure("record", "there is no record of this name", advice);
                 return;
             }
             Err(LookupError::Here(Error::Tombstone)) => {
                 let says = "there was a record of this name, which was ended";
-                explained.add_wrong("record", says, "it is not given again");
+                explained.add_failure("record", says, "it is not given again");
                 return;
             }
             Err(error) if matches!(error.error(), Some(Error::NoValues)) => {
                 explained.add("record", "there is a record");
                 let advice = "give the values that everybody should read a permission for that";
-                explained.add_wrong(
+                explained.add_failure(
                     "values",
                     "everybody may read none of the values that were asked for",
                     advice,
@@ -366,50 +366,50 @@ impl Http {
             }
             Err(error) => {
                 let says = error.error().map(ToString::to_string).unwrap_or_default();
-                explained.add_wrong("record", says, "");
+                explained.add_failure("record", says, "");
                 return;
             }
             Ok(_) => explained.add("record", "there is a record"),
         }
-        explained.say_values();
+        explained.add_values();
         if explained.has_metadata {
             explained.add("metadata", "there is some, for who prefers it to a page by `Accept`");
         }
         match way {
-            Ok(Way::There(answer)) => {
+            Ok(RedirectOutcome::There(answer)) => {
                 for alias in aliases {
                     explained.add("alias", format!("it stands for `{alias}`"));
                 }
                 if aliases.is_empty() {
-                    explained.say_places();
+                    explained.add_locations();
                 }
-                explained.say_answer(answer);
+                explained.add_response(answer);
             }
-            Ok(Way::Metadata(media_type, _)) => {
+            Ok(RedirectOutcome::Metadata(media_type, _)) => {
                 explained.outcome = Outcome::Resolves;
                 explained.add("metadata", format!("`Accept` prefers `{media_type}`, which is answered here"));
             }
-            Ok(Way::NotAcceptable) => {
+            Ok(RedirectOutcome::NotAcceptable) => {
                 let types: Vec<&str> = negotiate::media_types().map(|(_, media_type)| media_type).collect();
                 let advice = format!("ask for `*/*`, or one of {}", types.join(", "));
-                explained.add_wrong("metadata", "`Accept` names no type that it can be given as", advice);
+                explained.add_failure("metadata", "`Accept` names no type that it can be given as", advice);
             }
-            Ok(Way::Endless(chain)) => {
+            Ok(RedirectOutcome::Endless(chain)) => {
                 let says =
                     format!("it stands for {}, and so on without an end", chain.join(", which stands for "));
-                explained.add_wrong("alias", says, "let one of them have an address instead of `HS_ALIAS`");
+                explained.add_failure("alias", says, "let one of them have an address instead of `HS_ALIAS`");
             }
-            Ok(Way::NotServed(says)) => {
+            Ok(RedirectOutcome::NotServed(says)) => {
                 let says = format!("its prefix is not served at present. {says}");
-                explained.add_wrong("prefix", says, "the `HS_NAMESPACE` of the prefix says `inactive`");
+                explained.add_failure("prefix", says, "the `HS_NAMESPACE` of the prefix says `inactive`");
             }
-            Ok(Way::Here(None)) => {
+            Ok(RedirectOutcome::Here(None)) => {
                 let advice = "add a value of the type `URL`; until then the page of the record is shown";
-                explained.add_wrong("places", "none of the values is an address", advice);
+                explained.add_failure("places", "none of the values is an address", advice);
             }
-            Ok(Way::Here(Some(error))) => {
-                explained.say_places();
-                explained.add_wrong(
+            Ok(RedirectOutcome::Here(Some(error))) => {
+                explained.add_locations();
+                explained.add_failure(
                     "redirect",
                     format!("the address is not followed: {error}"),
                     mend(*error),
@@ -421,10 +421,10 @@ impl Http {
 }
 
 impl Explanation {
-    fn say_answer(&mut self, answer: &Answer) {
+    fn add_response(&mut self, answer: &Answer) {
         let header = |name| answer.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let Some(location) = header(LOCATION) else {
-            self.add_wrong("redirect", "the answer leads nowhere, as it was asked for", "");
+            self.add_failure("redirect", "the answer leads nowhere, as it was asked for", "");
             return;
         };
         let status = answer.status().as_u16();
@@ -436,7 +436,7 @@ impl Explanation {
 }
 
 /// The query of the redirect that is explained or shown instead of being made.
-pub(crate) fn query_of_redirect(query: &str) -> Option<String> {
+pub(crate) fn redirect_query(query: &str) -> Option<String> {
     let is_ours = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
         matches!(name, "explain" | "noredirect") || *part == "action=showvalues"
@@ -446,11 +446,11 @@ pub(crate) fn query_of_redirect(query: &str) -> Option<String> {
 }
 
 /// What can be done about an address that is not followed.
-fn mend(error: BadAddress) -> String {
+fn mend(error: TargetError) -> String {
     match error {
-        BadAddress::Scheme => format!("addresses begin with {}", super::address::SCHEMES.join(", ")),
-        BadAddress::Control => "write the address without line breaks and other control characters".into(),
-        BadAddress::Host => "write the host as it is registered".into(),
+        TargetError::Scheme => format!("addresses begin with {}", super::address::REDIRECT_SCHEMES.join(", ")),
+        TargetError::Control => "write the address without line breaks and other control characters".into(),
+        TargetError::Host => "write the host as it is registered".into(),
     }
 }
 

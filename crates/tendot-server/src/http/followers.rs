@@ -7,7 +7,7 @@ use tendot_registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use super::LogEnd;
+use super::LogHeadTracker;
 
 /// Answers with changes that are sent at the same time.
 const MOST: usize = 256;
@@ -16,17 +16,17 @@ const MOST: usize = 256;
 const ANONYMOUS: usize = 192;
 
 /// Those of them who read at the same time what was there before.
-const TURNS: usize = 2;
+const MAX_BACKLOG_READERS: usize = 2;
 
 /// How often the store is looked at: others may write there, too, who tell nobody.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// After this a store that failed, or whose log ends before what was seen, is looked at again.
-const LONG_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// All who read changes.
 #[derive(Clone, Debug)]
-pub(super) struct Followers {
+pub(super) struct Subscribers {
     room: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
     /// For those who read what was there before.
@@ -53,12 +53,12 @@ pub(super) struct Place {
     _anonymous: Option<OwnedSemaphorePermit>,
 }
 
-impl Followers {
+impl Subscribers {
     pub(super) fn new() -> Self {
         Self {
             room: Arc::new(Semaphore::new(MOST)),
             anonymous: Arc::new(Semaphore::new(ANONYMOUS)),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            turns: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
             seen: watch::Sender::default(),
             is_watched: Arc::default(),
             is_ending: watch::Sender::new(false),
@@ -86,7 +86,7 @@ impl Followers {
     /// Looks at the store as long as somebody wants to know.
     async fn look(self, registry: Arc<Registry>) {
         let mut is_told = false;
-        let mut end = LogEnd::new(self.seen.borrow().last);
+        let mut end = LogHeadTracker::new(self.seen.borrow().last);
         loop {
             {
                 let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,13 +105,13 @@ impl Followers {
                         let now = Seen { last, losses: seen.losses + u64::from(is_lost) };
                         std::mem::replace(seen, now) != now
                     });
-                    sleep(if end.is_unsure() { LONG_PAUSE } else { PAUSE }).await;
+                    sleep(if end.may_be_truncated() { RETRY_DELAY } else { PAUSE }).await;
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_told, true) {
                         tracing::error!(%error, "the store failed, and its changes can't be followed");
                     }
-                    sleep(LONG_PAUSE).await;
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }
@@ -139,7 +139,7 @@ mod tests {
     /// The store is looked at while somebody wants to know, and again when somebody does again.
     #[tokio::test(start_paused = true)]
     async fn looked_at_when_wanted() {
-        let followers = Followers::new();
+        let followers = Subscribers::new();
         let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
         let is_watched = || *followers.is_watched.lock().unwrap();
         for number in 1..=3_u64 {
@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ended() {
-        let followers = Followers::new();
+        let followers = Subscribers::new();
         assert!(timeout(PAUSE, followers.ending()).await.is_err());
         followers.end();
         timeout(Duration::from_secs(5), followers.ending()).await.unwrap();

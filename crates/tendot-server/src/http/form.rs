@@ -39,7 +39,7 @@ pub(crate) fn name_in(path: &str) -> Cow<'_, str> {
 }
 
 /// The name that a redirect is asked for: without a slash and without a dot it is a shortDOI, `10/abcde`.
-pub(crate) fn name_or_short(path: &str) -> Cow<'_, str> {
+pub(crate) fn parse_or_short_doi(path: &str) -> Cow<'_, str> {
     let name = name_in(path);
     if name.is_empty() || name.contains(['/', '.']) {
         return name;
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn short() {
-        assert_eq!(name_or_short("/abcde"), "10/abcde");
-        assert_eq!(name_or_short("/10/abcde"), "10/abcde");
-        assert_eq!(name_or_short("/doi:abcde"), "10/abcde");
-        assert_eq!(name_or_short("/10.1000"), "10.1000");
-        assert_eq!(name_or_short("/"), "");
+        assert_eq!(parse_or_short_doi("/abcde"), "10/abcde");
+        assert_eq!(parse_or_short_doi("/10/abcde"), "10/abcde");
+        assert_eq!(parse_or_short_doi("/doi:abcde"), "10/abcde");
+        assert_eq!(parse_or_short_doi("/10.1000"), "10.1000");
+        assert_eq!(parse_or_short_doi("/"), "");
     }
 }

@@ -12,7 +12,7 @@ use memchr::memchr;
 const LOOKED_AT: usize = 64;
 
 /// The first line that an HTTP/2 connection begins with.
-const HTTP2: &[u8] = b"PRI * HTTP/2.0\r";
+const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
 
 /// What is wrong with a line of a head, counted from 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,7 +29,7 @@ impl fmt::Display for Fault {
 
 /// Where in the requests of a connection the bytes stand.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub(super) struct HeadValidator {
     place: Place,
     line: [u8; LOOKED_AT],
     /// Bytes of the line so far; more than were kept, if it is long.
@@ -60,7 +60,7 @@ enum Place {
     Beyond,
 }
 
-impl Heads {
+impl HeadValidator {
     pub(super) const fn new() -> Self {
         Self {
             place: Place::Before,
@@ -79,7 +79,7 @@ impl Heads {
     }
 
     /// Whether part of a head has come, and not all of it.
-    pub(super) fn is_within(&self) -> bool {
+    pub(super) fn is_in_head(&self) -> bool {
         self.place == Place::Head
     }
 
@@ -90,7 +90,7 @@ impl Heads {
     }
 
     /// Whether nothing has come.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub(super) fn has_received_nothing(&self) -> bool {
         self.is_first_request && self.place == Place::Before
     }
 
@@ -118,7 +118,7 @@ impl Heads {
                     };
                     self.keep(&bytes[..end]);
                     self.lines = self.lines.saturating_add(1);
-                    if let Err(what) = self.end_line() {
+                    if let Err(what) = self.check_line() {
                         self.find(what);
                         bytes[end] = 0;
                         self.place = Place::Beyond;
@@ -148,7 +148,7 @@ impl Heads {
     }
 
     /// Takes note of a line that has ended; an error if it can be read in two ways.
-    fn end_line(&mut self) -> Result<(), &'static str> {
+    fn check_line(&mut self) -> Result<(), &'static str> {
         if self.has_controls {
             self.find(CONTROLS);
         }
@@ -170,7 +170,7 @@ impl Heads {
         }
         if self.is_first_line {
             self.is_first_line = false;
-            if self.is_first_request && line == HTTP2 {
+            if self.is_first_request && line == HTTP2_PREFACE_LINE {
                 self.place = Place::Beyond;
             }
             return Ok(());
@@ -228,7 +228,7 @@ mod tests {
     #[track_caller]
     fn check(sent: &str, expected: bool) {
         for piece in [sent.len(), 1, 7] {
-            let mut heads = Heads::new();
+            let mut heads = HeadValidator::new();
             let mut bytes = sent.as_bytes().to_vec();
             bytes.chunks_mut(piece).for_each(|bytes| heads.look_at(bytes));
             assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn faults() {
         let check = |sent: &str, expected: Option<&str>| {
-            let mut heads = Heads::new();
+            let mut heads = HeadValidator::new();
             heads.look_at(&mut sent.as_bytes().to_vec());
             assert_eq!(heads.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
         };
@@ -258,15 +258,15 @@ mod tests {
 
     #[test]
     fn within() {
-        let mut heads = Heads::new();
-        assert!(heads.is_untouched() && !heads.is_within());
+        let mut heads = HeadValidator::new();
+        assert!(heads.has_received_nothing() && !heads.is_in_head());
         heads.look_at(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
-        assert!(!heads.is_untouched() && heads.is_within());
+        assert!(!heads.has_received_nothing() && heads.is_in_head());
         heads.look_at(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
-        assert!(!heads.is_untouched() && !heads.is_within());
+        assert!(!heads.has_received_nothing() && !heads.is_in_head());
         heads.look_at(&mut b"ab".to_owned());
-        assert!(!heads.is_within());
+        assert!(!heads.is_in_head());
         heads.look_at(b"G".to_owned().as_mut_slice());
-        assert!(heads.is_within());
+        assert!(heads.is_in_head());
     }
 }

@@ -24,12 +24,12 @@ use super::{Http, caching};
 use crate::tally::Counted;
 
 /// Paths and bodies that are longer are rare, and would take the place of many.
-const LONGEST_PATH: usize = 512;
-const LARGEST_BODY: usize = 8 << 10;
+const MAX_CACHED_PATH_LEN: usize = 512;
+const MAX_CACHED_BODY_BYTES: usize = 8 << 10;
 
 /// Says of an answer that it depends on nothing but this record, and for how long others may keep it.
 #[derive(Clone, Debug)]
-pub(super) struct Lasting {
+pub(super) struct CachePolicy {
     pub(super) record: (Key, Version),
     pub(super) seconds: u64,
     /// Whether it is only for those who do not want metadata instead.
@@ -97,7 +97,7 @@ impl Http {
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
         }
-        if one.has_metadata && negotiate::metadata_or_page(request.headers()) != Wanted::None {
+        if one.has_metadata && negotiate::metadata_over_page(request.headers()) != Wanted::None {
             return None;
         }
         if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
@@ -131,8 +131,8 @@ impl Http {
 
     /// Keeps an answer if it can be given again.
     pub(super) async fn keep(&self, path: &str, mut response: Answer) -> Answer {
-        let Some(lasting) = response.extensions_mut().remove::<Lasting>() else { return response };
-        let is_small = path.len() <= LONGEST_PATH && response.body().len() <= LARGEST_BODY;
+        let Some(lasting) = response.extensions_mut().remove::<CachePolicy>() else { return response };
+        let is_small = path.len() <= MAX_CACHED_PATH_LEN && response.body().len() <= MAX_CACHED_BODY_BYTES;
         let is_whole = matches!(response.status(), StatusCode::OK | StatusCode::FOUND);
         let Some(kept) = self.kept.as_ref().filter(|_| is_small && is_whole) else { return response };
         // Made by a template, it would depend on another record.
@@ -141,12 +141,12 @@ impl Http {
         if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
             return response;
         }
-        if let Some((headers, bytes)) = in_one_piece(&response) {
+        if let Some((headers, bytes)) = pack(&response) {
             let counted = match &self.tally {
                 Some(tally) => tally.of(&self.registry, &key).await,
                 None => None,
             };
-            let Lasting { seconds, has_metadata, .. } = lasting;
+            let CachePolicy { seconds, has_metadata, .. } = lasting;
             let status = response.status();
             let one = One { version, seconds, has_metadata, status, counted, headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
@@ -157,7 +157,7 @@ impl Http {
 
 /// The headers and the body of an answer, side by side in memory: read at once, and freed at once. None if it has a header
 /// that is not known here.
-fn in_one_piece(response: &Answer) -> Option<(Headers, Bytes)> {
+fn pack(response: &Answer) -> Option<(Headers, Bytes)> {
     let mut headers = Headers { names: [0; 8], ends: [0; 8], number: 0 };
     let length: usize = response.headers().values().map(HeaderValue::len).sum();
     let mut all = Vec::with_capacity(length + response.body().len());

@@ -1,11 +1,11 @@
-use tendot_store::{AnyStore, Logged, Store, StoreError};
+use tendot_store::{AnyStore, LogEntry, Store, StoreError};
 
 /// The number of the last line of a store's log, found in few steps from one that is believed to be there.
 pub(crate) async fn last_change(store: &AnyStore, known: u64) -> Result<u64, StoreError> {
     Ok(last_line(store, known).await?.map_or(0, |line| line.sequence))
 }
 
-async fn last_line(store: &AnyStore, known: u64) -> Result<Option<Logged>, StoreError> {
+async fn last_line(store: &AnyStore, known: u64) -> Result<Option<LogEntry>, StoreError> {
     let mut lines = store.changes(known.saturating_sub(1), 2).await?;
     // A database may have lost the line, with a primary that nobody had to follow so far.
     if lines.is_empty() && known > 1 {
@@ -30,15 +30,15 @@ async fn last_line(store: &AnyStore, known: u64) -> Result<Option<Logged>, Store
 
 /// The end of a store's log, as it was seen last.
 #[derive(Debug)]
-pub(super) struct LogEnd {
+pub(super) struct LogHeadTracker {
     /// Where to begin.
     known: u64,
-    line: Option<Logged>,
+    line: Option<LogEntry>,
     /// The last line of a log that ends before that.
     before: Option<u64>,
 }
 
-impl LogEnd {
+impl LogHeadTracker {
     /// The end is looked for from a line that is believed to be there.
     pub(super) const fn new(known: u64) -> Self {
         Self { known, line: None, before: None }
@@ -70,7 +70,7 @@ impl LogEnd {
     }
 
     /// Whether the log ends before a line that was seen: it is not known yet what that means.
-    pub(super) const fn is_unsure(&self) -> bool {
+    pub(super) const fn may_be_truncated(&self) -> bool {
         self.before.is_some()
     }
 
@@ -112,15 +112,15 @@ mod tests {
                 log(&new, &format!("10.{number}")).await;
             }
         }
-        let mut end = LogEnd::new(0);
+        let mut end = LogHeadTracker::new(0);
         assert_eq!(end.look(&old).await.unwrap(), (20, false));
         // A standby that is behind, and catches up.
         for _ in 0..3 {
             assert_eq!(end.look(&new).await.unwrap(), (20, false));
-            assert!(end.is_unsure());
+            assert!(end.may_be_truncated());
         }
         assert_eq!(end.look(&old).await.unwrap(), (20, false));
-        assert!(!end.is_unsure());
+        assert!(!end.may_be_truncated());
         // A primary that is behind, and goes on: whether it was seen before it did, or not.
         assert_eq!(end.look(&new).await.unwrap(), (20, false));
         log(&new, "10.new").await;
@@ -130,7 +130,7 @@ mod tests {
             log(&new, &format!("10.new.{number}")).await;
         }
         assert_eq!(end.look(&new).await.unwrap(), (31, false));
-        let mut end = LogEnd::new(0);
+        let mut end = LogHeadTracker::new(0);
         assert_eq!(end.look(&old).await.unwrap(), (20, false));
         assert_eq!(end.look(&new).await.unwrap(), (31, true));
     }

@@ -13,11 +13,11 @@ use hyper::body::{Body as _, Frame, Incoming};
 use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
-use super::body::{Bodies, BodyError};
+use super::body::{BodyReader, BodyError};
 use super::pace::SLOWEST;
 
 /// How much larger a body may become than it was sent, beside the first of it.
-const RATIO: usize = 100;
+const MAX_DECOMPRESSION_RATIO: usize = 100;
 const FREE: usize = 1 << 20;
 
 /// Compressed bytes that are looked at together: a thousand times as many may come out.
@@ -83,13 +83,13 @@ pub(crate) struct Lines {
     /// How long bytes were waited for, and how many came.
     waited: Duration,
     received: u64,
-    unpacking: Option<Unpacking>,
+    unpacking: Option<GzipDecoder>,
     decoded: usize,
     is_over: bool,
-    splitter: Splitter,
+    splitter: LineSplitter,
 }
 
-impl Bodies {
+impl BodyReader {
     /// The lines of a body, which may be compressed by gzip.
     pub(crate) async fn lines(
         &self,
@@ -97,7 +97,7 @@ impl Bodies {
         body: Incoming,
         limits: LineLimits,
     ) -> Result<Lines, BodyError> {
-        let unpacking = is_gzip(headers)?.then(Unpacking::default);
+        let unpacking = is_gzip(headers)?.then(GzipDecoder::default);
         if unpacking.is_none() && body.size_hint().lower() > limits.body as u64 {
             return Err(BodyError::TooLarge { limit: limits.body });
         }
@@ -110,7 +110,7 @@ impl Bodies {
             unpacking,
             decoded: 0,
             is_over: false,
-            splitter: Splitter::new(limits.line),
+            splitter: LineSplitter::new(limits.line),
         };
         // Who waits to be told to go on is told so when the body is first asked for, and no longer once an answer has begun.
         if headers.contains_key(EXPECT)
@@ -155,8 +155,8 @@ impl Lines {
             };
             let piece = unpacking.step()?;
             self.take(piece)?;
-            if self.decoded > FREE && self.decoded as u64 / RATIO as u64 > self.received {
-                return Err(BodyError::TooDense { ratio: RATIO });
+            if self.decoded > FREE && self.decoded as u64 / MAX_DECOMPRESSION_RATIO as u64 > self.received {
+                return Err(BodyError::TooDense { ratio: MAX_DECOMPRESSION_RATIO });
             }
         }
     }
@@ -164,7 +164,7 @@ impl Lines {
     fn receive(&mut self, frame: Option<hyper::Result<Frame<Bytes>>>) -> Result<(), BodyError> {
         let Some(frame) = frame else {
             self.is_over = true;
-            let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), Unpacking::finish)?;
+            let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), GzipDecoder::finish)?;
             return self.take(rest);
         };
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { return Ok(()) };
@@ -199,19 +199,19 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, BodyError> {
 
 /// A body that is being decompressed.
 #[derive(Debug)]
-struct Unpacking {
+struct GzipDecoder {
     decoder: MultiGzDecoder<Vec<u8>>,
     /// What has come and was not looked at.
     packed: Bytes,
 }
 
-impl Default for Unpacking {
+impl Default for GzipDecoder {
     fn default() -> Self {
         Self { decoder: MultiGzDecoder::new(Vec::new()), packed: Bytes::new() }
     }
 }
 
-impl Unpacking {
+impl GzipDecoder {
     fn step(&mut self) -> Result<Bytes, BodyError> {
         let slice = self.packed.split_to(self.packed.len().min(SLICE));
         // Who sends a line and waits has flushed it: so has to be done here.
@@ -230,7 +230,7 @@ impl Unpacking {
 
 /// Pieces of text, cut where lines end.
 #[derive(Debug)]
-struct Splitter {
+struct LineSplitter {
     limit: usize,
     /// What has come and was not looked at.
     piece: Bytes,
@@ -242,7 +242,7 @@ struct Splitter {
     number: u64,
 }
 
-impl Splitter {
+impl LineSplitter {
     fn new(limit: usize) -> Self {
         Self { limit, piece: Bytes::new(), begun: BytesMut::new(), dropped: None, number: 0 }
     }
@@ -314,7 +314,7 @@ mod tests {
     use crate::http::answer::{TEXT, answer};
     use crate::http::connection;
     use crate::http::listen::Limits;
-    use crate::http::pace::Paced;
+    use crate::http::pace::TimeoutStream;
     use crate::http::stream::{Cut, stream, stream_patiently};
 
     const LIMIT: usize = 8;
@@ -339,7 +339,7 @@ mod tests {
     fn check(written: &[&str], expected: &[&str]) {
         let written = written.concat();
         for size in 1..=written.len().max(1) {
-            let mut splitter = Splitter::new(LIMIT);
+            let mut splitter = LineSplitter::new(LIMIT);
             let mut found = Vec::new();
             for piece in written.as_bytes().chunks(size) {
                 splitter.piece = Bytes::copy_from_slice(piece);
@@ -365,11 +365,11 @@ mod tests {
 
     fn serve_at(server: DuplexStream, limits: LineLimits, time: Duration) {
         let times = Limits { write_time: time, ..Limits::default() };
-        let server = Paced::new(server, times, HeaderValue::from_static("id"));
+        let server = TimeoutStream::new(server, times, HeaderValue::from_static("id"));
         tokio::spawn(async move {
             let count = move |request: Request<Incoming>| async move {
                 let (parts, body) = request.into_parts();
-                let response = match Bodies::new(time).lines(&parts.headers, body, limits).await {
+                let response = match BodyReader::new(time).lines(&parts.headers, body, limits).await {
                     Err(error) => answer(error.status(), TEXT, error.to_string()),
                     Ok(mut lines) => stream_patiently(StatusCode::OK, TEXT, async move |sink| {
                         loop {

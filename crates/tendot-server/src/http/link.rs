@@ -5,19 +5,19 @@ use std::fmt::Write as _;
 use http::header::{HeaderMap, HeaderName, HeaderValue, LINK};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::Value;
-use tendot_proto::record::{HeaderLine, Headers, Link, Links, Location, Locations};
+use tendot_proto::record::{ExtraHeader, Headers, Link, Links, Location, Locations};
 
 use super::address;
 
 /// Links that are told, and bytes of all headers that a record adds.
-const LINKS: usize = 64;
+const MAX_LINKS: usize = 64;
 const BYTES: usize = 8 << 10;
 
 /// Headers that a record may add besides `Link` and those that begin with `X-`: all others are ours to say.
-const ALLOWED: [&str; 5] = ["content-language", "deprecation", "last-modified", "signposting", "sunset"];
+const ALLOWED_HEADERS: [&str; 5] = ["content-language", "deprecation", "last-modified", "signposting", "sunset"];
 
 /// Parameters that are told as they are.
-const PARAMETERS: [&str; 2] = ["hreflang", "media"];
+const LINK_PARAMETERS: [&str; 2] = ["hreflang", "media"];
 
 /// Adds the headers that the values of a record and its locations ask for.
 pub(crate) fn add(headers: &mut HeaderMap, values: &[Value<'_>], locations: &[Locations<'_>]) {
@@ -31,21 +31,21 @@ pub(crate) fn add(headers: &mut HeaderMap, values: &[Value<'_>], locations: &[Lo
             headers.append(name, value);
         }
     };
-    for link in places.iter().filter_map(|place| place.link()).take(LINKS) {
+    for link in places.iter().filter_map(|place| place.link()).take(MAX_LINKS) {
         if let Some(written) = written(link, &places) {
             append(LINK, written);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/links")) {
         let Ok(links) = Links::from_bytes(&value.data) else { continue };
-        for written in links.iter().take(LINKS).filter_map(|link| written(link, &places)) {
+        for written in links.iter().take(MAX_LINKS).filter_map(|link| written(link, &places)) {
             append(LINK, written);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/headers")) {
         let Ok(lines) = Headers::from_bytes(&value.data) else { continue };
-        for line in lines.iter().take(LINKS) {
-            if let HeaderLine::Field { name, value } = line
+        for line in lines.iter().take(MAX_LINKS) {
+            if let ExtraHeader::Field { name, value } = line
                 && is_allowed(name)
                 && let Ok(name) = HeaderName::try_from(name)
             {
@@ -61,7 +61,7 @@ fn is_allowed(name: &str) -> bool {
     let is_obeyed = ["x-accel", "x-frame", "x-content", "x-xss", "x-sendfile", "x-forwarded", "x-real"]
         .iter()
         .any(|start| name.starts_with(start));
-    name == "link" || ALLOWED.contains(&&*name) || (name.starts_with("x-") && !is_obeyed)
+    name == "link" || ALLOWED_HEADERS.contains(&&*name) || (name.starts_with("x-") && !is_obeyed)
 }
 
 /// A link as RFC 8288 writes it.
@@ -78,7 +78,7 @@ fn written(link: Link<'_, '_>, places: &[&Location<'_>]) -> Option<String> {
     if let Some(kind) = link.media_type().and_then(quoted) {
         let _ = write!(out, "; type={kind}");
     }
-    for name in PARAMETERS {
+    for name in LINK_PARAMETERS {
         if let Some(value) = link.attribute(name).and_then(quoted) {
             let _ = write!(out, "; {name}={value}");
         }

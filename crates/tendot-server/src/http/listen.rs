@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::client::{Peer, plain};
+use super::client::{ConnectionPeer, plain};
 use super::connection::{self, Builder};
 use super::{Http, Tls};
-use crate::crowd::Crowd;
+use crate::crowd::ConnectionLimiter;
 
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// So long clients are told, in answers, that the connection ends, before those that ask nothing are closed. Closed at
 /// once, they could just have sent a request.
-const FAREWELL: Duration = Duration::from_secs(1);
+const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
 
 /// A socket that is listened to.
 #[derive(Debug)]
@@ -82,15 +82,15 @@ impl Listener {
 
 /// Sockets that share what there is room for.
 #[derive(Debug)]
-pub struct Listeners(Vec<Listener>);
+pub struct HttpListeners(Vec<Listener>);
 
-impl From<TcpListener> for Listeners {
+impl From<TcpListener> for HttpListeners {
     fn from(socket: TcpListener) -> Self {
         Self(vec![Listener::plain(socket)])
     }
 }
 
-impl From<Vec<Listener>> for Listeners {
+impl From<Vec<Listener>> for HttpListeners {
     fn from(listeners: Vec<Listener>) -> Self {
         Self(listeners)
     }
@@ -104,12 +104,12 @@ pub(super) struct Doors {
     /// Whether the end was asked for.
     pub(super) is_ending: AtomicBool,
     room: Arc<Semaphore>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimiter>,
 }
 
 /// Answers the connections of sockets until `end` comes, and then finishes what is under way.
 pub async fn listen(
-    listeners: impl Into<Listeners>,
+    listeners: impl Into<HttpListeners>,
     http: Arc<Http>,
     limits: Limits,
     end: impl Future<Output = ()>,
@@ -119,7 +119,7 @@ pub async fn listen(
         builder: connection::builder(&limits),
         is_ending: AtomicBool::new(false),
         room: Arc::new(Semaphore::new(limits.connections)),
-        crowd: Crowd::new(limits.connections_per_client),
+        crowd: ConnectionLimiter::new(limits.connections_per_client),
         limits,
     });
     let (stop, stopped) = watch::channel(false);
@@ -140,7 +140,7 @@ pub async fn listen(
     let _ = stop.send(true);
     while accepting.join_next().await.is_some() {}
     let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = timeout(FAREWELL.min(limits.closing_time), doors.room.acquire_many(all)).await;
+    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.closing_time), doors.room.acquire_many(all)).await;
     let _ = close.send(true);
     let _ = timeout_at(last, doors.room.acquire_many(all)).await;
     Ok(())
@@ -209,7 +209,7 @@ impl Doors {
     ) {
         let address = plain(peer.ip());
         let metrics = Arc::clone(&doors.http.metrics);
-        let place = if doors.has_no_limit(address) { None } else { Some(doors.crowd.enter(address)) };
+        let place = if doors.is_exempt(address) { None } else { Some(doors.crowd.enter(address)) };
         if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "a client has too many connections");
@@ -219,7 +219,7 @@ impl Doors {
         metrics.connections.fetch_add(1, Ordering::Relaxed);
         // Answers are small and wanted at once.
         let _ = stream.set_nodelay(true);
-        let peer = Peer { address, is_encrypted: tls.is_some(), certificate: None };
+        let peer = ConnectionPeer { address, is_encrypted: tls.is_some(), certificate: None };
         let doors = Arc::clone(doors);
         tokio::spawn(async move {
             connection::run(&doors, stream, peer, tls.as_deref(), closed).await;
@@ -229,8 +229,8 @@ impl Doors {
         });
     }
 
-    fn has_no_limit(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.http.trust.is_proxy(address)
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.http.trust.is_trusted_proxy(address)
     }
 }
 
@@ -240,11 +240,11 @@ mod tests {
     use tendot_store::Memory;
 
     use super::*;
-    use crate::http::Trust;
+    use crate::http::ProxyTrust;
 
     #[test]
     fn nobody_counts_this_machine_and_proxies() {
-        let trust = Trust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Trust::default() };
+        let trust = ProxyTrust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
         let limits = Limits { connections_per_client: 2, ..Limits::default() };
         let doors = Doors {
             http: Arc::new(
@@ -253,11 +253,11 @@ mod tests {
             builder: connection::builder(&limits),
             is_ending: AtomicBool::new(false),
             room: Arc::new(Semaphore::new(0)),
-            crowd: Crowd::new(limits.connections_per_client),
+            crowd: ConnectionLimiter::new(limits.connections_per_client),
             limits,
         };
         let check = |address: &str, expected| {
-            assert_eq!(doors.has_no_limit(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(doors.is_exempt(address.parse().unwrap()), expected, "{address}");
         };
         check("127.0.0.1", true);
         check("::1", true);

@@ -8,11 +8,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::Value;
 use tendot_proto::record::Location;
 
-use super::negotiate::Wish;
+use super::negotiate::LocationPreference;
 
 /// A place that could be redirected to.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct RedirectCandidate<'a> {
     /// The address, not made safe yet.
     pub(crate) href: Cow<'a, str>,
     pub(crate) weight: f64,
@@ -28,14 +28,14 @@ pub(crate) enum Origin<'a> {
     Location(&'a Location<'a>),
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> RedirectCandidate<'a> {
     /// A value of the type `URL` or of one below it.
-    pub(crate) fn of_url(value: &'a Value<'a>, weight: f64) -> Self {
+    pub(crate) fn from_url_value(value: &'a Value<'a>, weight: f64) -> Self {
         Self { href: String::from_utf8_lossy(&value.data), weight, origin: Origin::Url(value) }
     }
 
     /// A location, for the record of this name; none if it leads nowhere.
-    pub(crate) fn of_location(location: &'a Location<'a>, name: &str) -> Option<Self> {
+    pub(crate) fn from_location(location: &'a Location<'a>, name: &str) -> Option<Self> {
         let href = match (location.href(), location.href_template()) {
             (Some(href), _) => Cow::Borrowed(href),
             (None, Some(template)) => Cow::Owned(fill(template, name)),
@@ -60,7 +60,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn grants(&self, wish: &Wish<'_>) -> bool {
+    fn satisfies(&self, wish: &LocationPreference<'_>) -> bool {
         let Some(found) = self.attribute(wish.attribute) else { return false };
         wish.value.as_deref().is_none_or(|value| {
             // A place may have several roles.
@@ -91,7 +91,7 @@ impl<'a> Candidate<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Asking<'a> {
     /// What is wished for, in order; a wish that nothing grants counts for nothing.
-    pub(crate) wishes: Vec<Wish<'a>>,
+    pub(crate) wishes: Vec<LocationPreference<'a>>,
     pub(crate) address: Option<IpAddr>,
     /// Two letters of ISO 3166-1.
     pub(crate) country: Option<Cow<'a, str>>,
@@ -109,7 +109,7 @@ pub(crate) struct Step {
 /// Chooses by the given methods until one place is left, in the last resort by weight; none only if there was none.
 /// `told` hears of each step.
 pub(crate) fn choose(
-    candidates: &[Candidate<'_>],
+    candidates: &[RedirectCandidate<'_>],
     methods: &[&str],
     asking: &Asking<'_>,
     mut told: impl FnMut(Step),
@@ -126,7 +126,7 @@ pub(crate) fn choose(
                         Some(value) => format!("locatt {}:{value}", wish.attribute),
                         None => format!("locatt {}", wish.attribute),
                     };
-                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.grants(wish));
+                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.satisfies(wish));
                 }
             }
             "address" => {
@@ -137,7 +137,7 @@ pub(crate) fn choose(
             }
             "country" => {
                 if let Some(country) = &asking.country {
-                    let here = |candidate: &Candidate<'_>| {
+                    let here = |candidate: &RedirectCandidate<'_>| {
                         candidate
                             .attribute("country")
                             .is_some_and(|found| found.eq_ignore_ascii_case(country))
@@ -146,7 +146,7 @@ pub(crate) fn choose(
                 }
             }
             "score" => {
-                let scores = left.iter().filter_map(|number| candidates.get(*number)).map(Candidate::score);
+                let scores = left.iter().filter_map(|number| candidates.get(*number)).map(RedirectCandidate::score);
                 let best = scores.fold(f64::NEG_INFINITY, f64::max);
                 keep(
                     &mut left,
@@ -162,7 +162,7 @@ pub(crate) fn choose(
         }
     }
     if left.len() > 1 {
-        let chosen = by_weight(&left, candidates, asking.random)?;
+        let chosen = select_weighted(&left, candidates, asking.random)?;
         told(Step { by: "weighted".into(), left: vec![chosen] });
         return Some(chosen);
     }
@@ -172,10 +172,10 @@ pub(crate) fn choose(
 /// Keeps those that fit, unless that would be none.
 fn keep(
     left: &mut Vec<usize>,
-    candidates: &[Candidate<'_>],
+    candidates: &[RedirectCandidate<'_>],
     by: impl Fn() -> String,
     told: &mut impl FnMut(Step),
-    fits: impl Fn(&Candidate<'_>) -> bool,
+    fits: impl Fn(&RedirectCandidate<'_>) -> bool,
 ) {
     let fitting: Vec<usize> =
         left.iter().copied().filter(|number| candidates.get(*number).is_some_and(&fits)).collect();
@@ -186,7 +186,7 @@ fn keep(
 }
 
 /// At random, as often as they weigh; each as often if none weighs anything.
-fn by_weight(left: &[usize], candidates: &[Candidate<'_>], random: f64) -> Option<usize> {
+fn select_weighted(left: &[usize], candidates: &[RedirectCandidate<'_>], random: f64) -> Option<usize> {
     let weight = |number: usize| candidates.get(number).map_or(0.0, |candidate| candidate.weight.max(0.0));
     let all: f64 = left.iter().map(|number| weight(*number)).sum();
     if all <= 0.0 {
@@ -206,14 +206,14 @@ fn by_weight(left: &[usize], candidates: &[Candidate<'_>], random: f64) -> Optio
 }
 
 /// All but what RFC 3986 leaves alone, for a component; a path keeps its slashes.
-const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-const PATH: &AsciiSet = &COMPONENT.remove(b'/');
+const COMPONENT_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const PATH: &AsciiSet = &COMPONENT_ENCODE_SET.remove(b'/');
 
 /// The address that a template gives for a name.
 fn fill(template: &str, name: &str) -> String {
     template
         .replace("{hdl:path}", &utf8_percent_encode(name, PATH).to_string())
-        .replace("{hdl}", &utf8_percent_encode(name, COMPONENT).to_string())
+        .replace("{hdl}", &utf8_percent_encode(name, COMPONENT_ENCODE_SET).to_string())
 }
 
 #[cfg(test)]
@@ -265,10 +265,10 @@ mod tests {
         let candidates: Vec<_> = locations
             .locations
             .iter()
-            .filter_map(|location| Candidate::of_location(location, "10.1/x"))
+            .filter_map(|location| RedirectCandidate::from_location(location, "10.1/x"))
             .collect();
         let asking = Asking {
-            wishes: wishes.split(' ').filter(|wish| !wish.is_empty()).map(Wish::parse).collect(),
+            wishes: wishes.split(' ').filter(|wish| !wish.is_empty()).map(LocationPreference::parse).collect(),
             address: address.parse().ok(),
             country: (!country.is_empty()).then(|| country.into()),
             random,
@@ -284,7 +284,7 @@ mod tests {
                    <location href='c' weight='1e308'/></locations>";
         let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
         let candidates: Vec<_> =
-            locations.locations.iter().filter_map(|location| Candidate::of_location(location, "")).collect();
+            locations.locations.iter().filter_map(|location| RedirectCandidate::from_location(location, "")).collect();
         let asking = |random| Asking { wishes: Vec::new(), address: None, country: None, random };
         for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
             assert_eq!(choose(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");

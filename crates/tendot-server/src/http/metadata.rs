@@ -14,7 +14,7 @@ use super::negotiate::media_types;
 use super::{Http, caching, page};
 
 /// The forms of metadata by names that can stand in a link.
-pub(crate) const FORMATS: [(&str, &str, Format); 8] = [
+pub(crate) const METADATA_FORMATS: [(&str, &str, Format); 8] = [
     ("kernel-json", "Kernel JSON", Format::KernelJson),
     ("kernel-xml", "Kernel XML", Format::KernelXml),
     ("system-json", "System JSON", Format::SystemJson),
@@ -33,11 +33,11 @@ impl Http {
         now: SystemTime,
         work: &mut Work,
     ) -> Result<Option<Registered>, Error> {
-        self.registered_for(name, &Caller::Anonymous, now, work).await
+        self.registration(name, &Caller::Anonymous, now, work).await
     }
 
     /// The same for somebody who may know more.
-    pub(crate) async fn registered_for(
+    pub(crate) async fn registration(
         &self,
         name: &str,
         caller: &Caller,

@@ -57,25 +57,25 @@ impl Kind {
 }
 
 /// Statuses that are counted apart; others are counted as the last.
-const STATUSES: [u16; 27] = [
+const STATUS_LABELS: [u16; 27] = [
     200, 201, 204, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 429,
     500, 502, 503, 504, 508, 0,
 ];
 
 /// Upper ends of the classes of duration, in microseconds.
-const CLASSES: [u64; 13] =
+const BUCKETS_MICROS: [u64; 13] =
     [25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];
 
 /// How long requests took.
 #[derive(Debug, Default)]
-pub(crate) struct Durations {
-    classes: [AtomicU64; CLASSES.len() + 1],
+pub(crate) struct LatencyHistogram {
+    classes: [AtomicU64; BUCKETS_MICROS.len() + 1],
     nanoseconds: AtomicU64,
 }
 
-impl Durations {
+impl LatencyHistogram {
     pub(crate) fn count(&self, took: Duration) {
-        let class = CLASSES.partition_point(|end| Duration::from_micros(*end) < took);
+        let class = BUCKETS_MICROS.partition_point(|end| Duration::from_micros(*end) < took);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Durations {
 
     /// As OpenMetrics has it.
     pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let ends = CLASSES.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
+        let ends = BUCKETS_MICROS.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
         let buckets: Vec<_> =
             ends.zip(self.classes.iter().map(|number| number.load(Ordering::Relaxed))).collect();
         let count = buckets.iter().map(|(_, number)| number).sum();
@@ -94,7 +94,7 @@ impl Durations {
 
 /// What became of a question to somebody else.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Questioned {
+pub(super) enum UpstreamOutcome {
     Found,
     Nothing,
     BadAnswer,
@@ -106,24 +106,24 @@ pub(super) enum Questioned {
 }
 
 /// In their order.
-const OUTCOMES: [&str; 7] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
+const OUTCOME_LABELS: [&str; 7] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
 
 /// What is counted of names that are kept elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct UpstreamCounts {
+pub(super) struct UpstreamMetrics {
     /// Whether there is anybody to ask.
     pub(super) is_there: AtomicBool,
     pub(super) hits: AtomicU64,
     pub(super) shared: AtomicU64,
     pub(super) misses: AtomicU64,
     pub(super) stale: AtomicU64,
-    questions: [AtomicU64; OUTCOMES.len()],
-    durations: Durations,
+    questions: [AtomicU64; OUTCOME_LABELS.len()],
+    durations: LatencyHistogram,
 }
 
-impl UpstreamCounts {
+impl UpstreamMetrics {
     /// Counts a question, and how long it took if it was asked.
-    pub(super) fn count(&self, outcome: Questioned, took: Option<Duration>) {
+    pub(super) fn count(&self, outcome: UpstreamOutcome, took: Option<Duration>) {
         self.questions[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if let Some(took) = took {
             self.durations.count(took);
@@ -141,7 +141,7 @@ impl UpstreamCounts {
         }
         let (name, about) = ("tendot_upstream_requests", "Questions to others.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for (outcome, number) in OUTCOMES.iter().zip(&self.questions) {
+        for (outcome, number) in OUTCOME_LABELS.iter().zip(&self.questions) {
             let labels = [("outcome", *outcome)];
             ConstCounter::new(number.load(Ordering::Relaxed)).encode(family.encode_family(&labels)?)?;
         }
@@ -153,15 +153,15 @@ impl UpstreamCounts {
 /// All that is counted.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    requests: [[AtomicU64; STATUSES.len()]; Kind::ALL.len()],
-    durations: [Durations; Kind::ALL.len()],
+    requests: [[AtomicU64; STATUS_LABELS.len()]; Kind::ALL.len()],
+    durations: [LatencyHistogram; Kind::ALL.len()],
     pub(super) connections: AtomicI64,
     pub(super) accepted: AtomicU64,
     /// Connections that were closed at once, since their client has too many.
     pub(super) turned_away: AtomicU64,
     pub(super) rate_limited: AtomicU64,
     pub(super) last_change: AtomicU64,
-    pub(super) upstream: UpstreamCounts,
+    pub(super) upstream: UpstreamMetrics,
     start: SystemTime,
 }
 
@@ -175,21 +175,21 @@ impl Metrics {
             turned_away: AtomicU64::new(0),
             rate_limited: AtomicU64::new(0),
             last_change: AtomicU64::new(0),
-            upstream: UpstreamCounts::default(),
+            upstream: UpstreamMetrics::default(),
             start: SystemTime::now(),
         }
     }
 
     /// Counts a request that was answered.
     pub(super) fn count(&self, kind: Kind, status: StatusCode, took: Duration) {
-        let status = STATUSES.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUSES.len() - 1);
+        let status = STATUS_LABELS.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUS_LABELS.len() - 1);
         self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
         self.durations[kind as usize].count(took);
     }
 }
 
 /// A number of another part of the program, or several of a kind.
-pub(super) struct Figure {
+pub(super) struct ExternalMetric {
     name: &'static str,
     about: &'static str,
     read: Reading,
@@ -202,7 +202,7 @@ enum Reading {
     Gauges(&'static str, Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>),
 }
 
-impl Figure {
+impl ExternalMetric {
     /// A number that only grows (its name gets `_total`), or any other.
     pub(super) fn new(
         name: &'static str,
@@ -240,7 +240,7 @@ impl Figure {
     }
 }
 
-impl fmt::Debug for Figure {
+impl fmt::Debug for ExternalMetric {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name)
     }
@@ -249,7 +249,7 @@ impl fmt::Debug for Figure {
 /// All numbers, as OpenMetrics has them.
 pub(super) fn print(
     metrics: &Arc<Metrics>,
-    figures: &Arc<Vec<Figure>>,
+    figures: &Arc<Vec<ExternalMetric>>,
     native: Option<Arc<native::Metrics>>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
@@ -263,7 +263,7 @@ pub(super) fn print(
 }
 
 #[derive(Debug)]
-struct Collected(Arc<Metrics>, Arc<Vec<Figure>>);
+struct Collected(Arc<Metrics>, Arc<Vec<ExternalMetric>>);
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -303,7 +303,7 @@ impl Collector for Collected {
         let (name, about) = ("tendot_http_requests", "Requests that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
         for ((_, kind), statuses) in Kind::ALL.iter().zip(&metrics.requests) {
-            for (status, number) in STATUSES.iter().zip(statuses).filter(|(_, number)| read(number) > 0) {
+            for (status, number) in STATUS_LABELS.iter().zip(statuses).filter(|(_, number)| read(number) > 0) {
                 let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
                 let labels = [("kind", (*kind).to_owned()), ("code", status)];
                 ConstCounter::new(read(number)).encode(family.encode_family(&labels)?)?;
@@ -351,7 +351,7 @@ mod tests {
         metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(25));
         metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(26));
         metrics.count(Kind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
-        let figures = [Figure::new("x", "y", true, || Some(3.0)), Figure::new("z", "y", false, || None)];
+        let figures = [ExternalMetric::new("x", "y", true, || Some(3.0)), ExternalMetric::new("z", "y", false, || None)];
         let figures = Arc::new(Vec::from(figures));
         let text = print(&metrics, &figures, None).unwrap();
         for line in [

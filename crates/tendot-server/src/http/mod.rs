@@ -67,34 +67,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use answer::{Answer, TEXT, answer};
-use authenticate::{Attempts, Sessions};
-use bad_request::BadRequest;
-use body::Bodies;
+use authenticate::{GuessThrottle, Sessions};
+use bad_request::RequestSyntaxError;
+use body::BodyReader;
 use bytes::Bytes;
-use client::{Client, Peer};
-pub use client::{ForwardedBy, Trust};
+use client::{Client, ConnectionPeer};
+pub use client::{ForwardedBy, ProxyTrust};
 pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
-use followers::Followers;
+use followers::Subscribers;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
-use last_change::LogEnd;
+use last_change::LogHeadTracker;
 pub(crate) use last_change::last_change;
-pub use listen::{Limits, Listener, Listeners, listen};
-pub(crate) use metrics::Durations;
-use metrics::{Figure, Kind, Metrics};
+pub use listen::{Limits, Listener, HttpListeners, listen};
+pub(crate) use metrics::LatencyHistogram;
+use metrics::{ExternalMetric, Kind, Metrics};
 use parameters::Parameters;
 use rate::Limiter;
 pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 pub use readiness::Readiness;
 use request::Request;
-use request_id::{REQUEST_ID, RequestIds};
-use reverse::Searches;
+use request_id::{X_REQUEST_ID, RequestIdGenerator};
+use reverse::ReverseLookupGate;
 use route::Route;
 use shown::Shown;
 use tendot_names::Parser;
@@ -116,10 +116,10 @@ const WORK: u32 = 20_000;
 const KEPT: usize = 16 << 20;
 
 /// How long is waited for the one figure that the store has to tell; after that, it is what it was the last time.
-const FIGURE: Duration = Duration::from_millis(500);
+const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Lists that are made at the same time; others wait.
-const LISTS: usize = 2;
+const MAX_CONCURRENT_LISTS: usize = 2;
 
 /// Bytes of a form that is sent.
 const FORM: usize = 64 << 10;
@@ -131,30 +131,30 @@ pub struct Http {
     operator_token: Option<Box<str>>,
     /// Names that are not kept here.
     foreign: Option<Box<Foreign>>,
-    trust: Trust,
+    trust: ProxyTrust,
     limiter: Option<Limiter>,
     kept: Option<Kept>,
     /// What is counted of resolutions.
     tally: Option<Arc<Tally>>,
-    bodies: Bodies,
-    searches: Searches,
-    ids: RequestIds,
+    bodies: BodyReader,
+    searches: ReverseLookupGate,
+    ids: RequestIdGenerator,
     metrics: Arc<Metrics>,
-    figures: Arc<Vec<Figure>>,
+    figures: Arc<Vec<ExternalMetric>>,
     /// Who may see the figures, beside this machine.
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
     /// For messages of the Handle System inside HTTP.
     native: Option<Arc<Native>>,
     sessions: Sessions,
-    attempts: Attempts,
+    attempts: GuessThrottle,
     /// For proofs, which take long.
     cores: Arc<Semaphore>,
     /// For lists, which may take longer.
     lists: Semaphore,
-    followers: Followers,
+    followers: Subscribers,
     /// Batches that are under way.
-    turns: registry::Turns,
+    turns: registry::KeyLocks,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
     /// What the store is ready for.
@@ -176,24 +176,24 @@ impl Http {
             registry,
             operator_token: None,
             foreign: None,
-            trust: Trust::default(),
+            trust: ProxyTrust::default(),
             limiter: None,
             kept: Some(Kept::new(KEPT)),
             tally: None,
-            bodies: Bodies::new(Duration::from_secs(10)),
-            searches: Searches::new(Duration::from_secs(10)),
-            ids: RequestIds::new(),
+            bodies: BodyReader::new(Duration::from_secs(10)),
+            searches: ReverseLookupGate::new(Duration::from_secs(10)),
+            ids: RequestIdGenerator::new(),
             metrics: Arc::new(Metrics::new()),
             figures: Arc::default(),
             metrics_for: Vec::new(),
             logs_requests: false,
             native: None,
             sessions: Sessions::default(),
-            attempts: Attempts::new(),
+            attempts: GuessThrottle::new(),
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
-            lists: Semaphore::new(LISTS),
-            followers: Followers::new(),
-            turns: registry::Turns::default(),
+            lists: Semaphore::new(MAX_CONCURRENT_LISTS),
+            followers: Subscribers::new(),
+            turns: registry::KeyLocks::default(),
             ready: AtomicBool::new(false),
             readiness: None,
         }
@@ -220,7 +220,7 @@ impl Http {
 
     /// Says who is believed, and what.
     #[must_use]
-    pub fn trust(mut self, trust: Trust) -> Self {
+    pub fn trust(mut self, trust: ProxyTrust) -> Self {
         self.trust = trust;
         self
     }
@@ -254,15 +254,15 @@ impl Http {
 
     /// The body of a request has to come within this time, and a second for each kilobyte.
     #[must_use]
-    pub const fn body_time(mut self, time: Duration) -> Self {
-        self.bodies = Bodies::new(time);
+    pub const fn body_timeout(mut self, time: Duration) -> Self {
+        self.bodies = BodyReader::new(time);
         self
     }
 
     /// Names are looked up by what their records say for this long at most: 10 s, unless told otherwise.
     #[must_use]
-    pub fn search_time(mut self, time: Duration) -> Self {
-        self.searches = Searches::new(time);
+    pub fn reverse_lookup_timeout(mut self, time: Duration) -> Self {
+        self.searches = ReverseLookupGate::new(time);
         self
     }
 
@@ -283,7 +283,7 @@ impl Http {
         only_grows: bool,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        self.add_figure(Figure::new(name, about, only_grows, read));
+        self.add_external_metric(ExternalMetric::new(name, about, only_grows, read));
         self
     }
 
@@ -296,11 +296,11 @@ impl Http {
         label: &'static str,
         read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
     ) -> Self {
-        self.add_figure(Figure::several(name, about, label, read));
+        self.add_external_metric(ExternalMetric::several(name, about, label, read));
         self
     }
 
-    fn add_figure(&mut self, figure: Figure) {
+    fn add_external_metric(&mut self, figure: ExternalMetric) {
         // Nobody else has them before the service begins.
         if let Some(figures) = Arc::get_mut(&mut self.figures) {
             figures.push(figure);
@@ -337,7 +337,7 @@ impl Http {
     fn begin(
         &self,
         request: &http::Request<Incoming>,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         limits: &Limits,
     ) -> (Asked, Option<Answer>) {
         let begun = Instant::now();
@@ -346,14 +346,14 @@ impl Http {
         let id = self.ids.of(headers, client.is_proxied);
         let kind = Kind::of(request.method(), request.uri().path());
         let mut response = self
-            .hold_back(&client, kind, begun)
+            .check_rate_limit(&client, kind, begun)
             // HTTP/1 does not come so far with too many.
             .or_else(|| (headers.len() > limits.headers).then(|| too_many_headers(limits.headers)))
             .or_else(|| self.kept(request));
         let asked = Asked { begun, client, id, kind };
         if let Some(response) = &mut response {
             answer::finish(response.headers_mut());
-            if compress::is_worth_it(headers, response) {
+            if compress::should_compress(headers, response) {
                 compress::at_once(response);
             }
             self.end(&asked, request.method(), request.uri(), response);
@@ -366,7 +366,7 @@ impl Http {
         let (parts, body) = request.into_parts();
         let mut response = self.route(&parts, body, &asked.client).await;
         answer::finish(response.headers_mut());
-        if compress::is_worth_it(&parts.headers, &mut response) {
+        if compress::should_compress(&parts.headers, &mut response) {
             compress::compress(&mut response).await;
         }
         self.end(asked, &parts.method, &parts.uri, &mut response);
@@ -380,13 +380,13 @@ impl Http {
         if self.logs_requests || status.is_server_error() {
             log(asked, method, uri, response, took);
         }
-        response.headers_mut().insert(REQUEST_ID, asked.id.clone());
+        response.headers_mut().insert(X_REQUEST_ID, asked.id.clone());
     }
 
     /// The answer to somebody who asks too often. Those who look whether we live are not held back.
-    fn hold_back(&self, client: &Client, kind: Kind, now: Instant) -> Option<Answer> {
+    fn check_rate_limit(&self, client: &Client, kind: Kind, now: Instant) -> Option<Answer> {
         let limiter =
-            self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.spares_loopback()))?;
+            self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.is_loopback_exempt()))?;
         // A proxy that does not say whom it asks for would be held back for all of them.
         if kind == Kind::Operation || self.is_unknown(client) {
             return None;
@@ -398,7 +398,7 @@ impl Http {
 
     /// Whether a proxy does not say whom it asks for.
     fn is_unknown(&self, client: &Client) -> bool {
-        client.is_proxied && self.trust.is_proxy(client.address)
+        client.is_proxied && self.trust.is_trusted_proxy(client.address)
     }
 
     async fn route(&self, parts: &Parts, body: Incoming, client: &Client) -> Answer {
@@ -424,9 +424,9 @@ impl Http {
             return options(route);
         }
         let mut response = match route {
-            Route::Session => self.use_session(&parts.method, rest, body, &asked).await,
-            Route::Sessions => self.make_session(body, &asked).await,
-            Route::Registry(noun) => self.serve_registry(noun, &parts.method, rest, body, &asked, now).await,
+            Route::Session => self.session_request(&parts.method, rest, body, &asked).await,
+            Route::Sessions => self.create_session(body, &asked).await,
+            Route::Registry(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &asked, now).await,
             _ => self.act(&parts.method, (route, path, rest), body, client, &asked, now).await,
         };
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -462,7 +462,7 @@ impl Http {
             _ => {}
         }
         // By POST, what stands in the query elsewhere may stand in the body.
-        let query = match self.query_in(body, asked).await {
+        let query = match self.merge_body_into_query(body, asked).await {
             Ok(query) => query,
             Err(refused) => return refused,
         };
@@ -474,7 +474,7 @@ impl Http {
     }
 
     /// Answers `GET /metrics`, to those whom it concerns.
-    async fn show_metrics(&self, client: &Client) -> Answer {
+    async fn get_metrics(&self, client: &Client) -> Answer {
         const KIND: HeaderValue =
             HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
         if !client.is_here && !self.metrics_for.iter().any(|network| network.contains(&client.address)) {
@@ -482,7 +482,7 @@ impl Http {
         }
         let known = self.metrics.last_change.load(Ordering::Relaxed);
         // When the store does not answer, the other figures are wanted most.
-        if let Ok(Ok(last)) = timeout(FIGURE, last_change(self.registry.store(), known)).await {
+        if let Ok(Ok(last)) = timeout(STORE_METRIC_TIMEOUT, last_change(self.registry.store(), known)).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
         let mut response = match metrics::print(
@@ -493,7 +493,7 @@ impl Http {
             Ok(printed) => answer(StatusCode::OK, KIND, printed),
             Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 
@@ -508,19 +508,19 @@ impl Http {
         match route {
             Route::Home => self.search(request).await,
             Route::Live => answer(StatusCode::OK, TEXT, "ok\n"),
-            Route::Ready => self.show_readiness(),
-            Route::Metrics => self.show_metrics(client).await,
+            Route::Ready => self.get_readiness(),
+            Route::Metrics => self.get_metrics(client).await,
             Route::OpenApi => openapi::show(request.headers),
             Route::Docs => page::docs(request.headers),
             Route::Robots => answer(StatusCode::OK, TEXT, "User-agent: *\nCrawl-delay: 1\n"),
-            Route::Icon => fixed("image/svg+xml", page::ICON),
-            Route::Style => fixed("text/css;charset=utf-8", page::STYLE.as_bytes()),
+            Route::Icon => fixed("image/svg+xml", page::FAVICON),
+            Route::Style => fixed("text/css;charset=utf-8", page::STYLESHEET.as_bytes()),
             Route::OpenUrl => self.open_url(request, now).await,
             Route::Agencies => self.agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Handles => self.list_handles(request).await,
             Route::Prefixes | Route::Prefix => self.list_prefixes(request).await,
-            Route::Verifications => self.verify_answer(rest, request).await,
+            Route::Verifications => self.get_verification(rest, request).await,
             // They are answered before.
             Route::Sessions | Route::Session => api::unknown(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
@@ -541,7 +541,7 @@ impl Http {
             Err(error) => return page::bad_request(&error, request.query.unwrap_or_default(), request),
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
-            Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
+            Some(name) => self.resolve_name(&form::parse_or_short_doi(name), &parameters, request, now).await,
             None => self.home().await,
         }
     }
@@ -557,7 +557,7 @@ impl Http {
             Err(error) => return page::bad_request(&error, &text, request),
         };
         match parameters.get("hdl") {
-            Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
+            Some(name) => self.resolve_name(&form::parse_or_short_doi(name), &parameters, request, now).await,
             None => self.home().await,
         }
     }
@@ -569,7 +569,7 @@ impl Http {
         match Parameters::parse(query.as_deref()) {
             Err(error) => page::bad_request(&error, query.as_deref().unwrap_or_default(), request),
             Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
-                Some(text) => redirect::to_own_path(&name_pasted(text), request),
+                Some(text) => redirect::redirect_to_name(&name_pasted(text), request),
                 None => self.home().await,
             },
         }
@@ -582,7 +582,7 @@ fn name_pasted(pasted: &str) -> String {
         return reading.into_identifier().as_str().to_owned();
     }
     let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.name.to_string());
-    found.unwrap_or_else(|| form::name_or_short(pasted).into_owned())
+    found.unwrap_or_else(|| form::parse_or_short_doi(pasted).into_owned())
 }
 
 fn fixed(kind: &'static str, body: &'static [u8]) -> Answer {
@@ -646,7 +646,7 @@ fn are_lent(headers: &HeaderMap) -> bool {
 }
 
 /// What is told of a path: the name of a session opens it.
-fn loggable(path: &str) -> &str {
+fn redacted_path(path: &str) -> &str {
     if path.starts_with("/api/sessions/") { "/api/sessions/…" } else { path }
 }
 
@@ -658,7 +658,7 @@ fn log(asked: &Asked, method: &Method, uri: &Uri, response: &Answer, took: Durat
                 target: "tendot::request",
                 $level,
                 method = %Shown(method.as_str()),
-                path = %Shown(loggable(uri.path())),
+                path = %Shown(redacted_path(uri.path())),
                 kind = asked.kind.as_str(),
                 status = response.status().as_u16(),
                 bytes = response.body().len(),

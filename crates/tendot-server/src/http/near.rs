@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tendot_proto::{Handle, Work};
-use tendot_registry::{Caller, Query, is_invisible};
+use tendot_registry::{Caller, ResolveQuery, is_invisible};
 use tendot_store::{Key, State, Store};
 
 use super::{Http, name_pasted, percent};
@@ -15,11 +15,11 @@ const SHOWN: usize = 5;
 const TRIED: usize = 64;
 
 /// Names that are looked at on each walk in the order of the store.
-const WALKED: usize = 12;
+const SCAN_LIMIT: usize = 12;
 
 /// A name that exists and may have been meant.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Near {
+pub(crate) struct Suggestion {
     /// As it was first spelled.
     pub(crate) name: String,
     /// What it has to do with the one that was asked for.
@@ -29,10 +29,10 @@ pub(crate) struct Near {
 impl Http {
     /// Names that may have been meant, the likeliest first. Where names are not listed, only those are told that differ in
     /// what copying adds or takes away.
-    pub(crate) async fn near(&self, name: &str, work: &mut Work) -> Vec<Near> {
-        let mut near: Vec<Near> = Vec::new();
+    pub(crate) async fn near(&self, name: &str, work: &mut Work) -> Vec<Suggestion> {
+        let mut near: Vec<Suggestion> = Vec::new();
         let lists = self.registry.settings().list_handles;
-        let typed = if lists { mistyped(name) } else { Vec::new() };
+        let typed = if lists { typo_variants(name) } else { Vec::new() };
         let tries =
             copied(name).into_iter().chain(typed.into_iter().map(|other| (other, "one sign differs")));
         for (other, why) in tries.take(TRIED) {
@@ -64,7 +64,7 @@ impl Http {
 
     /// The name as it was first spelled, if everybody can read its record.
     async fn spelled(&self, name: &str, work: &mut Work) -> Option<String> {
-        self.registry.resolve(&Query::new(Handle::from(name)), &Caller::Anonymous, work).await.ok()?;
+        self.registry.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await.ok()?;
         let entry = self.registry.store().get(&Key::new(name).ok()?).await.ok()?;
         Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
     }
@@ -72,19 +72,19 @@ impl Http {
     /// The names that come next in the order of the store.
     async fn after(&self, start: &str, work: &mut Work) -> Vec<String> {
         let Ok(key) = Key::new(start) else { return Vec::new() };
-        if work.spend(WALKED as u32).is_err() {
+        if work.spend(SCAN_LIMIT as u32).is_err() {
             return Vec::new();
         }
-        let listed = self.registry.store().list(key.prefix(), Some(&key), WALKED).await.unwrap_or_default();
+        let listed = self.registry.store().list(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
         let live = listed.into_iter().filter(|listed| listed.state == State::Live);
         live.map(|listed| listed.name.into()).collect()
     }
 }
 
-fn add(near: &mut Vec<Near>, asked: &str, name: &str, why: &'static str) {
+fn add(near: &mut Vec<Suggestion>, asked: &str, name: &str, why: &'static str) {
     let is_new = |other: &str| !other.eq_ignore_ascii_case(name);
     if is_new(asked) && near.iter().all(|one| is_new(&one.name)) {
-        near.push(Near { name: name.to_owned(), why });
+        near.push(Suggestion { name: name.to_owned(), why });
     }
 }
 
@@ -124,7 +124,7 @@ fn copied(name: &str) -> Vec<(String, &'static str)> {
 }
 
 /// What may have been mistyped: signs that look alike, two that changed places, one too many; from the end on.
-fn mistyped(name: &str) -> Vec<String> {
+fn typo_variants(name: &str) -> Vec<String> {
     let Some((prefix, suffix)) = name.split_once('/') else { return Vec::new() };
     let letters: Vec<char> = suffix.chars().collect();
     let with = |edit: &dyn Fn(&mut Vec<char>)| {
@@ -137,7 +137,7 @@ fn mistyped(name: &str) -> Vec<String> {
     let mut tries = Vec::new();
     for at in places() {
         let Some(letter) = letters.get(at) else { continue };
-        let alike = ALIKE.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
+        let alike = LOOKALIKES.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
         tries.extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
     }
     tries.extend(places().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
@@ -148,7 +148,7 @@ fn mistyped(name: &str) -> Vec<String> {
 }
 
 /// Signs that are taken for one another; of letters one case is enough.
-const ALIKE: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
+const LOOKALIKES: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
 
 /// How near names begin: as much of the name as is long enough to mean something, the longest first.
 fn starts(name: &str) -> impl Iterator<Item = &str> {
@@ -166,7 +166,7 @@ mod tests {
 
     use tendot_proto::Value;
     use tendot_registry::{Registry, Settings};
-    use tendot_store::{Change, Edit, Expect, Memory};
+    use tendot_store::{Change, Edit, Precondition, Memory};
 
     use super::*;
     use crate::http::WORK;
@@ -217,15 +217,15 @@ mod tests {
         found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
     }
 
-    fn tries(name: &str, settings: Settings, work: u32) -> Vec<Near> {
+    fn tries(name: &str, settings: Settings, work: u32) -> Vec<Suggestion> {
         let put = |name: &str| Edit::Put {
             name: name.into(),
             values: vec![Value::new(1, "URL", "https://example.org/")],
-            expect: Expect::Absent,
+            expect: Precondition::Absent,
         };
         let mut edits: Vec<Edit> = NAMES.map(put).into();
         edits.push(put("10.5555/ended"));
-        edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Expect::Any });
+        edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Precondition::Any });
         edits.extend((0..50).map(|number| put(&format!("10.5555/many-{number:02}"))));
         edits.push(Edit::Home { prefix: "10.5555".into() });
         let store = Memory::new();

@@ -11,12 +11,12 @@ const ENTRIES: usize = 32;
 
 /// A wish for a location: an attribute that it has, with this value if there is one.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct LocationPreference<'a> {
     pub(crate) attribute: &'a str,
     pub(crate) value: Option<Cow<'a, str>>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> LocationPreference<'a> {
     const fn of(attribute: &'a str, value: Cow<'a, str>) -> Self {
         Self { attribute, value: Some(value) }
     }
@@ -31,31 +31,31 @@ impl<'a> Wish<'a> {
 }
 
 /// What the headers ask for, the first wish first.
-pub(crate) fn wishes(headers: &HeaderMap) -> Vec<Wish<'_>> {
+pub(crate) fn wishes(headers: &HeaderMap) -> Vec<LocationPreference<'_>> {
     let mut wishes = Vec::new();
     let types = entries(headers, &ACCEPT);
     if types.iter().all(|(range, _)| *range == "*/*") {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         if agent.contains("Mozilla/") || agent.contains("Opera/") {
-            wishes.push(Wish::of("http_role", "browser".into()));
-            wishes.push(Wish::of("media-type", "text/html".into()));
+            wishes.push(LocationPreference::of("http_role", "browser".into()));
+            wishes.push(LocationPreference::of("media-type", "text/html".into()));
         } else {
-            wishes.push(Wish::of("http_role", "no_conneg".into()));
+            wishes.push(LocationPreference::of("http_role", "no_conneg".into()));
         }
     } else {
         let best = types.first().map_or(0, |(_, quality)| *quality);
         if types.iter().any(|(range, quality)| *quality == best && is_for_people(range)) {
-            wishes.push(Wish::of("http_role", "browser".into()));
+            wishes.push(LocationPreference::of("http_role", "browser".into()));
         } else {
             for (range, _) in types.iter().filter(|(range, _)| !range.contains('*')) {
-                wishes.push(Wish::of("media-type", range.to_ascii_lowercase().into()));
+                wishes.push(LocationPreference::of("media-type", range.to_ascii_lowercase().into()));
             }
-            wishes.push(Wish::of("http_role", "conneg".into()));
+            wishes.push(LocationPreference::of("http_role", "conneg".into()));
         }
     }
     for (language, _) in entries(headers, &ACCEPT_LANGUAGE) {
         if language != "*" {
-            wishes.push(Wish::of("language", language.into()));
+            wishes.push(LocationPreference::of("language", language.into()));
         }
     }
     wishes
@@ -73,7 +73,7 @@ pub(crate) enum Wanted {
 }
 
 /// What the headers want of metadata, where a name also leads somewhere: it has to be wanted more than what people look at.
-pub(crate) fn metadata_or_page(headers: &HeaderMap) -> Wanted {
+pub(crate) fn metadata_over_page(headers: &HeaderMap) -> Wanted {
     let ranges = ranges(headers, &ACCEPT);
     let for_people = ranges.iter().filter(|(range, _)| is_for_people(range));
     let page = for_people.map(|(_, quality)| *quality).max().unwrap_or_default();
@@ -141,14 +141,14 @@ pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether who asks would rather have events, as they come, than anything else.
-pub(crate) fn prefers_events(headers: &HeaderMap) -> bool {
+pub(crate) fn prefers_event_stream(headers: &HeaderMap) -> bool {
     entries(headers, &ACCEPT)
         .first()
         .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Whether who asks would rather have a table than anything else.
-pub(crate) fn prefers_table(headers: &HeaderMap) -> bool {
+pub(crate) fn prefers_csv(headers: &HeaderMap) -> bool {
     entries(headers, &ACCEPT).first().is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/csv"))
 }
 
@@ -270,7 +270,7 @@ mod tests {
                 Wanted::Format(_, media_type) => media_type,
                 Wanted::Impossible => "impossible",
             };
-            assert_eq!(told(metadata_or_page(&headers)), expected, "{accept}");
+            assert_eq!(told(metadata_over_page(&headers)), expected, "{accept}");
             assert_eq!(told(metadata(&headers)), alone, "{accept} alone");
         }
     }
@@ -286,7 +286,7 @@ mod tests {
             ("text/event-stream;q=0", false),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-            assert_eq!(prefers_events(&headers), expected, "{accept}");
+            assert_eq!(prefers_event_stream(&headers), expected, "{accept}");
         }
     }
 

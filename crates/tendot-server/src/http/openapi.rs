@@ -16,7 +16,7 @@ use utoipa::openapi::{
 
 use super::answer::{Answer, JSON, answer};
 use super::caching;
-use super::describe::FOR_ALL;
+use super::describe::COMMON_RESPONSES;
 use super::route::ROUTES;
 
 /// The chapters of the page, in their order.
@@ -30,24 +30,24 @@ const GROUPS: [(&str, &str); 7] = [
     ("Pages", "What browsers ask for."),
 ];
 
-const ABOUT: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
+const API_DESCRIPTION: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
     slashes that they have. HEAD is GET without a body. Every answer has the header `X-Request-Id`, and may be read by \
     pages of other sites.";
 
-const NONCE: &str = "`Handle sessionId=\"…\", cnonce=\"…\", id=\"INDEX:HANDLE\", type=\"HS_PUBKEY\", alg=\"SHA256\", \
+const HANDLE_SCHEME_DESCRIPTION: &str = "`Handle sessionId=\"…\", cnonce=\"…\", id=\"INDEX:HANDLE\", type=\"HS_PUBKEY\", alg=\"SHA256\", \
     signature=\"…\"`: the session's nonce and one of the client's own, signed together with the key at that index; then \
     `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a certificate that has the identity as its name";
 
 /// The document, made when it is first asked for.
 pub(super) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(document);
 
-static PRINTED: LazyLock<Bytes> = LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
+static DOCUMENT_JSON: LazyLock<Bytes> = LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
 
 /// Answers `GET /openapi.json`.
 pub(super) fn show(request: &HeaderMap) -> Answer {
-    let mut response = answer(StatusCode::OK, JSON, PRINTED.clone());
+    let mut response = answer(StatusCode::OK, JSON, DOCUMENT_JSON.clone());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    caching::tag(response, &PRINTED, request)
+    caching::tag(response, &DOCUMENT_JSON, request)
 }
 
 fn document() -> OpenApi {
@@ -73,7 +73,7 @@ fn document() -> OpenApi {
         paths.paths.insert(template.into(), described.path);
     }
     components.headers.insert("X-Request-Id".into(), request_id().into());
-    for (name, about) in FOR_ALL.map(|(_, name)| name).into_iter().zip(ABOUT_ALL) {
+    for (name, about) in COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS) {
         let text = ObjectBuilder::new().schema_type(Type::String);
         let response = ResponseBuilder::new()
             .description(about)
@@ -92,13 +92,13 @@ fn document() -> OpenApi {
         components.add_security_scheme(name, SecurityScheme::Http(scheme));
     }
     // There is no word for a scheme of another name.
-    let nonce = ApiKey::Header(ApiKeyValue::with_description("Authorization", NONCE));
+    let nonce = ApiKey::Header(ApiKeyValue::with_description("Authorization", HANDLE_SCHEME_DESCRIPTION));
     components.add_security_scheme("nonce", SecurityScheme::ApiKey(nonce));
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
     let info = InfoBuilder::new()
         .title("Tendot")
         .version(env!("CARGO_PKG_VERSION"))
-        .description(Some(ABOUT))
+        .description(Some(API_DESCRIPTION))
         .license(Some(license.build()));
     let groups = GROUPS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()
@@ -109,7 +109,7 @@ fn document() -> OpenApi {
         .build()
 }
 
-const ABOUT_ALL: [&str; FOR_ALL.len()] = [
+const COMMON_RESPONSE_DESCRIPTIONS: [&str; COMMON_RESPONSES.len()] = [
     "The path has more than 64 KiB",
     "You ask too often; `Retry-After` says how many seconds to wait",
     "There are more headers than are read, or larger ones",

@@ -10,7 +10,7 @@ use http::HeaderValue;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::head::Heads;
+use super::head::HeadValidator;
 use super::listen::Limits;
 use super::refusal;
 
@@ -23,46 +23,46 @@ const LINGER_BYTES: usize = 4 << 20;
 
 /// A stream whose peer has to keep up.
 #[derive(Debug)]
-pub(super) struct Paced<T> {
+pub(super) struct TimeoutStream<T> {
     stream: T,
     limits: Limits,
-    heads: Heads,
+    heads: HeadValidator,
     /// When the head that has begun must be whole.
     head_end: Option<Pin<Box<Sleep>>>,
     /// Since when the peer does not take what it is sent, and how much it took meanwhile.
-    stalled: Option<Stalled>,
+    stalled: Option<WriteStall>,
     /// The name of a request whose head cannot be read, and what is left to send of the answer to it.
     id: HeaderValue,
     refusal: Bytes,
-    linger: Option<Linger>,
+    linger: Option<LingerState>,
 }
 
 #[derive(Debug)]
-struct Stalled {
+struct WriteStall {
     since: Instant,
     taken: u64,
     end: Pin<Box<Sleep>>,
 }
 
 #[derive(Debug)]
-struct Linger {
+struct LingerState {
     end: Pin<Box<Sleep>>,
     thrown_away: usize,
 }
 
-impl<T> Paced<T> {
+impl<T> TimeoutStream<T> {
     pub(super) fn new(stream: T, limits: Limits, id: HeaderValue) -> Self {
         // A client that says nothing has no more time than one that is slow.
         let head_end = Some(Box::pin(sleep_until(Instant::now() + limits.header_time)));
-        let (heads, refusal) = (Heads::new(), Bytes::new());
+        let (heads, refusal) = (HeadValidator::new(), Bytes::new());
         Self { stream, limits, heads, head_end, stalled: None, id, refusal, linger: None }
     }
 
-    fn is_too_slow(&mut self, context: &mut Context<'_>) -> bool {
+    fn has_write_timed_out(&mut self, context: &mut Context<'_>) -> bool {
         let limits = self.limits;
         let stalled = self.stalled.get_or_insert_with(|| {
             let since = Instant::now();
-            Stalled { since, taken: 0, end: Box::pin(sleep_until(since + limits.write_time)) }
+            WriteStall { since, taken: 0, end: Box::pin(sleep_until(since + limits.write_time)) }
         });
         loop {
             if stalled.end.as_mut().poll(context).is_pending() {
@@ -89,7 +89,7 @@ fn late(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
             if let Some(stalled) = this.stalled.as_mut().filter(|_| buffer.filled().len() > before) {
                 stalled.since = Instant::now();
             }
-            if !this.heads.is_within() && !this.heads.is_untouched() {
+            if !this.heads.is_in_head() && !this.heads.has_received_nothing() {
                 this.head_end = None;
             } else if this.head_end.is_none() {
                 this.head_end = Some(Box::pin(sleep_until(Instant::now() + this.limits.header_time)));
@@ -117,7 +117,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -137,7 +137,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
                 self.took(taken, bytes.len());
                 Poll::Ready(Ok(taken))
             }
-            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
             other => other,
         }
     }
@@ -156,7 +156,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
                 self.took(taken, slices.iter().map(|slice| slice.len()).sum());
                 Poll::Ready(Ok(taken))
             }
-            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
             other => other,
         }
     }
@@ -172,14 +172,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(taken)) => this.refusal.advance(taken),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending if this.is_too_slow(context) => {
+                Poll::Pending if this.has_write_timed_out(context) => {
                     return Poll::Ready(Err(late("the answer is not read")));
                 }
                 Poll::Pending => return Poll::Pending,
             }
         }
         match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
             other => other,
         }
     }
@@ -194,13 +194,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
         if this.linger.is_none() {
             match Pin::new(&mut this.stream).poll_shutdown(context) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Pending if this.is_too_slow(context) => {
+                Poll::Pending if this.has_write_timed_out(context) => {
                     return Poll::Ready(Err(late("the answer is not read")));
                 }
                 other => return other,
             }
             let end = Box::pin(sleep_until(Instant::now() + LINGER));
-            this.linger = Some(Linger { end, thrown_away: 0 });
+            this.linger = Some(LingerState { end, thrown_away: 0 });
         }
         let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
         let mut room = [0; 4 << 10];

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{BadRequest, percent};
+use super::{RequestSyntaxError, percent};
 
 /// The parameters of a request, in their order. They are separated by `&` or `;`, and `+` is a plus sign.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -12,21 +12,21 @@ impl<'a> Parameters<'a> {
     /// Nobody needs more.
     const LIMIT: usize = 256;
 
-    pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, BadRequest> {
+    pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, RequestSyntaxError> {
         Self::split(query, &['&', ';'])
     }
 
     /// The same of a query that has addresses in it, written as they are: `;` is a part of them.
-    pub(crate) fn parse_addresses(query: Option<&'a str>) -> Result<Self, BadRequest> {
+    pub(crate) fn parse_with_urls(query: Option<&'a str>) -> Result<Self, RequestSyntaxError> {
         Self::split(query, &['&'])
     }
 
-    fn split(query: Option<&'a str>, separators: &[char]) -> Result<Self, BadRequest> {
+    fn split(query: Option<&'a str>, separators: &[char]) -> Result<Self, RequestSyntaxError> {
         let mut parameters = Vec::new();
         let Some(query) = query else { return Ok(Self(parameters)) };
         for part in query.split(separators).filter(|part| !part.is_empty()) {
             if parameters.len() == Self::LIMIT {
-                return Err(BadRequest::new(
+                return Err(RequestSyntaxError::new(
                     "query",
                     part.as_ptr().addr() - query.as_ptr().addr(),
                     "too many parameters",
@@ -34,7 +34,7 @@ impl<'a> Parameters<'a> {
             }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decoded = |text: &'a str| {
-                percent::decode_text(text, "query").map_err(|error| BadRequest {
+                percent::decode_text(text, "query").map_err(|error| RequestSyntaxError {
                     at: error.at + (text.as_ptr().addr() - query.as_ptr().addr()),
                     ..error
                 })
@@ -65,14 +65,14 @@ impl<'a> Parameters<'a> {
     }
 
     /// What a switch is set to: `pretty` and `pretty=true` are on, `pretty=false` is off.
-    pub(crate) fn switch(&self, name: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.get(name)
             .map(|value| !["false", "0", "no", "off"].iter().any(|off| value.eq_ignore_ascii_case(off)))
     }
 
     /// Whether a switch is there and on.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.switch(name) == Some(true)
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.flag(name) == Some(true)
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
         check("a=1&a=2", &[("a", "1"), ("a", "2")]);
         check("&&a==b&", &[("a", "=b")]);
         check("urlappend=%3Fx%3D1+2", &[("urlappend", "?x=1+2")]);
-        let addresses = Parameters::parse_addresses(Some("URL=https://a/b;c&d")).unwrap();
+        let addresses = Parameters::parse_with_urls(Some("URL=https://a/b;c&d")).unwrap();
         assert_eq!(addresses.iter().collect::<Vec<_>>(), [("URL", "https://a/b;c"), ("d", "")]);
     }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn switches() {
         let parameters = Parameters::parse(Some("a&b=true&c=False&d=0")).unwrap();
-        let found = ["a", "b", "c", "d", "e"].map(|name| parameters.switch(name));
+        let found = ["a", "b", "c", "d", "e"].map(|name| parameters.flag(name));
         assert_eq!(found, [Some(true), Some(true), Some(false), Some(false), None]);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::BadRequest;
+use super::RequestSyntaxError;
 
 /// The bytes that a part of a request's target stands for. What is not written as RFC 3986, 2.1 has it is refused, and
 /// so is NUL, which ends names in other programs.
-pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u8]>, BadRequest> {
+pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u8]>, RequestSyntaxError> {
     let bytes = text.as_bytes();
     let Some(first) = bytes.iter().position(|byte| *byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -20,9 +20,9 @@ pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u
         }
         let digits = (bytes.get(at + 1).copied().and_then(digit), bytes.get(at + 2).copied().and_then(digit));
         match digits {
-            (Some(0), Some(0)) => return Err(BadRequest::new(what, at, "`%00` stands for no character")),
+            (Some(0), Some(0)) => return Err(RequestSyntaxError::new(what, at, "`%00` stands for no character")),
             (Some(high), Some(low)) => decoded.push(high << 4 | low),
-            _ => return Err(BadRequest::new(what, at, "`%` is not followed by two hexadecimal digits")),
+            _ => return Err(RequestSyntaxError::new(what, at, "`%` is not followed by two hexadecimal digits")),
         }
         at += 3;
     }
@@ -30,7 +30,7 @@ pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u
 }
 
 /// The same as text. What is not UTF-8 becomes U+FFFD, as with the deployed software: no name has it in its place.
-pub(super) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, str>, BadRequest> {
+pub(super) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, str>, RequestSyntaxError> {
     Ok(match decode(text, what)? {
         Cow::Borrowed(_) => Cow::Borrowed(text),
         Cow::Owned(bytes) => Cow::Owned(

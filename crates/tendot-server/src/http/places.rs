@@ -2,11 +2,11 @@
 
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
 use tendot_store::StoreError;
 
 use super::Http;
-use super::location::Candidate;
+use super::location::RedirectCandidate;
 use super::search::{LookupError, Search};
 
 /// Records whose locations are put together for one redirect.
@@ -16,17 +16,17 @@ const RECORDS: usize = 20;
 const PLACES: usize = 256;
 
 /// The type of values that have several locations.
-pub(crate) const TYPE: &str = "10320/loc";
+pub(crate) const LOCATION_TYPE: &str = "10320/loc";
 
 /// Values of locations that can be read, the record's own first.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct LocationSet {
     values: Vec<Value<'static>>,
     /// Whether the first of them is the record's own.
     has_own: bool,
 }
 
-impl Places {
+impl LocationSet {
     /// What the values say.
     pub(crate) fn read(&self) -> Vec<Locations<'_>> {
         self.values.iter().filter_map(|value| Locations::from_bytes(&value.data).ok()).collect()
@@ -52,14 +52,14 @@ impl Http {
         values: &[Value<'static>],
         namespace: Option<&Namespace<'_>>,
         search: &mut Search<'_>,
-    ) -> Result<Places, StoreError> {
-        let mut places = Places::default();
+    ) -> Result<LocationSet, StoreError> {
+        let mut places = LocationSet::default();
         let mut waiting = Vec::new();
         let mut without_namespace = false;
-        let own = values.iter().find(|value| value.has_type(TYPE));
+        let own = values.iter().find(|value| value.has_type(LOCATION_TYPE));
         if let Some((own, read)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
-            without_namespace = read.is_without_namespace() || read.attribute("nshdl").is_some();
-            waiting = included(&read);
+            without_namespace = read.excludes_prefix_locations() || read.attribute("nshdl").is_some();
+            waiting = included_handles(&read);
             waiting.extend(read.attribute("nshdl").into_iter().flat_map(names));
             places.values.push(own.clone());
             places.has_own = true;
@@ -72,12 +72,12 @@ impl Http {
             if seen.len() > RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
                 continue;
             }
-            let query = Query { types: vec![TYPE.as_bytes()], ..Query::new(Handle::from(&*handle)) };
-            let found = found_or_failed(self.look_up(&query, &Caller::Anonymous, search).await)?;
+            let query = ResolveQuery { types: vec![LOCATION_TYPE.as_bytes()], ..ResolveQuery::new(Handle::from(&*handle)) };
+            let found = store_error_or_none(self.look_up(&query, &Caller::Anonymous, search).await)?;
             if let Some((Resolution::Values(found), _)) = found {
                 for value in found {
                     let Ok(read) = Locations::from_bytes(&value.data) else { continue };
-                    waiting.extend(included(&read));
+                    waiting.extend(included_handles(&read));
                     places.values.push(value);
                 }
             }
@@ -89,7 +89,7 @@ impl Http {
     /// How the prefix of a name, or a prefix itself, wants its names to be treated; elsewhere is asked only if it is to be:
     /// names that are kept here lead where they do whatever becomes of others. A store that fails is told: names of a prefix that
     /// is not served would be served otherwise.
-    pub(crate) async fn namespace_value(
+    pub(crate) async fn lookup_namespace(
         &self,
         name: &str,
         asks_elsewhere: bool,
@@ -100,13 +100,13 @@ impl Http {
         } else {
             [b"0.NA/", name.as_bytes()].concat()
         };
-        let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
+        let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
         let found = if asks_elsewhere {
             self.look_up(&query, &Caller::Anonymous, search).await.map(|(found, _)| found)
         } else {
             self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.map_err(Into::into)
         };
-        Ok(match found_or_failed(found)? {
+        Ok(match store_error_or_none(found)? {
             Some(Resolution::Values(values)) => values.into_iter().next(),
             _ => None,
         })
@@ -114,7 +114,7 @@ impl Http {
 }
 
 /// What was found, none if there is nothing; or that the store failed.
-fn found_or_failed<T>(found: Result<T, LookupError>) -> Result<Option<T>, StoreError> {
+fn store_error_or_none<T>(found: Result<T, LookupError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(LookupError::Here(Error::Store(error))) => Err(error),
@@ -123,7 +123,7 @@ fn found_or_failed<T>(found: Result<T, LookupError>) -> Result<Option<T>, StoreE
 }
 
 /// The records that locations include.
-fn included(locations: &Locations<'_>) -> Vec<String> {
+fn included_handles(locations: &Locations<'_>) -> Vec<String> {
     let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
     let elements =
         locations.others.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
@@ -140,11 +140,11 @@ pub(crate) fn candidates<'a>(
     values: &'a [Value<'a>],
     own: Option<&Locations<'_>>,
     read: &'a [Locations<'a>],
-) -> Vec<Candidate<'a>> {
+) -> Vec<RedirectCandidate<'a>> {
     let locations = read.iter().flat_map(|locations| &locations.locations);
-    let mut candidates: Vec<Candidate<'_>> =
-        locations.filter_map(|location| Candidate::of_location(location, name)).take(PLACES).collect();
-    if own.is_some_and(Locations::is_without_urls) {
+    let mut candidates: Vec<RedirectCandidate<'_>> =
+        locations.filter_map(|location| RedirectCandidate::from_location(location, name)).take(PLACES).collect();
+    if own.is_some_and(Locations::excludes_url_values) {
         return candidates;
     }
     // With locations of its own, a record has addresses only for those who know nothing else.
@@ -153,7 +153,7 @@ pub(crate) fn candidates<'a>(
     let weight_below = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
     for value in values.iter().filter(|value| value.has_type("URL")).take(PLACES) {
         let is_exact = value.value_type.len() == "URL".len();
-        candidates.push(Candidate::of_url(value, if is_exact { weight } else { weight_below }));
+        candidates.push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { weight_below }));
     }
     candidates
 }

@@ -52,7 +52,7 @@ impl Limiter {
         }
     }
 
-    pub(super) const fn spares_loopback(&self) -> bool {
+    pub(super) const fn is_loopback_exempt(&self) -> bool {
         !self.rates.loopback
     }
 

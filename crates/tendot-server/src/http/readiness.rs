@@ -36,7 +36,7 @@ impl fmt::Debug for Asking {
 
 impl Http {
     /// Answers `GET /readyz`. Anybody may ask, so it does not tell which servers there are.
-    pub(super) fn show_readiness(&self) -> Answer {
+    pub(super) fn get_readiness(&self) -> Answer {
         let store = self.readiness.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
         let (status, text) = match store {
             _ if !self.ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
@@ -49,7 +49,7 @@ impl Http {
             }
         };
         let mut response = answer(status, TEXT, text);
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 }

@@ -9,27 +9,27 @@ use http::{StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
 use utoipa::ToSchema;
 
-use super::address::BadAddress;
+use super::address::TargetError;
 use super::answer::{Answer, HTML, answer};
 use super::describe::{Described, Doing, several, text};
 use super::explain::{Explanation, Listener, Told};
-use super::kept::Lasting;
-use super::location::{Asking, Candidate, Origin, choose};
-use super::negotiate::{self, Wanted, Wish, wishes};
+use super::kept::CachePolicy;
+use super::location::{Asking, RedirectCandidate, Origin, choose};
+use super::negotiate::{self, Wanted, LocationPreference, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
-use super::search::{Heard, LookupError, Search};
+use super::search::{Provenance, LookupError, Search};
 use super::{Http, address, api, caching, explain, form, link, metadata, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
 
 /// What is encoded when a name stands in a path of ours.
-const IN_PATH: &AsciiSet = &CONTROLS
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -47,11 +47,11 @@ const IN_PATH: &AsciiSet = &CONTROLS
     .add(b'}');
 
 /// What a request for a name comes to.
-pub(crate) enum Way {
+pub(crate) enum RedirectOutcome {
     /// An answer, as a rule one that leads on.
     There(Answer),
     /// There is nothing to lead to, and so the record is shown; and why an address that it has is not followed.
-    Here(Option<BadAddress>),
+    Here(Option<TargetError>),
     /// The names of the prefix are not served at present, and what its record says about that.
     NotServed(String),
     /// A name that stands for another, which stands for another, and so on.
@@ -71,13 +71,13 @@ impl Http {
             Err(error) if error.what == "path" => page::bad_request(&error, path, request),
             Err(error) => page::bad_request(&error, request.query.unwrap_or_default(), request),
             Ok((path, parameters)) => {
-                self.redirect_name(&form::name_or_short(&path), &parameters, request, now).await
+                self.resolve_name(&form::parse_or_short_doi(&path), &parameters, request, now).await
             }
         }
     }
 
     /// Answers a request for a name, wherever in the request it stood.
-    pub(crate) async fn redirect_name(
+    pub(crate) async fn resolve_name(
         &self,
         name: &str,
         parameters: &Parameters<'_>,
@@ -88,9 +88,9 @@ impl Http {
         if parameters.has("history") {
             return self.history_page(name, parameters, request, &mut search).await;
         }
-        let shows = shows_values(parameters);
+        let shows = wants_record(parameters);
         let query =
-            request.query.filter(|_| shows || parameters.has("explain")).map(explain::query_of_redirect);
+            request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
         let request =
             &Request { query: query.as_ref().map_or(request.query, |query| query.as_deref()), ..*request };
         if parameters.has("explain") {
@@ -105,13 +105,13 @@ impl Http {
             }
         }
         match way {
-            Ok(Way::There(answer)) if !shows => answer,
-            Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
-            Ok(Way::Endless(chain)) if !shows => page::endless(name, &chain, request),
-            Ok(Way::Metadata(_, answer)) if !shows => answer,
-            Ok(Way::NotAcceptable) if !shows => metadata::not_acceptable(name),
+            Ok(RedirectOutcome::There(answer)) if !shows => answer,
+            Ok(RedirectOutcome::NotServed(says)) if !shows => page::not_served(name, says, request),
+            Ok(RedirectOutcome::Endless(chain)) if !shows => page::endless(name, &chain, request),
+            Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
+            Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
             Ok(way) => self.record_page(name, parameters, &way, request, &mut search).await,
-            Err(error) => self.no_way(name, &error, request, &mut search).await,
+            Err(error) => self.lookup_failed(name, &error, request, &mut search).await,
         }
     }
 
@@ -124,23 +124,23 @@ impl Http {
         now: SystemTime,
         search: &mut Search<'_>,
         told: Listener<'_>,
-    ) -> Result<Way, LookupError> {
+    ) -> Result<RedirectOutcome, LookupError> {
         let version = self.version(name, request);
         let (values, heard) = self.selected(name, parameters, search).await?;
         let has_metadata = search.has_metadata;
         told(Told::Values(&values, heard, has_metadata));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
-            && let Some(alias) = alias_in(&values)
+            && let Some(alias) = find_alias(&values)
         {
             return Ok(self.follow(alias, request, caching::seconds(&values, now), now, search, told).await);
         }
-        let namespace = self.namespace_value(name, heard.is_some(), search).await.map_err(Error::from)?;
+        let namespace = self.lookup_namespace(name, heard.is_some(), search).await.map_err(Error::from)?;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
             let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
-            return Ok(Way::NotServed(format!("{message}{}", contact.unwrap_or_default())));
+            return Ok(RedirectOutcome::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
         let places = self.places(name, &values, namespace.as_ref(), search).await.map_err(Error::from)?;
         let read = places.read();
@@ -148,12 +148,12 @@ impl Http {
         let candidates = candidates(name, &values, own, &read);
         told(Told::Candidates(&candidates));
         if action == "showurls" {
-            return Ok(Way::There(page::places(&candidates)));
+            return Ok(RedirectOutcome::There(page::places(&candidates)));
         }
-        if has_metadata && !shows_values(parameters) {
-            let way = self.metadata_instead(name, parameters, request, now, &candidates, search).await?;
+        if has_metadata && !wants_record(parameters) {
+            let way = self.negotiate_metadata(name, parameters, request, now, &candidates, search).await?;
             if let Some(mut way) = way {
-                if let Way::Metadata(_, response) = &mut way {
+                if let RedirectOutcome::Metadata(_, response) = &mut way {
                     link::add(response.headers_mut(), &values, &read);
                 }
                 return Ok(way);
@@ -162,14 +162,14 @@ impl Http {
         let chosen = if read.is_empty() {
             first_url(&candidates)
         } else {
-            let methods = own.or(read.first()).map(|read| read.choose_by().collect()).unwrap_or_default();
+            let methods = own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
             let asking = asking(parameters, request, action);
-            by_methods(&candidates, methods, &asking, told)
+            select_candidate(&candidates, methods, &asking, told)
         };
-        let Some(chosen) = chosen else { return Ok(Way::Here(None)) };
+        let Some(chosen) = chosen else { return Ok(RedirectOutcome::Here(None)) };
         let address = match address::location(&chosen.href) {
             Ok(address) => address,
-            Err(error) => return Ok(Way::Here(Some(error))),
+            Err(error) => return Ok(RedirectOutcome::Here(Some(error))),
         };
         let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
             Some(more) => address::append(&address, more).map_or(address, Cow::Owned),
@@ -182,52 +182,52 @@ impl Http {
             Origin::Location(_) => None,
         });
         let seconds = caching::seconds(took_part.clone(), now);
-        caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
         // Nobody had a choice but between this and metadata, and so it is the same for all who want this. What the prefix says
         // is of the same version, but not the record of its locations.
         let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
         if let Some(version) = version.filter(|_| is_alone && read.is_empty())
             && search.heard.is_none()
-            && caching::is_steady(took_part)
+            && caching::has_only_relative_ttls(took_part)
         {
-            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata });
+            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata });
         }
         vary(response.headers_mut(), &candidates);
         if has_metadata {
             metadata::vary(response.headers_mut());
         }
         link::add(response.headers_mut(), &values, &read);
-        Ok(Way::There(caching::tag(response, address.as_bytes(), request.headers)))
+        Ok(RedirectOutcome::There(caching::tag(response, address.as_bytes(), request.headers)))
     }
 
     /// Metadata of a name that has some, if it is wanted rather than the way on; none if it is not.
-    async fn metadata_instead(
+    async fn negotiate_metadata(
         &self,
         name: &str,
         parameters: &Parameters<'_>,
         request: &Request<'_>,
         now: SystemTime,
-        candidates: &[Candidate<'_>],
+        candidates: &[RedirectCandidate<'_>],
         search: &mut Search<'_>,
-    ) -> Result<Option<Way>, LookupError> {
-        let (format, media_type) = match negotiate::metadata_or_page(request.headers) {
+    ) -> Result<Option<RedirectOutcome>, LookupError> {
+        let (format, media_type) = match negotiate::metadata_over_page(request.headers) {
             Wanted::None => return Ok(None),
             // What is wanted may be elsewhere.
             Wanted::Impossible => {
-                let is_for_programs = |candidate: &Candidate<'_>| {
+                let is_for_programs = |candidate: &RedirectCandidate<'_>| {
                     candidate.attribute("http_role") == Some("conneg")
                         || candidate.attribute("media-type").is_some()
                 };
                 let leads_on = candidates.iter().any(is_for_programs);
-                return Ok((!leads_on).then_some(Way::NotAcceptable));
+                return Ok((!leads_on).then_some(RedirectOutcome::NotAcceptable));
             }
             // That is how the explanation is wanted.
             Wanted::Format(_, "application/json") if parameters.has("explain") => return Ok(None),
             Wanted::Format(format, media_type) => (format, media_type),
         };
         let registered = self.registered(name, now, &mut search.work).await?;
-        let text = registered.and_then(|registered| registered.metadata_as(format));
-        Ok(text.map(|text| Way::Metadata(media_type, metadata::give(text, media_type, request.headers))))
+        let text = registered.and_then(|registered| registered.metadata_in(format));
+        Ok(text.map(|text| RedirectOutcome::Metadata(media_type, metadata::give(text, media_type, request.headers))))
     }
 
     /// The public values of a record, all or those that were asked for; and where they come from, if not from here.
@@ -236,11 +236,11 @@ impl Http {
         name: &str,
         parameters: &Parameters<'_>,
         search: &mut Search<'_>,
-    ) -> Result<(Vec<Value<'static>>, Option<Heard>), LookupError> {
-        let query = Query {
+    ) -> Result<(Vec<Value<'static>>, Option<Provenance>), LookupError> {
+        let query = ResolveQuery {
             indexes: parameters.all("index").filter_map(|index| index.parse().ok()).collect(),
             types: parameters.all("type").map(str::as_bytes).collect(),
-            ..Query::new(Handle::from(name))
+            ..ResolveQuery::new(Handle::from(name))
         };
         match self.look_up(&query, &Caller::Anonymous, search).await? {
             (Resolution::Values(values) | Resolution::Referral(values), heard) => Ok((values, heard)),
@@ -256,14 +256,14 @@ impl Http {
         now: SystemTime,
         search: &mut Search<'_>,
         told: Listener<'_>,
-    ) -> Way {
+    ) -> RedirectOutcome {
         let mut seen = vec![alias];
         while let Some(last) = seen.last() {
             // What is not there is for the next request to find out.
             let Ok((values, _)) = self.selected(last, &Parameters::default(), search).await else { break };
-            let Some(next) = alias_in(&values) else { break };
+            let Some(next) = find_alias(&values) else { break };
             if seen.len() == HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
-                return Way::Endless(seen);
+                return RedirectOutcome::Endless(seen);
             }
             seconds = seconds.min(caching::seconds(&values, now));
             seen.push(next);
@@ -272,18 +272,18 @@ impl Http {
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = to(&format!("{}{query}", own_path(&target)), Some(301), request, false);
-        caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
-        Way::There(response)
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
+        RedirectOutcome::There(response)
     }
 }
 
 /// Whether the record is asked for, and not where it leads.
-fn shows_values(parameters: &Parameters<'_>) -> bool {
+fn wants_record(parameters: &Parameters<'_>) -> bool {
     parameters.has("noredirect") || parameters.get("action") == Some("showvalues")
 }
 
 /// The answer that leads to our own path of a name.
-pub(super) fn to_own_path(name: &str, request: &Request<'_>) -> Answer {
+pub(super) fn redirect_to_name(name: &str, request: &Request<'_>) -> Answer {
     to(&own_path(name), Some(303), request, false)
 }
 
@@ -294,39 +294,39 @@ pub(super) fn own_path(name: &str) -> String {
     // Browsers take `.` and `..` out of paths, so that the slash beside them is hidden.
     let is_dots = |segment: &str| matches!(segment, "." | "..");
     while let Some((segment, after)) = rest.split_once('/') {
-        path.extend(utf8_percent_encode(segment, IN_PATH));
+        path.extend(utf8_percent_encode(segment, PATH_ENCODE_SET));
         path.push_str(if is_dots(segment) || is_dots(after) { "%2F" } else { "/" });
         rest = after;
     }
-    path.extend(utf8_percent_encode(rest, IN_PATH));
+    path.extend(utf8_percent_encode(rest, PATH_ENCODE_SET));
     path
 }
 
 /// The name that a record stands for, if it only stands for another.
-fn alias_in(values: &[Value<'_>]) -> Option<String> {
+fn find_alias(values: &[Value<'_>]) -> Option<String> {
     let alias = values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"HS_ALIAS"))?;
     Some(str::from_utf8(&alias.data).ok()?.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Without locations there is nothing to choose: the first address of the record, else the first of a type below.
-fn first_url<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+fn first_url<'c, 'a>(candidates: &'c [RedirectCandidate<'a>]) -> Option<&'c RedirectCandidate<'a>> {
     candidates.iter().find(|candidate| candidate.weight > 0.0).or(candidates.first())
 }
 
-fn by_methods<'c, 'a>(
-    candidates: &'c [Candidate<'a>],
+fn select_candidate<'c, 'a>(
+    candidates: &'c [RedirectCandidate<'a>],
     methods: Vec<&str>,
     asking: &Asking<'_>,
     told: Listener<'_>,
-) -> Option<&'c Candidate<'a>> {
+) -> Option<&'c RedirectCandidate<'a>> {
     choose(candidates, &methods, asking, |step| told(Told::Step(step)))
         .and_then(|number| candidates.get(number))
 }
 
 fn asking<'a>(parameters: &'a Parameters<'_>, request: &Request<'a>, action: &str) -> Asking<'a> {
-    let mut wished: Vec<Wish<'_>> = parameters.all("locatt").map(Wish::parse).collect();
+    let mut wished: Vec<LocationPreference<'_>> = parameters.all("locatt").map(LocationPreference::parse).collect();
     if action == "metadata" {
-        wished.push(Wish::parse("role:metadata"));
+        wished.push(LocationPreference::parse("role:metadata"));
     }
     wished.extend(wishes(request.headers));
     Asking {
@@ -350,7 +350,7 @@ fn to(address: &str, status: Option<u16>, request: &Request<'_>, only_headers: b
 }
 
 /// Which headers of the request the choice depended on.
-fn vary(headers: &mut HeaderMap, candidates: &[Candidate<'_>]) {
+fn vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
     let has = |attribute| candidates.iter().any(|candidate| candidate.attribute(attribute).is_some());
     if has("http_role") || has("media-type") {
         headers.append(VARY, HeaderValue::from_static("Accept, User-Agent"));
@@ -386,39 +386,39 @@ pub(super) fn describe_open_url() -> Described {
     let get = Doing::new("Where a name leads that comes as OpenURL")
         .about("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
         .group("Names")
-        .in_query("id", "A name, such as `doi:10.5555/DEMO`", text())
-        .in_query("rft_id", "The same, if there is no `id`", text())
+        .query_param("id", "A name, such as `doi:10.5555/DEMO`", text())
+        .query_param("rft_id", "The same, if there is no `id`", text())
         .sample("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
     Described::read(answers(parameters(get)))
 }
 
 fn parameters(doing: Doing) -> Doing {
     doing
-        .in_query("noredirect", "Shows the record instead", text())
-        .in_query("history", "Shows what ever changed instead, `before` the change of a number", text())
-        .in_query("explain", "Tells instead how the place was chosen; `json` for programs", text())
-        .in_query("type", "Only values of this type count", several(text()))
-        .in_query(
+        .query_param("noredirect", "Shows the record instead", text())
+        .query_param("history", "Shows what ever changed instead, `before` the change of a number", text())
+        .query_param("explain", "Tells instead how the place was chosen; `json` for programs", text())
+        .query_param("type", "Only values of this type count", several(text()))
+        .query_param(
             "index",
             "Only values of this index count; what is no number is passed over",
             several(text()),
         )
-        .in_query("locatt", "Which location is wanted: `country:gb`, or `country` for any", several(text()))
-        .in_query("country", "The country to choose for", text())
-        .in_query("ip", "The address to choose for, instead of the client's", text())
-        .in_query("urlappend", "Put at the end of the address, unless it then led to another host", text())
-        .in_query("ignore_aliases", "Does not follow `HS_ALIAS`", text())
-        .in_query("redirectionHeaders", "Answers 200 with the headers of the redirect", text())
-        .in_query("action", "`showurls` for the places as XML, `showvalues` for the record", text())
+        .query_param("locatt", "Which location is wanted: `country:gb`, or `country` for any", several(text()))
+        .query_param("country", "The country to choose for", text())
+        .query_param("ip", "The address to choose for, instead of the client's", text())
+        .query_param("urlappend", "Put at the end of the address, unless it then led to another host", text())
+        .query_param("ignore_aliases", "Does not follow `HS_ALIAS`", text())
+        .query_param("redirectionHeaders", "Answers 200 with the headers of the redirect", text())
+        .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text())
 }
 
 /// An explanation, if one is asked for, or metadata.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]
-enum ExplanationOrMetadata {
+enum TraceOrMetadata {
     Explanation(Box<Explanation>),
-    Metadata(api::MetadataJson),
+    Metadata(api::MetadataSchema),
 }
 
 /// What a request for a name may come to.
@@ -438,7 +438,7 @@ pub(super) fn answers(doing: Doing) -> Doing {
         .text("text/html")
         .text("text/xml");
     let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
-    let doing = api::describe_types(doing, is_new).json::<ExplanationOrMetadata>("application/json");
+    let doing = api::describe_types(doing, is_new).json::<TraceOrMetadata>("application/json");
     let leads = [
         (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
         (StatusCode::FOUND, "The place"),

@@ -5,25 +5,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 const LONGEST: usize = 128;
 
 /// Makes names that are not to be told from random, and not made twice.
 #[derive(Debug)]
-pub(super) struct RequestIds {
+pub(super) struct RequestIdGenerator {
     start: u64,
     made: AtomicU64,
 }
 
-impl RequestIds {
+impl RequestIdGenerator {
     pub(super) fn new() -> Self {
         Self { start: RandomState::new().hash_one(0_u8), made: AtomicU64::new(0) }
     }
 
     /// The name of a request.
     pub(super) fn of(&self, headers: &HeaderMap, is_proxied: bool) -> HeaderValue {
-        let given = headers.get(&REQUEST_ID).filter(|id| is_proxied && is_plain(id.as_bytes()));
+        let given = headers.get(&X_REQUEST_ID).filter(|id| is_proxied && is_plain(id.as_bytes()));
         given.cloned().unwrap_or_else(|| self.make())
     }
 
@@ -54,11 +54,11 @@ mod tests {
 
     #[test]
     fn made_or_taken() {
-        let ids = RequestIds::new();
+        let ids = RequestIdGenerator::new();
         let made: HashSet<_> = (0..1_000).map(|_| ids.make()).collect();
         assert!(made.len() == 1_000 && made.iter().all(|id| id.len() == 16));
         let of = |given: &str, is_proxied| {
-            let headers = HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_str(given).unwrap())]);
+            let headers = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(given).unwrap())]);
             ids.of(&headers, is_proxied) == given
         };
         assert!(of("abc-1", true));

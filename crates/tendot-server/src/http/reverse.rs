@@ -32,12 +32,12 @@ use super::{Http, WORK, caching, percent, status};
 
 /// Who searches, and how long they may.
 #[derive(Debug)]
-pub(super) struct Searches {
+pub(super) struct ReverseLookupGate {
     place: Semaphore,
     time: Duration,
 }
 
-impl Searches {
+impl ReverseLookupGate {
     pub(super) const fn new(time: Duration) -> Self {
         Self { place: Semaphore::const_new(1), time }
     }
@@ -48,17 +48,17 @@ const SLICE: u32 = 5_000;
 
 /// How far a look-up gives way: beside what resolves names, it has a tenth of a core that both want.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const SCAN_NICENESS: i32 = 10;
 
 /// Names of an answer, unless asked for more, and at most.
 const NAMES: usize = 1_000;
-const MOST_NAMES: usize = 100_000;
+const MAX_PAGE_SIZE: usize = 100_000;
 
 /// Bytes of what is found, about.
 const BYTES: usize = 16 << 20;
 
 /// Patterns of a look-up.
-const PATTERNS: usize = 32;
+const MAX_PATTERNS: usize = 32;
 
 /// Parameters that are no types.
 const OURS: [&str; 4] = ["limit", "page", "retrieverecords", "enforcesql"];
@@ -78,12 +78,12 @@ struct Asked {
 #[schema(as = Found)]
 enum Found {
     Names(Vec<Box<str>>),
-    Records(BTreeMap<Box<str>, Vec<FoundValue>>),
+    Records(BTreeMap<Box<str>, Vec<MatchedValueJson>>),
 }
 
 /// A value of a record that was found.
 #[derive(Serialize, ToSchema)]
-struct FoundValue {
+struct MatchedValueJson {
     #[serde(rename = "type")]
     value_type: String,
     /// The data as text, or as `format` says.
@@ -94,7 +94,7 @@ struct FoundValue {
     format: Option<&'static str>,
 }
 
-impl FoundValue {
+impl MatchedValueJson {
     fn of(value: &Value<'_>) -> Self {
         let (text, format) = match str::from_utf8(&value.data) {
             Ok(text) => (text.to_owned(), None),
@@ -105,7 +105,7 @@ impl FoundValue {
 }
 
 /// Why nothing is answered.
-enum Unfound {
+enum ReverseLookupError {
     /// It is not understood.
     Request(String),
     Unknown(AuthenticationError),
@@ -120,23 +120,23 @@ enum Unfound {
 impl Http {
     /// Answers `GET /hrls/handles`; the prefix is that of the path, not decoded yet, or empty.
     pub(crate) async fn reverse(&self, prefix: &str, request: &Request<'_>) -> Answer {
-        let mut response = match self.search_records(prefix, request).await {
+        let mut response = match self.run_reverse_lookup(prefix, request).await {
             Ok(found) => answer(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default()),
             Err(error) => error.answer(request),
         };
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 
-    async fn search_records(&self, prefix: &str, request: &Request<'_>) -> Result<Found, Unfound> {
-        let caller = self.caller(request).await.map_err(Unfound::Unknown)?;
+    async fn run_reverse_lookup(&self, prefix: &str, request: &Request<'_>) -> Result<Found, ReverseLookupError> {
+        let caller = self.caller(request).await.map_err(ReverseLookupError::Unknown)?;
         let work = &mut Work::new(WORK);
-        self.registry.check_search(&caller, work).await.map_err(Unfound::Refused)?;
-        let asked = read(prefix, request).map_err(Unfound::Request)?;
+        self.registry.authorize_reverse_lookup(&caller, work).await.map_err(ReverseLookupError::Refused)?;
+        let asked = read(prefix, request).map_err(ReverseLookupError::Request)?;
         let records = asked.search.with_values;
         let found = self.gather(asked, caller).await?;
         Ok(if records {
-            let values = |found: &Match| found.values.iter().map(FoundValue::of).collect();
+            let values = |found: &Match| found.values.iter().map(MatchedValueJson::of).collect();
             Found::Records(found.iter().map(|found| (found.name.clone(), values(found))).collect())
         } else {
             Found::Names(found.into_iter().map(|found| found.name).collect())
@@ -144,18 +144,18 @@ impl Http {
     }
 
     /// All of a page.
-    async fn gather(&self, asked: Asked, caller: Caller) -> Result<Vec<Match>, Unfound> {
+    async fn gather(&self, asked: Asked, caller: Caller) -> Result<Vec<Match>, ReverseLookupError> {
         let Asked { search, mut skip, limit } = asked;
         let time = self.searches.time;
         let waited = timeout(time, self.searches.place.acquire()).await;
-        let Ok(Ok(_place)) = waited else { return Err(Unfound::Busy) };
+        let Ok(Ok(_place)) = waited else { return Err(ReverseLookupError::Busy) };
         let until = Instant::now() + time;
-        let mut slices = look(Arc::clone(&self.registry), search, caller).ok_or(Unfound::Busy)?;
+        let mut slices = look(Arc::clone(&self.registry), search, caller).ok_or(ReverseLookupError::Busy)?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         while found.len() < limit {
-            let slice = timeout_at(until, slices.recv()).await.map_err(|_| Unfound::TooLong(time))?;
+            let slice = timeout_at(until, slices.recv()).await.map_err(|_| ReverseLookupError::TooLong(time))?;
             let Some(slice) = slice else { break };
-            let records = slice.map_err(Unfound::Refused)?;
+            let records = slice.map_err(ReverseLookupError::Refused)?;
             let before = skip.min(records.len());
             skip -= before;
             for record in records.into_iter().skip(before).take(limit - found.len()) {
@@ -164,7 +164,7 @@ impl Http {
                 found.push(record);
             }
             if bytes > BYTES {
-                return Err(Unfound::TooLarge);
+                return Err(ReverseLookupError::TooLarge);
             }
         }
         Ok(found)
@@ -184,7 +184,7 @@ fn look(
         let mut after = None;
         // Names are resolved first wherever there is not enough for both. Elsewhere it would be the whole process.
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::nice(NICE);
+        let _ = rustix::process::nice(SCAN_NICENESS);
         loop {
             let work = &mut Work::new(SLICE);
             let slice = runtime.block_on(registry.search(&search, after.as_deref(), &caller, work));
@@ -203,27 +203,27 @@ fn look(
 
 fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
     let prefix = percent::decode_text(prefix, "path").map_err(|error| error.to_string())?;
-    let parameters = Parameters::parse_addresses(request.query).map_err(|error| error.to_string())?;
+    let parameters = Parameters::parse_with_urls(request.query).map_err(|error| error.to_string())?;
     let number = |name: &str, otherwise: usize| match parameters.get(name) {
         None => Ok(otherwise),
         Some(text) => text.parse::<u32>().map(|number| number as usize).map_err(|_| {
             format!("`{name}` is `{}`, and should be a number", text.chars().take(20).collect::<String>())
         }),
     };
-    let limit = number("limit", NAMES)?.min(MOST_NAMES);
+    let limit = number("limit", NAMES)?.min(MAX_PAGE_SIZE);
     let mut search = Search::default();
     search.prefix = (!prefix.is_empty()).then(|| prefix.trim_end_matches('/').into());
-    search.with_values = parameters.is_on("retrieverecords");
+    search.with_values = parameters.is_set("retrieverecords");
     for (value_type, pattern) in parameters.iter().filter(|(name, _)| !OURS.contains(name)) {
-        if search.patterns() == PATTERNS {
-            return Err(format!("at most {PATTERNS} values are looked for"));
+        if search.patterns() == MAX_PATTERNS {
+            return Err(format!("at most {MAX_PATTERNS} values are looked for"));
         }
         search.add(value_type, pattern);
     }
     Ok(Asked { search, skip: number("page", 0)?.saturating_mul(limit), limit })
 }
 
-impl Unfound {
+impl ReverseLookupError {
     fn answer(&self, request: &Request<'_>) -> Answer {
         let takes_credentials = request.takes_credentials;
         Answer::from(match self {
@@ -296,10 +296,10 @@ fn doing() -> Doing {
              `*` for anything, byte for byte else. A record is found if it has a value for each type, that fits all that is \
              said of that type, and that everybody may read. For those whom the operator lets search.",
         )
-        .in_query("URL", "An address, with `*` for any part of it", text())
-        .in_query("limit", "Names of a page: 1,000 unless told otherwise, at most 100,000", number().into())
-        .in_query("page", "Which page, from 0 on", number().into())
-        .in_query("retrieverecords", "Whether values are shown, too", text())
+        .query_param("URL", "An address, with `*` for any part of it", text())
+        .query_param("limit", "Names of a page: 1,000 unless told otherwise, at most 100,000", number().into())
+        .query_param("page", "Which page, from 0 on", number().into())
+        .query_param("retrieverecords", "Whether values are shown, too", text())
         .credentials(true)
         .answer(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
         .json::<Found>("application/json");

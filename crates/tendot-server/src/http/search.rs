@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use serde::{Serialize, Serializer};
 use tendot_client::{CachedReply, LookupOutcome, HttpUpstreamError, ResolveRequest, CacheStatus, WAY};
 use tendot_proto::{Work, limits};
-use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
@@ -22,7 +22,7 @@ const QUESTIONS: u32 = 32;
 const TIME: Duration = Duration::from_secs(10);
 
 /// Bytes of the way of a question.
-const WAY_BYTES: usize = 1_024;
+const MAX_CDN_LOOP_BYTES: usize = 1_024;
 
 /// All that one request looks up.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Search<'r> {
     /// Whether what was kept of other services' records is not good enough.
     pub(crate) is_authoritative: bool,
     /// Where all that was asked for elsewhere and found comes from; none if all of it is kept here.
-    pub(crate) heard: Option<Heard>,
+    pub(crate) heard: Option<Provenance>,
     /// Whether there is metadata of the name that was looked up last: here, that is.
     pub(crate) has_metadata: bool,
     headers: &'r HeaderMap,
@@ -44,7 +44,7 @@ impl<'r> Search<'r> {
     pub(crate) fn new(request: &Request<'r>, parameters: &Parameters<'_>) -> Self {
         Self {
             work: Work::new(WORK),
-            is_authoritative: parameters.is_on("auth"),
+            is_authoritative: parameters.is_set("auth"),
             heard: None,
             has_metadata: false,
             headers: request.headers,
@@ -56,9 +56,9 @@ impl<'r> Search<'r> {
 
 /// How something was come by that is kept elsewhere.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
-pub(crate) struct Heard {
+pub(crate) struct Provenance {
     /// `kept`, `shared` with somebody else's question, or `asked` for now.
-    #[serde(serialize_with = "one_word")]
+    #[serde(serialize_with = "serialize_cache_status")]
     #[schema(value_type = String)]
     pub(crate) source: CacheStatus,
     /// Seconds since who keeps it said it.
@@ -70,7 +70,7 @@ pub(crate) struct Heard {
     pub(crate) stale: Option<u64>,
 }
 
-fn one_word<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_cache_status<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match source {
         CacheStatus::Kept => "kept",
         CacheStatus::Shared => "shared",
@@ -78,7 +78,7 @@ fn one_word<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok,
     })
 }
 
-impl Heard {
+impl Provenance {
     fn of(answer: &CachedReply) -> Self {
         Self {
             source: answer.source,
@@ -120,7 +120,7 @@ pub(crate) enum LookupError {
     /// Something that was found out here.
     Here(Error),
     /// It is kept elsewhere, and there it is not found, or has no such values.
-    Elsewhere(Error, Heard),
+    Elsewhere(Error, Provenance),
     /// It is kept elsewhere, and nobody could say.
     Unanswered(Arc<UpstreamError>),
 }
@@ -135,7 +135,7 @@ impl LookupError {
     }
 
     /// Where that comes from, if not from here.
-    pub(crate) const fn heard(&self) -> Option<Heard> {
+    pub(crate) const fn heard(&self) -> Option<Provenance> {
         if let Self::Elsewhere(_, heard) = self { Some(*heard) } else { None }
     }
 }
@@ -150,33 +150,33 @@ impl Http {
     /// Finds what is asked for, and says where it comes from if it is not kept here.
     pub(crate) async fn look_up(
         &self,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
         search: &mut Search<'_>,
-    ) -> Result<(Resolution, Option<Heard>), LookupError> {
+    ) -> Result<(Resolution, Option<Provenance>), LookupError> {
         search.has_metadata = false;
-        match (self.registry.resolve_described(query, caller, &mut search.work).await, &self.foreign) {
+        match (self.registry.resolve_with_metadata_flag(query, caller, &mut search.work).await, &self.foreign) {
             (Ok((resolution, has_metadata)), _) => {
                 search.has_metadata = has_metadata;
                 Ok((resolution, None))
             }
             (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(foreign)) => {
                 // What is kept here has no part in this, and should not have to make room for it.
-                Box::pin(self.look_up_elsewhere(foreign, query, error, search)).await
+                Box::pin(self.lookup_upstream(foreign, query, error, search)).await
             }
             (Err(error), _) => Err(error.into()),
         }
     }
 
-    async fn look_up_elsewhere(
+    async fn lookup_upstream(
         &self,
         foreign: &Foreign,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         error: Error,
         search: &mut Search<'_>,
-    ) -> Result<(Resolution, Option<Heard>), LookupError> {
+    ) -> Result<(Resolution, Option<Provenance>), LookupError> {
         let unanswered = |error| LookupError::Unanswered(Arc::new(error));
-        let name = query.name.with_slash();
+        let name = query.name.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let way = foreign.way(search.headers).map_err(unanswered)?;
         if search.questions == 0 {
@@ -205,7 +205,7 @@ impl Http {
             (None, CacheStatus::Asked) => &counts.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let heard = Heard::of(&answer);
+        let heard = Provenance::of(&answer);
         let values = match &*answer.found {
             LookupOutcome::Values(values) => query.select(values, &mut search.work),
             LookupOutcome::NoValues => Err(Error::NoValues),
@@ -230,14 +230,14 @@ impl Foreign {
         for line in headers.get_all(WAY) {
             let line = line.to_str().map_err(|_| UpstreamError::Circle)?;
             for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
-                if service == self.id || way.len() + service.len() > WAY_BYTES {
+                if service == self.id || way.len() + service.len() > MAX_CDN_LOOP_BYTES {
                     return Err(UpstreamError::Circle);
                 }
                 way += service;
                 way += ", ";
             }
         }
-        if way.matches(',').count() >= usize::from(limits::RECURSION) {
+        if way.matches(',').count() >= usize::from(limits::MAX_RECURSION_COUNT) {
             return Err(UpstreamError::Circle);
         }
         Ok(way + &self.id)

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::task::spawn_blocking;
 
 /// Bytes that wait in memory, and all that wait; with more, who makes them waits.
-const IN_MEMORY: usize = 256 << 10;
+const MAX_MEMORY_BYTES: usize = 256 << 10;
 const MOST: u64 = 256 << 20;
 
 /// Bytes that are read together.
@@ -65,7 +65,7 @@ impl Waiting {
     }
 
     async fn put(&mut self, piece: Bytes) -> io::Result<()> {
-        if self.read == self.written && self.memory < IN_MEMORY {
+        if self.read == self.written && self.memory < MAX_MEMORY_BYTES {
             self.memory += piece.len();
             self.in_memory.push_back(piece);
             return Ok(());
@@ -134,7 +134,7 @@ mod tests {
         for round in 0..2 {
             let numbers = (round * 2_000)..(round * 2_000 + 2_000);
             let expected: Vec<u8> = numbers.clone().flat_map(piece).collect();
-            assert!(expected.len() > 4 * IN_MEMORY);
+            assert!(expected.len() > 4 * MAX_MEMORY_BYTES);
             timeout(SOON, async {
                 for number in numbers {
                     sender.send(piece(number)).await.unwrap();

@@ -61,7 +61,7 @@ where
 
 fn respond(status: StatusCode, kind: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Answer {
     let mut response = answer(status, kind, Bytes::new());
-    response.extensions_mut().insert(Streamed(Arc::new(Mutex::new(Some(receiver)))));
+    response.extensions_mut().insert(StreamedBody(Arc::new(Mutex::new(Some(receiver)))));
     response
 }
 
@@ -87,10 +87,10 @@ impl Sink {
 
 /// Says of an answer that its body is still to come, and from where.
 #[derive(Clone, Debug)]
-struct Streamed(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
+struct StreamedBody(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
 
 /// Where the body of an answer comes from, if it is made while it is sent.
 pub(super) fn take(response: &mut Answer) -> Option<mpsc::Receiver<Bytes>> {
-    let streamed = response.extensions_mut().remove::<Streamed>()?;
+    let streamed = response.extensions_mut().remove::<StreamedBody>()?;
     streamed.0.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
 use super::certificate::not_after;
-use super::client_certificate::AnyClient;
+use super::client_certificate::UnanchoredClientVerifier;
 
 /// How often it is looked whether the files are others.
 const LOOK: Duration = Duration::from_secs(2);
@@ -116,8 +116,8 @@ impl Tls {
 
     /// Asks clients for a certificate, too, by which they may be known. Browsers that have some then ask their user which to
     /// show, so it is not done unless told.
-    pub fn asking_clients(mut self) -> Result<Self, TlsError> {
-        let asked = config(&self.current, Arc::new(AnyClient::new()));
+    pub fn request_client_certificates(mut self) -> Result<Self, TlsError> {
+        let asked = config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
         let [certificate, key] = self.files.clone();
         self.config = Arc::new(asked.map_err(|error| TlsError::Pair { certificate, key, error })?);
         Ok(self)
@@ -131,7 +131,7 @@ impl Tls {
     }
 
     /// When the certificate ends, in seconds since 1970.
-    pub fn expiry(&self) -> Option<u64> {
+    pub fn not_after(&self) -> Option<u64> {
         not_after(self.current.get().cert.first()?)
     }
 
@@ -139,7 +139,7 @@ impl Tls {
     pub(super) async fn watch(&self) {
         let mut told = None;
         loop {
-            self.tell_expiry(&mut told);
+            self.warn_before_expiry(&mut told);
             tokio::time::sleep(LOOK).await;
             let now = [stamp(&self.files[0]), stamp(&self.files[1])];
             let before =
@@ -156,9 +156,9 @@ impl Tls {
     }
 
     /// Warns when the certificate has a month, a week or a day left; once each.
-    fn tell_expiry(&self, told: &mut Option<u64>) {
+    fn warn_before_expiry(&self, told: &mut Option<u64>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let Some(end) = self.expiry() else { return };
+        let Some(end) = self.not_after() else { return };
         let days = end.saturating_sub(now) / 86_400;
         let Some(near) = [1, 7, 30].into_iter().find(|near| days < *near) else { return };
         if told.is_none_or(|last| near < last) {

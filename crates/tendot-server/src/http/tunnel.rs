@@ -11,7 +11,7 @@ use super::answer::{Answer, TEXT, answer};
 use super::client::Client;
 
 /// Bytes of a message, and of the line break that some put before it.
-const MESSAGE: usize = 2 + limits::ENVELOPE + limits::MESSAGE;
+const MESSAGE: usize = 2 + limits::ENVELOPE_LEN + limits::MESSAGE;
 
 const KIND: HeaderValue = HeaderValue::from_static(tunnel::CONTENT_TYPE);
 
@@ -34,8 +34,8 @@ impl Http {
             Ok(body) => body,
             Err(error) => return answer(error.status(), TEXT, format!("{error}\n")),
         };
-        let message = tunnel::message_in(&body);
-        match native.answer_whole(message, Transport::Http, client.address).await {
+        let message = tunnel::strip_leading_newline(&body);
+        match native.handle_message_complete(message, Transport::Http, client.address).await {
             Some(reply) => answer(StatusCode::OK, KIND, reply),
             None => answer(StatusCode::BAD_REQUEST, TEXT, "this is no message that is answered\n"),
         }

@@ -12,7 +12,7 @@ use tendot_proto::lookup::LookupErrorKind;
 use tokio::sync::Semaphore;
 
 use super::Http;
-use super::metrics::{Figure, Metrics, Questioned};
+use super::metrics::{ExternalMetric, Metrics, UpstreamOutcome};
 use super::shown::Shown;
 
 /// Questions that are under way at the same time. With more, whoever does not answer would take all our memory and
@@ -51,7 +51,7 @@ impl UpstreamError {
         match self {
             Self::Http(HttpUpstreamError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
             Self::Http(HttpUpstreamError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
-            Self::Native(error) if is_silence(error) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
             Self::Native(ResolveError::Busy { .. }) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Http(_) | Self::Native(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
         }
@@ -72,19 +72,19 @@ impl UpstreamError {
         match self {
             Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} can't be reached"),
             Self::Http(HttpUpstreamError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
-            Self::Native(error) if is_silence(error) => format!("{HANDLE_SYSTEM} did not answer in time"),
+            Self::Native(error) if is_timeout(error) => format!("{HANDLE_SYSTEM_NAME} did not answer in time"),
             Self::Native(ResolveError::Busy { .. }) | Self::Busy => {
                 "too many names are being asked for elsewhere".into()
             }
-            Self::Native(_) => format!("{HANDLE_SYSTEM} gave no answer that can be used"),
+            Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} gave no answer that can be used"),
             error => error.to_string(),
         }
     }
 }
 
-const HANDLE_SYSTEM: &str = "the Handle System";
+const HANDLE_SYSTEM_NAME: &str = "the Handle System";
 
-const fn is_silence(error: &ResolveError) -> bool {
+const fn is_timeout(error: &ResolveError) -> bool {
     matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
 }
 
@@ -101,7 +101,7 @@ impl Foreign {
     pub(crate) fn base(&self) -> &str {
         match &self.resolver.upstream().upstream {
             Upstream::Http(upstream) => upstream.base_url(),
-            Upstream::Native(_) => HANDLE_SYSTEM,
+            Upstream::Native(_) => HANDLE_SYSTEM_NAME,
         }
     }
 }
@@ -121,9 +121,9 @@ impl Http {
         if let Some(figures) = Arc::get_mut(&mut self.figures) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
-            figures.push(Figure::new(name, about, false, move || Some(entries.cache_entries() as f64)));
+            figures.push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
             let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
-            figures.push(Figure::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
+            figures.push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
         }
         self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
         let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
@@ -150,7 +150,7 @@ impl tendot_client::Upstream for Counted {
     async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Who waits for room would wait for those who do not answer.
         let Ok(_permit) = self.room.try_acquire() else {
-            self.metrics.upstream.count(Questioned::NoRoom, None);
+            self.metrics.upstream.count(UpstreamOutcome::NoRoom, None);
             return Err(UpstreamError::Busy);
         };
         let begun = Instant::now();
@@ -159,17 +159,17 @@ impl tendot_client::Upstream for Counted {
             Upstream::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
         };
         let outcome = match &reply {
-            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => Questioned::Nothing,
-            Ok(_) => Questioned::Found,
-            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => Questioned::Nobody,
-            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => Questioned::Silence,
+            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => UpstreamOutcome::Nothing,
+            Ok(_) => UpstreamOutcome::Found,
+            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::Nobody,
+            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Silence,
             Err(UpstreamError::Http(HttpUpstreamError::Answer { .. } | HttpUpstreamError::Circle { .. })) => {
-                Questioned::BadAnswer
+                UpstreamOutcome::BadAnswer
             }
             Err(UpstreamError::Native(ResolveError::Refused { .. } | ResolveError::Malformed { .. })) => {
-                Questioned::BadAnswer
+                UpstreamOutcome::BadAnswer
             }
-            Err(_) => Questioned::Unreachable,
+            Err(_) => UpstreamOutcome::Unreachable,
         };
         self.metrics.upstream.count(outcome, Some(begun.elapsed()));
         reply.inspect_err(|error| {

@@ -1,24 +1,24 @@
 //! A request of somebody who is known, or not, carried out.
 
-use tendot_proto::auth::{Challenge, SecretKeyAnswer};
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::auth::{Challenge, SecretKeyResponse};
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
 use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, ResponseCode, Version};
-use tendot_registry::{Caller, Error, Operation, Query, Resolution, Write};
+use tendot_registry::{Caller, Error, Operation, ResolveQuery, Resolution, Write};
 
-use super::dispatch::{Core, lend};
+use super::dispatch::{CpuPermit, lend};
 use super::operation::operation;
 use super::status::is_status;
-use super::{Native, Reply};
+use super::{Native, NativeReply};
 
 impl Native {
     pub(super) async fn carry_out(
         &self,
         incoming: &mut Incoming<'_>,
         caller: &Caller,
-        core: &mut Option<Core<'_>>,
-    ) -> Reply {
+        core: &mut Option<CpuPermit<'_>>,
+    ) -> NativeReply {
         match incoming.request {
             Request::Resolve { handle, .. } if is_status(handle) => {
                 return self.status(incoming, caller).await;
@@ -31,7 +31,7 @@ impl Native {
                         incoming.respond(ResponseCode::SUCCESS, Outcome::SiteInfo(self.site.bytes()));
                     return self.send(incoming, response);
                 }
-                Opcode::SESSION_TERMINATE => return self.end_session(incoming),
+                Opcode::SESSION_TERMINATE => return self.terminate_session(incoming),
                 _ => {}
             },
             _ => {}
@@ -57,9 +57,9 @@ impl Native {
     async fn resolve(
         &self,
         incoming: &mut Incoming<'_>,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
-    ) -> Result<Reply, Error> {
+    ) -> Result<NativeReply, Error> {
         let resolution = self.registry.resolve(query, caller, &mut incoming.work).await;
         if let (Some(tally), Caller::Anonymous, Ok(name)) = (&self.tally, caller, query.name.to_str()) {
             match &resolution {
@@ -88,7 +88,7 @@ impl Native {
         incoming: &mut Incoming<'_>,
         write: &Write<'_>,
         caller: &Caller,
-    ) -> Result<Reply, Error> {
+    ) -> Result<NativeReply, Error> {
         let done = self.registry.write(write, caller, self.now(), &mut incoming.work).await?;
         let outcome = match write {
             Write::Create { .. } => Outcome::Created { handle: Some(Handle::from(&*done.name)) },
@@ -106,7 +106,7 @@ impl Native {
 
     /// The referral of a write to the record of a derived prefix, if another service keeps it. Older clients would not
     /// understand it.
-    async fn refer(&self, incoming: &mut Incoming<'_>) -> Option<Reply> {
+    async fn refer(&self, incoming: &mut Incoming<'_>) -> Option<NativeReply> {
         let Message { envelope, header, body: Body::Request(request), .. } = incoming.message else {
             return None;
         };
@@ -118,7 +118,7 @@ impl Native {
         {
             return None;
         }
-        let found = self.registry.resolve(&Query::new(name), &Caller::Anonymous, &mut incoming.work).await;
+        let found = self.registry.resolve(&ResolveQuery::new(name), &Caller::Anonymous, &mut incoming.work).await;
         let Ok(Resolution::Referral(values)) = found else { return None };
         let outcome = Outcome::Referral { handle: Handle::new(&[]), values: Some(List::from(&values[..])) };
         let response = incoming.respond(ResponseCode::PREFIX_REFERRAL, outcome);
@@ -126,12 +126,12 @@ impl Native {
     }
 
     /// Whether an answer to another server's challenge fits a secret key that is kept here.
-    async fn verify_challenge(&self, incoming: &mut Incoming<'_>) -> Reply {
+    async fn verify_challenge(&self, incoming: &mut Incoming<'_>) -> NativeReply {
         let Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } = incoming.request
         else {
             return self.unsupported(incoming);
         };
-        if !self.registry.is_in_share(key_handle) {
+        if !self.registry.owns(key_handle) {
             return self.refuse(incoming, &Error::OtherServer);
         }
         let work = &mut incoming.work;
@@ -141,8 +141,8 @@ impl Native {
         };
         let version = incoming.message.envelope.response_version();
         let challenge = Challenge { nonce, digest: digest.bytes };
-        let fits = SecretKeyAnswer::from_bytes(answer, version).is_ok_and(|proof| {
-            challenge.verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLc, work).is_ok()
+        let fits = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
+            challenge.verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, work).is_ok()
         });
         let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Verified(u8::from(fits)));
         self.send(incoming, response)

@@ -1,18 +1,18 @@
 use tendot_proto::Now;
 use tendot_proto::Work;
 use tendot_proto::auth::{AuthError, ChallengeLimits, ChallengeTable, Pending, Policy};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
 
 /// The challenges that wait for their answers. Those of datagrams, whose addresses may be forged, are kept apart: however
 /// many there are, they take no room from others.
 #[derive(Debug)]
-pub(super) struct Challenges {
+pub(super) struct PendingChallenges {
     forgeable: ChallengeTable,
     others: ChallengeTable,
 }
 
-impl Challenges {
+impl PendingChallenges {
     pub(super) fn new(policy: Policy) -> Self {
         let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
         Self { forgeable: table(), others: table() }
@@ -32,7 +32,7 @@ impl Challenges {
             Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
         };
         let is_taken = |id| is_session(id) || other.contains(id);
-        table.issue(request, now, &AwsLc, &mut SystemRandom, work, is_taken)
+        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, work, is_taken)
     }
 
     /// Takes out the challenge of this number, for its one answer.

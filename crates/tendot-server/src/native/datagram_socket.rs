@@ -20,7 +20,7 @@ pub(super) const TOGETHER: usize = 32;
 /// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
 const ROOM: usize = 2 << 10;
 
-pub(super) struct DatagramSocket {
+pub(super) struct UdpBatchSocket {
     socket: UdpSocket,
     is_everywhere: bool,
 }
@@ -41,7 +41,7 @@ impl Room {
     }
 }
 
-impl DatagramSocket {
+impl UdpBatchSocket {
     pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
         let ip = socket.local_addr()?.ip();
         let is_everywhere = ip.is_unspecified();
@@ -67,7 +67,7 @@ impl DatagramSocket {
         let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
         for received in recvmmsg(number, &mut headers, &mut slices, flags, None)? {
             let Some(address) = received.address.as_ref().and_then(address_of) else { continue };
-            let at = if self.is_everywhere { asked_at(&received) } else { None };
+            let at = if self.is_everywhere { local_address(&received) } else { None };
             each(received.iovs().next().unwrap_or_default(), Asker { address, at });
         }
         Ok(())
@@ -94,7 +94,7 @@ impl DatagramSocket {
     }
 }
 
-fn asked_at(received: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<IpAddr> {
+fn local_address(received: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<IpAddr> {
     received.cmsgs().ok()?.find_map(|message| match message {
         ControlMessageOwned::Ipv4PacketInfo(found) => {
             Some(Ipv4Addr::from(found.ipi_spec_dst.s_addr.to_ne_bytes()).into())

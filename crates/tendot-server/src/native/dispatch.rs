@@ -6,19 +6,19 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{Answer, AuthError, Pending};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
-use tendot_proto::endpoint::{Incoming, Reason, Refusal, Sealing, Transport};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::endpoint::{Incoming, Reason, Refusal, SealContext, Transport};
 use tendot_proto::{
     Envelope, EnvelopeFlags, Header, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, ResponseCode,
     Work, limits,
 };
 use tendot_registry::{Caller, Error, Identity, OUTCOME_UNKNOWN};
-use tendot_store::{Store, StoreError, Versions};
+use tendot_store::{Store, StoreError, ChangeCounters};
 use tokio::sync::SemaphorePermit;
 
 use super::fair::is_easygoing;
 use super::operation::operation;
-use super::{Native, Reply, metrics};
+use super::{Native, NativeReply, metrics};
 
 impl Native {
     /// Answers a message, counts it, and leaves a line if lines are wanted.
@@ -29,9 +29,9 @@ impl Native {
         bytes: &[u8],
         transport: Transport,
         client: IpAddr,
-        core: &mut Option<Core<'_>>,
-    ) -> Reply {
-        if let Some(reply) = self.kept_reply(bytes, transport, client) {
+        core: &mut Option<CpuPermit<'_>>,
+    ) -> NativeReply {
+        if let Some(reply) = self.cached_reply(bytes, transport, client) {
             return reply;
         }
         let begun = Instant::now();
@@ -43,7 +43,7 @@ impl Native {
             }
             reply
         };
-        let reply = if self.is_store_elsewhere() && is_easygoing(bytes) {
+        let reply = if self.is_store_shared() && is_easygoing(bytes) {
             tendot_store::recent(reply).await
         } else {
             reply.await
@@ -53,10 +53,10 @@ impl Native {
     }
 
     /// The answer to a message, if it is kept and still right.
-    pub(super) fn kept_reply(&self, bytes: &[u8], transport: Transport, client: IpAddr) -> Option<Reply> {
+    pub(super) fn cached_reply(&self, bytes: &[u8], transport: Transport, client: IpAddr) -> Option<NativeReply> {
         let begun = Instant::now();
         // Who asks for what is there now is not told what others may have changed.
-        if self.is_store_elsewhere() && !is_easygoing(bytes) {
+        if self.is_store_shared() && !is_easygoing(bytes) {
             return None;
         }
         let reply = self.kept(bytes, self.now())?;
@@ -65,11 +65,11 @@ impl Native {
     }
 
     /// Whether records have to be waited for, and others change them, too.
-    pub(super) fn is_store_elsewhere(&self) -> bool {
-        self.registry.store().versions().is_none_or(Versions::is_shared)
+    pub(super) fn is_store_shared(&self) -> bool {
+        self.registry.store().versions().is_none_or(ChangeCounters::is_shared)
     }
 
-    fn end(&self, reply: &Reply, transport: Transport, client: IpAddr, begun: Instant) {
+    fn end(&self, reply: &NativeReply, transport: Transport, client: IpAddr, begun: Instant) {
         let took = begun.elapsed();
         self.metrics.count(transport, reply.opcode, reply.code, took);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
@@ -77,13 +77,13 @@ impl Native {
         }
     }
 
-    async fn reply(&self, bytes: &[u8], transport: Transport, core: &mut Option<Core<'_>>) -> Reply {
+    async fn reply(&self, bytes: &[u8], transport: Transport, core: &mut Option<CpuPermit<'_>>) -> NativeReply {
         let now = self.now();
         let Ok(envelope) = Envelope::from_bytes(bytes) else {
-            return Reply::silence(ResponseCode::PROTOCOL_ERROR);
+            return NativeReply::none(ResponseCode::PROTOCOL_ERROR);
         };
         let id = envelope.session_id;
-        let budget = if core.is_some() { Work::REQUEST } else { EASY };
+        let budget = if core.is_some() { Work::PER_REQUEST } else { INLINE_BUDGET };
         let before = budget.left();
         let mut work = budget;
         let opened;
@@ -92,11 +92,11 @@ impl Native {
         if is_encrypted {
             let mut sessions = self.sessions();
             let is_challenged = self.challenges().contains(id);
-            match sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
+            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => {
                     let refusal = self.endpoint.refuse(envelope, None, Reason::Session(error), now);
-                    return Reply::refusal(Opcode::RESERVED, &refusal);
+                    return NativeReply::refusal(Opcode::RESERVED, &refusal);
                 }
             }
             bytes = &opened;
@@ -104,12 +104,12 @@ impl Native {
         let mut incoming = match self.endpoint.read(bytes, transport, now) {
             Ok(incoming) => incoming,
             Err(refusal) => {
-                let header = bytes.get(limits::ENVELOPE..).map(Header::from_bytes);
+                let header = bytes.get(limits::ENVELOPE_LEN..).map(Header::from_bytes);
                 let opcode =
                     header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
-                let mut reply = Reply::refusal(opcode, &refusal);
+                let mut reply = NativeReply::refusal(opcode, &refusal);
                 if id != 0
-                    && let Some(sealed) = self.seal_refusal(bytes, &refusal, is_encrypted, now, &mut work)
+                    && let Some(sealed) = self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut work)
                 {
                     reply.message = Some(sealed);
                 }
@@ -125,10 +125,10 @@ impl Native {
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.challenges().contains(id);
                 let (parts, work) = (&incoming.parts, &mut incoming.work);
-                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLc, work) {
+                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, work) {
                     let header = incoming.message.header;
                     let refusal = self.endpoint.refuse(envelope, Some(header), Reason::Session(error), now);
-                    return Reply::refusal(header.opcode, &refusal);
+                    return NativeReply::refusal(header.opcode, &refusal);
                 }
             }
             if in_session {
@@ -148,7 +148,7 @@ impl Native {
     }
 
     /// A refusal with a MAC, if the request came in a session and asked for one.
-    fn seal_refusal(
+    fn authenticate_error(
         &self,
         bytes: &[u8],
         refusal: &Refusal,
@@ -163,10 +163,10 @@ impl Native {
         let mut sessions = self.sessions();
         // Nobody else gets a MAC.
         if !is_opened {
-            sessions.verify(&parts, false, now, &AwsLc, work).ok()?;
+            sessions.verify(&parts, false, now, &AwsLcProvider, work).ok()?;
         }
         let session = sessions.get_mut(parts.envelope.session_id)?.session();
-        session.authenticate(&mut sealed, &AwsLc, work).ok()?;
+        session.authenticate(&mut sealed, &AwsLcProvider, work).ok()?;
         Some(sealed)
     }
 
@@ -186,15 +186,15 @@ impl Native {
         &self,
         mut incoming: Incoming<'_>,
         answer: &Answer<'_>,
-        core: &mut Option<Core<'_>>,
-    ) -> (Reply, u32) {
+        core: &mut Option<CpuPermit<'_>>,
+    ) -> (NativeReply, u32) {
         let now = self.now();
         // Taken out first, so that the same answer never works twice.
         let taken = self.challenges().take(incoming.message.envelope.session_id, now);
         let pending = match taken {
             Ok(pending) => pending,
             Err(error) => {
-                let reply = self.fail_to_prove(&mut incoming, &error);
+                let reply = self.authentication_failed(&mut incoming, &error);
                 return (reply, incoming.work.left());
             }
         };
@@ -205,7 +205,7 @@ impl Native {
                 return (reply, incoming.work.left());
             }
         };
-        let mut challenged = challenged.proved_by(incoming);
+        let mut challenged = challenged.resume_after_challenge(incoming);
         let identity = self.identity(&mut challenged, &pending, answer);
         let reply = match lend(core, identity).await {
             Ok(identity) => {
@@ -223,21 +223,21 @@ impl Native {
         challenged: &mut Incoming<'_>,
         pending: &Pending,
         answer: &Answer<'_>,
-    ) -> Result<Identity, Reply> {
+    ) -> Result<Identity, NativeReply> {
         let mut scratch = Vec::new();
         let Some(operation) = operation(&challenged.message, &mut scratch) else {
             return Err(self.unsupported(challenged));
         };
         let claim = Reference::new(answer.key_index, answer.key_handle.as_bytes());
         let work = &mut challenged.work;
-        if let Err(error) = self.registry.authorize(&operation, &claim, work).await {
+        if let Err(error) = self.registry.precheck(&operation, &claim, work).await {
             return Err(self.refuse(challenged, &error));
         }
-        if answer.auth_type == b"HS_SECKEY" && !self.registry.is_in_share(answer.key_handle) {
+        if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
             let fits = self.registry.fits_elsewhere(&claim, pending.challenge(), answer.answer, work).await;
             let identity = fits.map(|fits| Identity::proven(claim.index, &claim.handle).filter(|_| fits));
             return match identity {
-                Ok(identity) => identity.ok_or_else(|| self.fail_to_prove(challenged, &AuthError::Failed)),
+                Ok(identity) => identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed)),
                 Err(error) => Err(self.refuse(challenged, &error)),
             };
         }
@@ -245,15 +245,15 @@ impl Native {
             Ok(keys) => keys,
             Err(error) => return Err(self.refuse(challenged, &error)),
         };
-        Identity::prove(pending, answer, &keys, &self.policy, &AwsLc, work)
-            .map_err(|error| self.fail_to_prove(challenged, &error))
+        Identity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, work)
+            .map_err(|error| self.authentication_failed(challenged, &error))
     }
 
     /// Asks who asks to prove who they are.
-    pub(super) fn challenge(&self, incoming: &mut Incoming<'_>) -> Reply {
+    pub(super) fn challenge(&self, incoming: &mut Incoming<'_>) -> NativeReply {
         let now = self.now();
-        if let Err(error) = incoming.work.spend(PLACE) {
-            return self.fail_to_prove(incoming, &error.into());
+        if let Err(error) = incoming.work.spend(CHALLENGE_COST) {
+            return self.authentication_failed(incoming, &error.into());
         }
         let sealed = {
             let sessions = self.sessions();
@@ -270,21 +270,21 @@ impl Native {
                 Err(_) => self.fail(incoming, ResponseCode::ERROR, FAILED),
             },
             Ok(Err(_)) => self.fail(incoming, ResponseCode::ERROR, FAILED),
-            Err(error) => self.fail_to_prove(incoming, &error),
+            Err(error) => self.authentication_failed(incoming, &error),
         }
     }
 
-    fn fail_to_prove(&self, incoming: &mut Incoming<'_>, error: &AuthError) -> Reply {
+    fn authentication_failed(&self, incoming: &mut Incoming<'_>, error: &AuthError) -> NativeReply {
         self.fail(incoming, error.response_code(), &error.to_string())
     }
 
-    pub(super) fn unsupported(&self, incoming: &mut Incoming<'_>) -> Reply {
+    pub(super) fn unsupported(&self, incoming: &mut Incoming<'_>) -> NativeReply {
         let message = format!("{} is not done here", incoming.message.header.opcode);
         self.fail(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
     }
 
     /// What the registry does not do; a challenge if it does not know who asks.
-    pub(super) fn refuse(&self, incoming: &mut Incoming<'_>, error: &Error) -> Reply {
+    pub(super) fn refuse(&self, incoming: &mut Incoming<'_>, error: &Error) -> NativeReply {
         let code = error.response_code();
         match code {
             ResponseCode::AUTHENTICATION_NEEDED => self.challenge(incoming),
@@ -303,30 +303,30 @@ impl Native {
     }
 
     /// An error with a sentence.
-    pub(super) fn fail(&self, incoming: &mut Incoming<'_>, code: ResponseCode, message: &str) -> Reply {
+    pub(super) fn fail(&self, incoming: &mut Incoming<'_>, code: ResponseCode, message: &str) -> NativeReply {
         let response = incoming.respond(code, Outcome::Failed { message: Some(message.as_bytes()) });
         self.send(incoming, response)
     }
 
     /// A response with all that belongs to it: digest, signature or MAC, encryption.
-    pub(super) fn send(&self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Reply {
+    pub(super) fn send(&self, incoming: &mut Incoming<'_>, response: Message<'_>) -> NativeReply {
         let code = response.header.response_code;
         let mut sessions = (incoming.session_id != 0).then(|| self.sessions());
         let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
-        let mut sealing = Sealing {
-            crypto: &AwsLc,
+        let mut sealing = SealContext {
+            crypto: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &self.policy,
             key: Some(self.site.key()),
             session: session.map(|session| session.session()),
         };
         match incoming.seal(response, &mut sealing) {
-            Ok(bytes) => Reply::new(incoming, code, bytes),
+            Ok(bytes) => NativeReply::new(incoming, code, bytes),
             Err(error) => {
                 let text = format!("the answer can't be sent: {error}");
                 let outcome = Outcome::Failed { message: Some(text.as_bytes()) };
                 let failed = incoming.respond(ResponseCode::ERROR, outcome).to_bytes();
-                Reply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())
+                NativeReply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())
             }
         }
     }
@@ -338,11 +338,11 @@ pub(super) fn whole(parts: &Parts<'_>) -> Vec<u8> {
 }
 
 /// The right to keep a core busy.
-pub(super) type Core<'n> = SemaphorePermit<'n>;
+pub(super) type CpuPermit<'n> = SemaphorePermit<'n>;
 
 /// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait
 /// for ever.
-pub(super) async fn lend<T>(core: &mut Option<Core<'_>>, future: impl Future<Output = T>) -> T {
+pub(super) async fn lend<T>(core: &mut Option<CpuPermit<'_>>, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| {
         let polled = future.as_mut().poll(context);
@@ -355,17 +355,17 @@ pub(super) async fn lend<T>(core: &mut Option<Core<'_>>, future: impl Future<Out
 }
 
 /// What a request may cost for which no core was asked.
-const EASY: Work = Work::new(20_000);
+const INLINE_BUDGET: Work = Work::new(20_000);
 
 /// The price of a place among the challenges, in steps of work: it takes none to make one, but there are only so many, and
 /// who had them all would keep others from being challenged.
-const PLACE: u32 = 600;
+const CHALLENGE_COST: u32 = 600;
 
 /// What a stranger is told of what went wrong inside.
 const FAILED: &str = "the server failed; its log says why";
 
 /// Leaves a line. Names are left out: what is asked for may be nobody's business.
-fn log(reply: &Reply, transport: Transport, client: IpAddr, took: Duration) {
+fn log(reply: &NativeReply, transport: Transport, client: IpAddr, took: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(

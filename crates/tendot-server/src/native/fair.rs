@@ -13,12 +13,12 @@ use tendot_proto::{
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::metrics::Dropped;
-use super::{Native, Reply};
+use super::metrics::DropReason;
+use super::{Native, NativeReply};
 use crate::http::plain;
 
 /// Steps that are too few to be counted.
-const LITTLE: u32 = 500;
+const MIN_CHARGED_COST: u32 = 500;
 
 /// Bytes of one body after which no further message is put into it.
 const BODY: usize = 1 << 20;
@@ -28,22 +28,22 @@ impl Native {
     ///
     /// What takes long (a signature, a key, a proof) is done apart from everything else, and not for more at the same time
     /// than there are cores.
-    pub(crate) async fn answer_fairly(
+    pub(crate) async fn handle_message(
         self: &Arc<Self>,
         message: &[u8],
         transport: Transport,
         client: IpAddr,
-    ) -> Reply {
-        if self.has_had_its_share(client) {
-            return self.too_busy(message, transport);
+    ) -> NativeReply {
+        if self.is_over_budget(client) {
+            return self.busy_reply(message, transport);
         }
-        if is_hard(message) {
+        if is_expensive(message) {
             let Ok(place) = Arc::clone(self.places(message, transport, client)).acquire_owned().await else {
-                return self.too_busy(message, transport);
+                return self.busy_reply(message, transport);
             };
             // Many may have come before the first of them was counted.
-            if self.has_had_its_share(client) {
-                return self.too_busy(message, transport);
+            if self.is_over_budget(client) {
+                return self.busy_reply(message, transport);
             }
             let (native, copy) = (Arc::clone(self), message.to_vec());
             // It goes on, and is counted, also if nobody waits for it any more.
@@ -56,7 +56,7 @@ impl Native {
                 drop(place);
                 reply
             });
-            worked.await.unwrap_or_else(|_| self.too_busy(message, transport))
+            worked.await.unwrap_or_else(|_| self.busy_reply(message, transport))
         } else {
             let reply = self.answer(message, transport, client, &mut None).await;
             self.worked(client, &reply);
@@ -78,17 +78,17 @@ impl Native {
     }
 
     /// Answers a message for which [`is_light`] holds, if it can be answered at once.
-    pub(super) fn answer_at_once(
+    pub(super) fn try_inline(
         &self,
         message: &[u8],
         transport: Transport,
         client: IpAddr,
-    ) -> Option<Reply> {
-        if self.has_had_its_share(client) {
-            return Some(self.too_busy(message, transport));
+    ) -> Option<NativeReply> {
+        if self.is_over_budget(client) {
+            return Some(self.busy_reply(message, transport));
         }
-        if self.is_store_elsewhere() {
-            return self.kept_reply(message, transport, client);
+        if self.is_store_shared() {
+            return self.cached_reply(message, transport, client);
         }
         let mut core = None;
         let answer = pin!(self.answer(message, transport, client, &mut core));
@@ -102,32 +102,32 @@ impl Native {
         }
     }
 
-    pub(super) fn has_had_its_share(&self, client: IpAddr) -> bool {
-        let limiter = self.limiter.as_ref().filter(|limiter| !limiter.spares(client));
-        limiter.is_some_and(|limiter| !limiter.takes_work(client, Instant::now()))
+    pub(super) fn is_over_budget(&self, client: IpAddr) -> bool {
+        let limiter = self.limiter.as_ref().filter(|limiter| !limiter.is_exempt(client));
+        limiter.is_some_and(|limiter| !limiter.has_cpu_budget(client, Instant::now()))
     }
 
-    fn worked(&self, client: IpAddr, reply: &Reply) {
-        if reply.cost > LITTLE {
+    fn worked(&self, client: IpAddr, reply: &NativeReply) {
+        if reply.cost > MIN_CHARGED_COST {
             self.count_work(client, reply.cost);
         }
     }
 
     /// Counts work that was done for a client, in microseconds.
     pub(super) fn count_work(&self, client: IpAddr, microseconds: u32) {
-        if let Some(limiter) = self.limiter.as_ref().filter(|limiter| !limiter.spares(client)) {
+        if let Some(limiter) = self.limiter.as_ref().filter(|limiter| !limiter.is_exempt(client)) {
             limiter.worked(client, microseconds, Instant::now());
         }
     }
 
     /// All messages of an answer, as far as one body goes.
-    pub(crate) async fn answer_whole(
+    pub(crate) async fn handle_message_complete(
         self: &Arc<Self>,
         message: &[u8],
         transport: Transport,
         client: IpAddr,
     ) -> Option<Vec<u8>> {
-        let mut reply = self.answer_fairly(message, transport, client).await;
+        let mut reply = self.handle_message(message, transport, client).await;
         let mut whole = reply.message?;
         // What is left out has been announced.
         while whole.len() < BODY
@@ -140,9 +140,9 @@ impl Native {
     }
 
     /// Somebody over UDP gets no answer: it would end the client's attempt, and its address may be another's.
-    fn too_busy(&self, message: &[u8], transport: Transport) -> Reply {
-        self.metrics.dropped(Dropped::Work);
-        let mut reply = Reply::silence(ResponseCode::SERVER_TOO_BUSY);
+    fn busy_reply(&self, message: &[u8], transport: Transport) -> NativeReply {
+        self.metrics.dropped(DropReason::Work);
+        let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
         if transport != Transport::Udp
             && let Ok(incoming) = self.endpoint.read(message, transport, self.now())
         {
@@ -161,7 +161,7 @@ pub(super) fn is_light(message: &[u8]) -> bool {
     let Some((envelope, header)) = head(message) else { return true };
     let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
         || header.opcode == Opcode::GET_SITE_INFO;
-    envelope.session_id == 0 && is_question && !is_hard(message)
+    envelope.session_id == 0 && is_question && !is_expensive(message)
 }
 
 /// Whether a message is a question that may be answered with what was there a moment ago.
@@ -175,7 +175,7 @@ pub(super) fn is_easygoing(message: &[u8]) -> bool {
 }
 
 /// Whether a message asks for a signature, a key, or the proof of one. What is said in a session is authenticated by it.
-fn is_hard(message: &[u8]) -> bool {
+fn is_expensive(message: &[u8]) -> bool {
     let Some((envelope, header)) = head(message) else { return false };
     let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
     let is_signed = header.flags.has(OpFlags::CERTIFY) && envelope.session_id == 0;
@@ -191,7 +191,7 @@ fn is_hard(message: &[u8]) -> bool {
 
 fn head(message: &[u8]) -> Option<(Envelope, Header)> {
     let envelope = Envelope::from_bytes(message).ok()?;
-    let (header, _) = Header::from_bytes(message.get(limits::ENVELOPE..)?).ok()?;
+    let (header, _) = Header::from_bytes(message.get(limits::ENVELOPE_LEN..)?).ok()?;
     Some((envelope, header))
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::native::{HARD, OwnSite};
+    use crate::native::{MAX_EXPENSIVE_REQUESTS, OwnSite};
 
     /// All places are taken by those who wait for the other server, which waits for us.
     #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ mod tests {
         let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
         let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
         let native = Arc::new(Native::new(registry, site));
-        let _all = native.hard.acquire_many(u32::try_from(HARD).unwrap()).await.unwrap();
+        let _all = native.hard.acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap()).await.unwrap();
         let name = tendot_proto::Handle::from("10.1/x");
         let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
         let mut signed = Message::resolution(name, 7, now);
@@ -240,7 +240,7 @@ mod tests {
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
-            let answer = native.answer_fairly(message, transport, client.into());
+            let answer = native.handle_message(message, transport, client.into());
             let answered = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), answer).await;
             assert_eq!(answered.is_ok(), expected, "{transport:?} {client:?}");
         };

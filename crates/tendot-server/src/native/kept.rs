@@ -12,15 +12,15 @@ use tendot_proto::{Body, Header, Message, Now, OpFlags, Opcode, ResponseCode};
 use tendot_store::{Key, State, Store, Version};
 
 use super::fair::is_light;
-use super::{Native, Reply};
+use super::{Native, NativeReply};
 use crate::tally::Counted;
 
 const NUMBER: Range<usize> = 8..12;
 const END: Range<usize> = 36..40;
 
 /// Questions and answers that are longer are rare, and would take the place of many.
-const LONGEST_QUESTION: usize = 256;
-const LONGEST_ANSWER: usize = 2 << 10;
+const MAX_CACHED_REQUEST_LEN: usize = 256;
+const MAX_CACHED_RESPONSE_LEN: usize = 2 << 10;
 
 /// The answers, by question.
 #[derive(Debug)]
@@ -52,14 +52,14 @@ impl Kept {
 
 /// A question as everybody asks it.
 struct Question {
-    bytes: [u8; LONGEST_QUESTION],
+    bytes: [u8; MAX_CACHED_REQUEST_LEN],
     length: usize,
 }
 
 impl Question {
     /// None if the answer would be somebody's own, or nobody's.
     fn of(message: &[u8]) -> Option<Self> {
-        let mut question = Self { bytes: [0; LONGEST_QUESTION], length: message.len() };
+        let mut question = Self { bytes: [0; MAX_CACHED_REQUEST_LEN], length: message.len() };
         let bytes = question.bytes.get_mut(..message.len())?;
         bytes.copy_from_slice(message);
         bytes.get_mut(NUMBER)?.fill(0);
@@ -74,7 +74,7 @@ impl Question {
 
 impl Native {
     /// The answer to a message, if it is kept and still right.
-    pub(super) fn kept(&self, message: &[u8], now: Now) -> Option<Reply> {
+    pub(super) fn kept(&self, message: &[u8], now: Now) -> Option<NativeReply> {
         let kept = self.kept.as_ref()?;
         let one = kept.0.get(Question::of(message)?.bytes())?;
         if !self.registry.store().versions()?.is_current(one.version) {
@@ -86,7 +86,7 @@ impl Native {
         if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
             tally.count(counted);
         }
-        Some(Reply {
+        Some(NativeReply {
             message: Some(answer),
             more: None,
             opcode: Opcode::RESOLUTION,
@@ -110,9 +110,9 @@ impl Native {
     }
 
     /// Keeps an answer if it can be given again.
-    pub(super) async fn keep(&self, message: &[u8], record: (Key, Version), reply: &Reply) {
+    pub(super) async fn keep(&self, message: &[u8], record: (Key, Version), reply: &NativeReply) {
         let (Some(kept), Some(answer)) = (&self.kept, &reply.message) else { return };
-        if reply.code != ResponseCode::SUCCESS || answer.len() > LONGEST_ANSWER {
+        if reply.code != ResponseCode::SUCCESS || answer.len() > MAX_CACHED_RESPONSE_LEN {
             return;
         }
         // Made by a template, it would depend on another record.

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Native;
 use super::tcp::Connection;
-use super::udp::Datagrams;
-use crate::crowd::Crowd;
+use super::udp::UdpWorker;
+use crate::crowd::ConnectionLimiter;
 use crate::http::plain;
 
 /// What connections may take.
@@ -120,7 +120,7 @@ struct Doors {
     native: Arc<Native>,
     limits: Limits,
     room: Arc<Semaphore>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimiter>,
     crowded: watch::Sender<bool>,
 }
 
@@ -133,7 +133,7 @@ pub async fn listen(
 ) -> io::Result<()> {
     let doors = Arc::new(Doors {
         room: Arc::new(Semaphore::new(limits.connections)),
-        crowd: Crowd::new(limits.connections_per_client),
+        crowd: ConnectionLimiter::new(limits.connections_per_client),
         crowded: watch::channel(false).0,
         native: Arc::clone(&native),
         limits,
@@ -144,7 +144,7 @@ pub async fn listen(
     let count = sockets.udp.len();
     for socket in sockets.udp {
         let (datagrams, is_ending) =
-            (Datagrams::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
+            (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
         let (done, is_done) = oneshot::channel();
         let finished = datagrams.finished();
         let thread = std::thread::Builder::new().name("datagrams".into()).spawn(move || {

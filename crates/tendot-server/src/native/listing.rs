@@ -7,7 +7,7 @@ use tendot_registry::{Caller, Error, Operation, Page};
 
 use super::dispatch::whole;
 use super::operation::operation;
-use super::{Native, Reply};
+use super::{Native, NativeReply};
 
 /// The rest of a list.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Native {
         incoming: &mut Incoming<'_>,
         caller: &Caller,
         after: Option<&str>,
-    ) -> Reply {
+    ) -> NativeReply {
         let Page { names, next } = match self.page(incoming, caller, after).await {
             Ok(page) => page,
             Err(error) => return self.refuse(incoming, &error),
@@ -50,7 +50,7 @@ impl Native {
 
     /// The next message of a list. None if it cannot be had: then the list was not complete, and its reader knows, since
     /// more was announced.
-    pub(super) async fn next(&self, listing: Listing) -> Option<Reply> {
+    pub(super) async fn next(&self, listing: Listing) -> Option<NativeReply> {
         let mut incoming = self.endpoint.read(&listing.request, listing.transport, self.now()).ok()?;
         incoming.message.envelope.request_id = listing.request_id;
         Some(self.list(&mut incoming, &listing.caller, Some(&listing.after)).await)
@@ -68,7 +68,7 @@ impl Native {
         let operation = operation(&message, &mut scratch);
         let mut found = Page { names: Vec::new(), next: after.map(Into::into) };
         loop {
-            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH - found.names.len());
+            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
             let work = &mut incoming.work;
             let page = match operation {
                 Some(Operation::List(prefix)) => {
@@ -79,7 +79,7 @@ impl Native {
             found.names.extend(page.names);
             found.next = page.next;
             // Names that have ended are left out, so there may be too few.
-            if found.next.is_none() || found.names.len() >= limits::LIST_BATCH {
+            if found.next.is_none() || found.names.len() >= limits::LIST_BATCH_HANDLES {
                 return Ok(found);
             }
         }

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Opcode, ResponseCode};
 
-use crate::http::Durations;
+use crate::http::LatencyHistogram;
 
 const TRANSPORTS: [(Transport, &str); 3] =
     [(Transport::Udp, "udp"), (Transport::Tcp, "tcp"), (Transport::Http, "http")];
@@ -23,7 +23,7 @@ pub(super) fn name(transport: Transport) -> &'static str {
 }
 
 /// Operations that are counted apart; others are counted as the last.
-const OPCODES: [(Opcode, &str); 16] = [
+const OPERATION_LABELS: [(Opcode, &str); 16] = [
     (Opcode::RESOLUTION, "resolve"),
     (Opcode::GET_SITE_INFO, "site"),
     (Opcode::CREATE_HANDLE, "create"),
@@ -43,14 +43,14 @@ const OPCODES: [(Opcode, &str); 16] = [
 ];
 
 /// Codes that are counted apart; others are counted as the last.
-const CODES: [u32; 26] = [
+const RESPONSE_CODE_LABELS: [u32; 26] = [
     1, 2, 3, 4, 5, 7, 100, 101, 102, 200, 201, 202, 301, 303, 400, 401, 402, 403, 404, 405, 406, 500, 501,
     502, 505, 0,
 ];
 
 /// Why something was not answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Dropped {
+pub(crate) enum DropReason {
     /// It is no datagram of a message.
     Malformed,
     /// It is a response, or otherwise nothing that is answered.
@@ -67,7 +67,7 @@ pub(crate) enum Dropped {
     Unsent,
 }
 
-impl Dropped {
+impl DropReason {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Malformed, "malformed"),
         (Self::NotAnswered, "not-answered"),
@@ -82,9 +82,9 @@ impl Dropped {
 /// All that is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: [[[AtomicU64; CODES.len()]; OPCODES.len()]; TRANSPORTS.len()],
-    durations: [Durations; TRANSPORTS.len()],
-    dropped: [AtomicU64; Dropped::ALL.len()],
+    requests: [[[AtomicU64; RESPONSE_CODE_LABELS.len()]; OPERATION_LABELS.len()]; TRANSPORTS.len()],
+    durations: [LatencyHistogram; TRANSPORTS.len()],
+    dropped: [AtomicU64; DropReason::ALL.len()],
     pub(super) connections: AtomicI64,
     pub(super) accepted: AtomicU64,
     /// Connections that were closed at once, since their client has too many.
@@ -93,13 +93,13 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(super) fn count(&self, transport: Transport, opcode: Opcode, code: ResponseCode, took: Duration) {
-        let opcode = OPCODES.iter().position(|(one, _)| *one == opcode).unwrap_or(OPCODES.len() - 1);
-        let code = CODES.iter().position(|one| *one == code.0).unwrap_or(CODES.len() - 1);
+        let opcode = OPERATION_LABELS.iter().position(|(one, _)| *one == opcode).unwrap_or(OPERATION_LABELS.len() - 1);
+        let code = RESPONSE_CODE_LABELS.iter().position(|one| *one == code.0).unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
         self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
         self.durations[transport as usize].count(took);
     }
 
-    pub(super) fn dropped(&self, why: Dropped) {
+    pub(super) fn dropped(&self, why: DropReason) {
         self.dropped[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -121,8 +121,8 @@ impl Collector for Collected {
         let (name, about) = ("tendot_native_requests", "Messages that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
         for ((_, transport), opcodes) in TRANSPORTS.iter().zip(&metrics.requests) {
-            for ((_, opcode), codes) in OPCODES.iter().zip(opcodes) {
-                for (code, number) in CODES.iter().zip(codes).filter(|(_, number)| read(number) > 0) {
+            for ((_, opcode), codes) in OPERATION_LABELS.iter().zip(opcodes) {
+                for (code, number) in RESPONSE_CODE_LABELS.iter().zip(codes).filter(|(_, number)| read(number) > 0) {
                     let code = if *code == 0 { "other".to_owned() } else { code.to_string() };
                     let labels = [
                         ("transport", (*transport).to_owned()),
@@ -136,7 +136,7 @@ impl Collector for Collected {
 
         let (name, about) = ("tendot_native_dropped", "Datagrams, and answers, that were dropped.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for ((_, reason), number) in Dropped::ALL.iter().zip(&metrics.dropped) {
+        for ((_, reason), number) in DropReason::ALL.iter().zip(&metrics.dropped) {
             ConstCounter::new(read(number)).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
 
@@ -173,7 +173,7 @@ mod tests {
         for (number, (transport, _)) in TRANSPORTS.iter().enumerate() {
             assert_eq!(*transport as usize, number);
         }
-        for (number, (why, _)) in Dropped::ALL.iter().enumerate() {
+        for (number, (why, _)) in DropReason::ALL.iter().enumerate() {
             assert_eq!(*why as usize, number);
         }
     }

@@ -30,14 +30,14 @@ mod udp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use challenges::Challenges;
+use challenges::PendingChallenges;
 use kept::Kept;
 pub use listen::{Limits, NativeSockets, listen};
 pub(crate) use metrics::{Collected, Metrics};
-pub use neighbours::SiteNeighbours;
+pub use neighbours::SitePeerClient;
 use rate::Limiter;
 pub use rate::Rates;
-pub(crate) use reply::Reply;
+pub(crate) use reply::NativeReply;
 pub use site::{KeyError, OwnSite};
 pub(crate) use status::is_status;
 use tendot_proto::Now;
@@ -50,7 +50,7 @@ use crate::tally::Tally;
 
 /// Requests at the same time that take hard work; each has a thread, which may also wait for the disk. So many of the other
 /// servers of our site, and so many of everybody else.
-const HARD: usize = 64;
+const MAX_EXPENSIVE_REQUESTS: usize = 64;
 
 /// Bytes of answers that are kept to be given again.
 const KEPT: usize = 16 << 20;
@@ -62,7 +62,7 @@ pub struct Native {
     site: OwnSite,
     endpoint: Endpoint,
     policy: Policy,
-    challenges: Mutex<Challenges>,
+    challenges: Mutex<PendingChallenges>,
     sessions: Mutex<SessionTable>,
     limiter: Option<Limiter>,
     kept: Option<Kept>,
@@ -87,13 +87,13 @@ impl Native {
             endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
             site,
             policy,
-            challenges: Mutex::new(Challenges::new(policy)),
+            challenges: Mutex::new(PendingChallenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
             kept: Some(Kept::new(KEPT)),
             tally: None,
-            hard: Arc::new(Semaphore::new(HARD)),
-            hard_of_neighbours: Arc::new(Semaphore::new(HARD)),
+            hard: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
+            hard_of_neighbours: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
             cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
             logs_requests: false,
@@ -125,7 +125,7 @@ impl Native {
     /// Says whether sessions are made in the group of 1024 bits, which clients of Handle.Net use: they are unless told
     /// otherwise.
     #[must_use]
-    pub const fn small_group(mut self, is_taken: bool) -> Self {
+    pub const fn allow_dh_1024(mut self, is_taken: bool) -> Self {
         self.policy.group_1024 = is_taken;
         self
     }
@@ -157,7 +157,7 @@ impl Native {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn challenges(&self) -> MutexGuard<'_, Challenges> {
+    fn challenges(&self) -> MutexGuard<'_, PendingChallenges> {
         self.challenges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

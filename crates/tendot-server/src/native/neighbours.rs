@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, RootSites};
 use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
-use tendot_proto::auth::{Challenge, Policy, SecretKeyAnswer};
+use tendot_proto::auth::{Challenge, Policy, SecretKeyResponse};
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::{Site, Transport};
 use tendot_proto::{
     Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Version, Work,
 };
-use tendot_registry::{Error, Neighbours, Said};
+use tendot_registry::{Error, SitePeers, Said};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -23,7 +23,7 @@ const KEPT: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
-const PRICE: u32 = 1_000;
+const PEER_QUERY_COST: u32 = 1_000;
 
 /// Questions to one of them at the same time, each over a connection of its own, of which a server takes 100 from one
 /// address; others wait.
@@ -33,7 +33,7 @@ const AT_ONCE: usize = 32;
 const BYTES: u64 = 4 << 20;
 
 /// The servers of a site, each of which keeps its share of the names.
-pub struct SiteNeighbours {
+pub struct SitePeerClient {
     records: Resolver<Asked>,
 }
 
@@ -44,7 +44,7 @@ struct Asked {
     places: Vec<Semaphore>,
 }
 
-impl SiteNeighbours {
+impl SitePeerClient {
     /// Those of this site.
     pub fn new(site: Site<'static>) -> Self {
         let places = site.servers.iter().map(|_| Semaphore::new(AT_ONCE)).collect();
@@ -77,7 +77,7 @@ impl Asked {
     async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
         let busy = || ResolveError::Busy { waited: WAIT };
         let site = self.site.sites().first().ok_or_else(busy)?;
-        let keeper = Handle::new(&name.with_slash()).server(site.hash_option, self.places.len());
+        let keeper = Handle::new(&name.qualified()).server(site.hash_option, self.places.len());
         let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
         timeout(WAIT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
     }
@@ -93,13 +93,13 @@ impl Upstream for Asked {
     }
 }
 
-impl Neighbours for SiteNeighbours {
+impl SitePeers for SitePeerClient {
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
         Box::pin(async move {
             let answer = match self.records.kept(name) {
                 Some(kept) => kept,
                 None => {
-                    work.spend(PRICE)?;
+                    work.spend(PEER_QUERY_COST)?;
                     self.records.resolve(name).await
                 }
             };
@@ -122,10 +122,10 @@ impl Neighbours for SiteNeighbours {
     ) -> Said<'a, bool> {
         Box::pin(async move {
             // The client says how much work its proof is, so it is known, and paid for, before it is passed on.
-            let proof = SecretKeyAnswer::from_bytes(answer, Version::OURS).ok();
+            let proof = SecretKeyResponse::from_bytes(answer, Version::OURS).ok();
             let taken = proof.filter(|proof| proof.check(Policy::default().secret_keys).is_ok());
             let Some(proof) = taken else { return Ok(false) };
-            work.spend(PRICE.saturating_add(proof.price()))?;
+            work.spend(PEER_QUERY_COST.saturating_add(proof.price()))?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
@@ -148,7 +148,7 @@ impl Neighbours for SiteNeighbours {
     }
 }
 
-impl fmt::Debug for SiteNeighbours {
+impl fmt::Debug for SitePeerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SiteNeighbours").field(&self.records.upstream().site).finish()
     }
@@ -161,9 +161,9 @@ mod tests {
     use super::*;
 
     /// Nobody can be reached there, so whoever is asked does not answer.
-    fn neighbours() -> SiteNeighbours {
+    fn neighbours() -> SitePeerClient {
         let servers = vec![Server::default(); 2];
-        SiteNeighbours::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
+        SitePeerClient::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
     }
 
     #[tokio::test]
@@ -171,7 +171,7 @@ mod tests {
         let (neighbours, key) = (neighbours(), Reference::parse("301:10.1/x"));
         let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
         let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
-            let proof = SecretKeyAnswer::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
+            let proof = SecretKeyResponse::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
             let mut work = Work::new(steps);
             let said = neighbours.fits(&key, challenge, &proof.to_bytes(), &mut work).await;
             let said = match said {
@@ -182,8 +182,8 @@ mod tests {
             };
             assert_eq!((&*said, steps - work.left()), (expected, spent), "{iterations} {key_bits}");
         };
-        check(10_000, 160, 250_000, "asked", PRICE + 2_501).await;
-        check(200_000, 512, 250_000, "asked", PRICE + 200_001).await;
+        check(10_000, 160, 250_000, "asked", PEER_QUERY_COST + 2_501).await;
+        check(200_000, 512, 250_000, "asked", PEER_QUERY_COST + 200_001).await;
         check(200_000, 512, 100_000, "too much", 0).await;
         check(200_001, 160, 250_000, "false", 0).await;
         check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
@@ -191,11 +191,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_is_paid_for_before_it_is_asked() {
-        let (neighbours, mut work) = (neighbours(), Work::new(2 * PRICE - 1));
+        let (neighbours, mut work) = (neighbours(), Work::new(2 * PEER_QUERY_COST - 1));
         // That nobody answers is kept for a second.
         for _ in 0..2 {
             assert!(matches!(neighbours.values("10.1/x", &mut work).await, Err(Error::Neighbour { .. })));
-            assert_eq!(work.left(), PRICE - 1);
+            assert_eq!(work.left(), PEER_QUERY_COST - 1);
         }
         assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
     }

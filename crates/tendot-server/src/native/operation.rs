@@ -2,7 +2,7 @@
 
 use tendot_proto::crypto::{Random as _, SystemRandom};
 use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Request};
-use tendot_registry::{Operation, Query, Write};
+use tendot_registry::{Operation, ResolveQuery, Write};
 
 use super::status::is_status;
 
@@ -13,7 +13,7 @@ pub(super) fn operation<'a>(message: &Message<'a>, scratch: &'a mut Vec<u8>) -> 
     Some(match (message.header.opcode, request) {
         // How the server is, is for those who administer it.
         (_, Request::Resolve { handle, .. }) if is_status(handle) => Operation::ListHomed,
-        (_, Request::Resolve { handle, indexes, types }) => Operation::Resolve(Query {
+        (_, Request::Resolve { handle, indexes, types }) => Operation::Resolve(ResolveQuery {
             name: handle,
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
@@ -45,7 +45,7 @@ pub(super) fn operation<'a>(message: &Message<'a>, scratch: &'a mut Vec<u8>) -> 
         }
         (Opcode::LIST_HANDLES, Request::Named { handle }) => Operation::List(handle),
         (Opcode::LIST_DERIVED_PREFIXES, Request::Named { handle }) => {
-            let full = handle.with_slash();
+            let full = handle.qualified();
             let suffix = Handle::new(&full).suffix().unwrap_or_default();
             *scratch = [b"0.NA/0.NA/", suffix].concat();
             Operation::List(Handle::new(scratch))

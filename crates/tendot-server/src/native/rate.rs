@@ -26,17 +26,17 @@ pub struct Rates {
 }
 
 /// Answers of one datagram that are at most so many times as long as the request are sent above the rate, too.
-pub(super) const AMPLIFICATION: usize = 3;
+pub(super) const MAX_AMPLIFICATION: usize = 3;
 
 /// Bits of the networks around an address, and how many times as much as an address they are given: datagrams, and work.
-const FOUR: [(u32, u64, u64); 4] = [(32, 1, 1), (24, 32, 4), (20, 256, 8), (18, 768, 16)];
-const SIX: [(u32, u64, u64); 5] = [(128, 1, 1), (64, 2, 1), (56, 3, 2), (48, 4, 4), (32, 64, 16)];
+const IPV4_NETWORKS: [(u32, u64, u64); 4] = [(32, 1, 1), (24, 32, 4), (20, 256, 8), (18, 768, 16)];
+const IPV6_NETWORKS: [(u32, u64, u64); 5] = [(128, 1, 1), (64, 2, 1), (56, 3, 2), (48, 4, 4), (32, 64, 16)];
 
 /// Places of a row: four megabytes for each of two tables.
 const PLACES: usize = 1 << 18;
 
 /// Seconds for which work that was not asked for is saved up.
-const SAVED: u64 = 2;
+const CPU_BURST_SECONDS: u64 = 2;
 
 #[derive(Debug)]
 pub(super) struct Limiter {
@@ -50,20 +50,20 @@ impl Limiter {
     pub(super) fn new(rates: Rates) -> Self {
         Self {
             answers: Table::new(PLACES, rates.datagrams.credit()),
-            work: Table::new(PLACES, SAVED * 1_000_000_000),
+            work: Table::new(PLACES, CPU_BURST_SECONDS * 1_000_000_000),
             start: Instant::now(),
             rates,
         }
     }
 
-    pub(super) fn spares(&self, address: IpAddr) -> bool {
+    pub(super) fn is_exempt(&self, address: IpAddr) -> bool {
         let address = plain(address);
         address.is_loopback() && !self.rates.loopback
             || self.rates.spared.iter().any(|network| network.contains(&address))
     }
 
     /// Whether so many datagrams can be sent to an address, and counts them if so.
-    pub(super) fn takes_answer(&self, address: IpAddr, datagrams: usize, now: Instant) -> bool {
+    pub(super) fn charge_response(&self, address: IpAddr, datagrams: usize, now: Instant) -> bool {
         let cost = self.rates.datagrams.cost().saturating_mul(datagrams as u64);
         // Whoever has rested is answered, however long the answer is; it takes longer until they have rested again.
         let least = |cost: u64| cost.min(self.rates.datagrams.credit());
@@ -78,7 +78,7 @@ impl Limiter {
     }
 
     /// Whether work is done for an address, or whether it has had its share.
-    pub(super) fn takes_work(&self, address: IpAddr, now: Instant) -> bool {
+    pub(super) fn has_cpu_budget(&self, address: IpAddr, now: Instant) -> bool {
         let now = self.elapsed(now);
         networks(address).all(|(network, ..)| self.work.check(self.work.places(network), now, 0).is_ok())
     }
@@ -100,7 +100,7 @@ impl Limiter {
 /// The networks around an address, each with its size, since one may begin as another does.
 fn networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u64, u64)> {
     let address = plain(address);
-    let around: &'static [_] = if address.is_ipv4() { &FOUR } else { &SIX };
+    let around: &'static [_] = if address.is_ipv4() { &IPV4_NETWORKS } else { &IPV6_NETWORKS };
     around.iter().map(move |(bits, answers, work)| ((masked(address, *bits, *bits), *bits), *answers, *work))
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn spared() {
         let limiter = limiter();
-        let check = |address: &str, expected| assert_eq!(limiter.spares(address.parse().unwrap()), expected);
+        let check = |address: &str, expected| assert_eq!(limiter.is_exempt(address.parse().unwrap()), expected);
         check("127.0.0.1", true);
         check("::ffff:127.0.0.1", true);
         check("192.0.2.200", true);
@@ -134,7 +134,7 @@ mod tests {
         let at = |seconds: f64| limiter.start + Duration::from_secs_f64(seconds);
         let taken = |address: &str, seconds, times: usize, datagrams| {
             let address = address.parse().unwrap();
-            (0..times).filter(|_| limiter.takes_answer(address, datagrams, at(seconds))).count()
+            (0..times).filter(|_| limiter.charge_response(address, datagrams, at(seconds))).count()
         };
         assert_eq!(taken("192.0.2.1", 0.0, 100, 1), 20);
         assert_eq!(taken("192.0.2.1", 0.5, 100, 1), 5);
@@ -154,12 +154,12 @@ mod tests {
     fn work() {
         let limiter = limiter();
         let (address, at) = ([192, 0, 2, 1].into(), |seconds| limiter.start + Duration::from_secs(seconds));
-        assert!(limiter.takes_work(address, at(0)));
+        assert!(limiter.has_cpu_budget(address, at(0)));
         // What was done is counted, also if it was more than was left.
         limiter.worked(address, 1_000_000, at(0));
-        assert!(!limiter.takes_work(address, at(7)));
-        assert!(limiter.takes_work(address, at(8)));
-        assert!(limiter.takes_work([198, 51, 100, 1].into(), at(0)));
+        assert!(!limiter.has_cpu_budget(address, at(7)));
+        assert!(limiter.has_cpu_budget(address, at(8)));
+        assert!(limiter.has_cpu_budget([198, 51, 100, 1].into(), at(0)));
     }
 
     /// Within ten seconds, each of 100,000 sources asks ten times; a twentieth of all comes from ten of them.
@@ -177,9 +177,9 @@ mod tests {
             let now = limiter.start + Duration::from_micros(request * 10);
             if request % 20 == 0 {
                 let number = random(10);
-                greedy[number as usize] += u32::from(limiter.takes_answer(source(number), 1, now));
+                greedy[number as usize] += u32::from(limiter.charge_response(source(number), 1, now));
             } else {
-                held_back += u32::from(!limiter.takes_answer(source(10 + random(99_990)), 1, now));
+                held_back += u32::from(!limiter.charge_response(source(10 + random(99_990)), 1, now));
             }
         }
         // 500 datagrams a second each, of which ten are taken, and the burst at the beginning.

@@ -5,7 +5,7 @@ use super::listing::Listing;
 
 /// What goes back to who asked.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct NativeReply {
     /// The message; none if nothing is to be answered.
     pub(crate) message: Option<Vec<u8>>,
     /// What comes after it.
@@ -16,9 +16,9 @@ pub(crate) struct Reply {
     pub(super) cost: u32,
 }
 
-impl Reply {
+impl NativeReply {
     /// Nothing.
-    pub(super) const fn silence(code: ResponseCode) -> Self {
+    pub(super) const fn none(code: ResponseCode) -> Self {
         Self { message: None, more: None, opcode: Opcode::RESERVED, code, cost: 0 }
     }
 

@@ -1,18 +1,18 @@
 //! Sessions: made for whoever asks, authenticated in `dispatch.rs`.
 
-use tendot_proto::auth::{SessionAnswer, SessionError};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::auth::{ServerKeyExchange, SessionError};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::{Outcome, ResponseCode};
 
-use super::{Native, Reply};
+use super::{Native, NativeReply};
 
 impl Native {
-    pub(super) fn set_up_session(&self, incoming: &mut Incoming<'_>, setup: &SessionSetup<'_>) -> Reply {
+    pub(super) fn set_up_session(&self, incoming: &mut Incoming<'_>, setup: &SessionSetup<'_>) -> NativeReply {
         let envelope = incoming.message.envelope;
         let work = &mut incoming.work;
-        let answer = SessionAnswer::new(setup, &envelope, &self.policy, &AwsLc, &mut SystemRandom, work);
+        let answer = ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, work);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.fail(incoming, error.response_code(), &error.to_string()),
@@ -30,7 +30,7 @@ impl Native {
     }
 
     /// Ends the session that the request came in; its MAC has been verified.
-    pub(super) fn end_session(&self, incoming: &mut Incoming<'_>) -> Reply {
+    pub(super) fn terminate_session(&self, incoming: &mut Incoming<'_>) -> NativeReply {
         if !self.sessions().remove(incoming.session_id) {
             let error = SessionError::Unknown;
             return self.fail(incoming, error.response_code(), &error.to_string());

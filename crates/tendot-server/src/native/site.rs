@@ -5,7 +5,7 @@ use std::fmt;
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::crypto::{AwsLc, Hash, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, Hash, SigningKey};
 use tendot_proto::record::Site;
 use tendot_registry::Share;
 use tokio_rustls::TlsAcceptor;
@@ -45,7 +45,7 @@ impl OwnSite {
         let place = if site.servers.len() > 1 { place(&site, key)? } else { 0 };
         let tls = tls::acceptor(key)?;
         let bytes = site.to_bytes();
-        let key = key.signing_key(&AwsLc).map_err(|_| KeyError::Unusable)?;
+        let key = key.signing_key(&AwsLcProvider).map_err(|_| KeyError::Unusable)?;
         Ok(Self { site, place, bytes, key, tls })
     }
 

@@ -3,28 +3,28 @@
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, OpFlags, Outcome, Permissions, Request, ResponseCode, Value, Work};
-use tendot_registry::{Caller, Error, Query};
+use tendot_registry::{Caller, Error, ResolveQuery};
 
-use super::{Native, Reply};
+use super::{Native, NativeReply};
 use crate::http::last_change;
 
-const STATUS: &str = "0.SITE/status";
+const STATUS_HANDLE: &str = "0.SITE/status";
 
 pub(crate) fn is_status(handle: Handle<'_>) -> bool {
-    handle.as_bytes().eq_ignore_ascii_case(STATUS.as_bytes())
+    handle.as_bytes().eq_ignore_ascii_case(STATUS_HANDLE.as_bytes())
 }
 
 impl Native {
     /// Answers those who administer the server.
-    pub(super) async fn status(&self, incoming: &mut Incoming<'_>, caller: &Caller) -> Reply {
+    pub(super) async fn status(&self, incoming: &mut Incoming<'_>, caller: &Caller) -> NativeReply {
         let Request::Resolve { handle, indexes, types } = incoming.request else {
             return self.unsupported(incoming);
         };
-        let query = Query {
+        let query = ResolveQuery {
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
             public_only: incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY),
-            ..Query::new(handle)
+            ..ResolveQuery::new(handle)
         };
         let values = match self.status_values(&query, caller, &mut incoming.work).await {
             Ok(values) => values,
@@ -38,7 +38,7 @@ impl Native {
     /// The record, for whichever front door it was asked at.
     pub(crate) async fn status_values(
         &self,
-        query: &Query<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
         work: &mut Work,
     ) -> Result<Vec<Value<'static>>, Error> {
@@ -67,7 +67,7 @@ impl Native {
         values.retain(|value| {
             is_all
                 || query.indexes.contains(&value.index)
-                || query.types.iter().any(|asked| value.is_selected_by(asked))
+                || query.types.iter().any(|asked| value.matches_type_filter(asked))
         });
         if values.is_empty() { Err(Error::NoValues) } else { Ok(values) }
     }

@@ -66,11 +66,11 @@ impl Connection {
                 // With nothing unread, the last answer is safe.
                 Ok(End::AllRead) => {}
                 Ok(End::Unread) => linger(&mut stream).await,
-                Err(error) => self.broke(&error),
+                Err(error) => self.log_broken(&error),
             }
             return;
         }
-        if self.native.has_had_its_share(self.client) {
+        if self.native.is_over_budget(self.client) {
             return;
         }
         self.native.count_work(self.client, HANDSHAKE);
@@ -82,11 +82,11 @@ impl Connection {
         };
         match self.converse(&mut stream, Framer::new()).await {
             Ok(_) => linger(&mut stream).await,
-            Err(error) => self.broke(&error),
+            Err(error) => self.log_broken(&error),
         }
     }
 
-    fn broke(&self, error: &io::Error) {
+    fn log_broken(&self, error: &io::Error) {
         tracing::debug!(client = %self.client, %error, "a connection broke");
     }
 
@@ -102,7 +102,7 @@ impl Connection {
                 Ok(Some(message)) => message,
                 Ok(None) => {
                     if !self.read(stream, &mut framer, waits).await? {
-                        self.complain(stream, framer).await?;
+                        self.reject_truncated(stream, framer).await?;
                         return Ok(End::Unread);
                     }
                     continue;
@@ -113,13 +113,13 @@ impl Connection {
                     {
                         continue;
                     }
-                    let refusal = self.native.endpoint.refuse_frame(&error, self.native.now());
+                    let refusal = self.native.endpoint.reject_frame(&error, self.native.now());
                     self.write(stream, refusal.response().unwrap_or_default()).await?;
                     return Ok(End::Unread);
                 }
             };
-            let stays = is_to_stay(message);
-            let mut reply = self.native.answer_fairly(message, Transport::Tcp, self.client).await;
+            let stays = wants_keep_alive(message);
+            let mut reply = self.native.handle_message(message, Transport::Tcp, self.client).await;
             loop {
                 match &reply.message {
                     Some(answer) => self.write(stream, answer).await?,
@@ -132,7 +132,7 @@ impl Connection {
                 }
             }
             if !stays || *self.closed.borrow() {
-                return Ok(if framer.is_amid_message() { End::Unread } else { End::AllRead });
+                return Ok(if framer.has_partial_message() { End::Unread } else { End::AllRead });
             }
             waits = self.limits.idle_time;
         }
@@ -145,7 +145,7 @@ impl Connection {
         framer: &mut Framer,
         waits: Duration,
     ) -> io::Result<bool> {
-        if !framer.is_amid_message() {
+        if !framer.has_partial_message() {
             return Ok(self.first(timeout(waits, push(stream, framer)), Ok(0)).await? > 0);
         }
         let begun = Instant::now();
@@ -176,7 +176,7 @@ impl Connection {
     }
 
     /// Answers a message that ended too early.
-    async fn complain<T: AsyncWrite + Unpin>(&self, stream: &mut T, framer: Framer) -> io::Result<()> {
+    async fn reject_truncated<T: AsyncWrite + Unpin>(&self, stream: &mut T, framer: Framer) -> io::Result<()> {
         let rest = framer.into_rest();
         match self.native.endpoint.read(&rest, Transport::Tcp, self.native.now()) {
             Err(refusal) => self.write(stream, refusal.response().unwrap_or_default()).await,
@@ -211,8 +211,8 @@ fn is_more(read: io::Result<usize>) -> bool {
 }
 
 /// Whether the client wants to say more after this message.
-fn is_to_stay(message: &[u8]) -> bool {
-    let header = message.get(limits::ENVELOPE..).map(Header::from_bytes);
+fn wants_keep_alive(message: &[u8]) -> bool {
+    let header = message.get(limits::ENVELOPE_LEN..).map(Header::from_bytes);
     header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.has(OpFlags::KEEP_CONNECTION)))
 }
 

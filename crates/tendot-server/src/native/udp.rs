@@ -14,11 +14,11 @@ use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::datagram_socket::{Asker, DatagramSocket, Room, TOGETHER};
+use super::datagram_socket::{Asker, UdpBatchSocket, Room, TOGETHER};
 use super::fair::is_light;
-use super::metrics::Dropped;
-use super::rate::AMPLIFICATION;
-use super::{Native, Reply};
+use super::metrics::DropReason;
+use super::rate::MAX_AMPLIFICATION;
+use super::{Native, NativeReply};
 
 /// Answers of one socket that are being made elsewhere.
 const UNDER_WAY: usize = 512;
@@ -32,10 +32,10 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Ports that nobody asks from, but where services answer whatever comes: echo, daytime, quote of the day, chargen, DNS,
 /// NTP, and our own kind.
-const NOT_ASKING: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
+const REJECTED_SOURCE_PORTS: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 
 /// One socket of several with the same address.
-pub(super) struct Datagrams {
+pub(super) struct UdpWorker {
     sender: Sender,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
@@ -43,18 +43,18 @@ pub(super) struct Datagrams {
     made: Vec<(Vec<u8>, Asker)>,
 }
 
-impl Datagrams {
+impl UdpWorker {
     /// With a share of the memory in which long requests are put together.
     pub(super) fn new(native: Arc<Native>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
         let sender = Sender {
             native,
-            socket: Arc::new(DatagramSocket::new(socket)?),
+            socket: Arc::new(UdpBatchSocket::new(socket)?),
             room: Arc::new(Semaphore::new(SENDING)),
             runtime: Handle::current(),
         };
         Ok(Self {
             sender,
-            reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
+            reassembly: Reassembly::with_budget(Reassembly::DEFAULT_BUDGET_BYTES / sockets.max(1)),
             room: Arc::new(Semaphore::new(UNDER_WAY)),
             made: Vec::with_capacity(TOGETHER),
         })
@@ -91,7 +91,7 @@ impl Datagrams {
         Ok(())
     }
 
-    fn answer(&mut self, socket: &DatagramSocket, room: &mut Room) -> io::Result<()> {
+    fn answer(&mut self, socket: &UdpBatchSocket, room: &mut Room) -> io::Result<()> {
         socket.receive(room, |datagram, from| self.take(datagram, from))?;
         for (answer, to) in self.made.drain(..) {
             self.sender.send_all(&answer, to);
@@ -102,29 +102,29 @@ impl Datagrams {
     fn take(&mut self, datagram: &[u8], from: Asker) {
         let native = &self.sender.native;
         let client = from.address.ip();
-        if NOT_ASKING.contains(&from.address.port()) {
-            return native.metrics.dropped(Dropped::Port);
+        if REJECTED_SOURCE_PORTS.contains(&from.address.port()) {
+            return native.metrics.dropped(DropReason::Port);
         }
         let message = match self.reassembly.insert(native.now(), from.address, datagram) {
             Ok(Some(message)) => message,
             Ok(None) => return,
-            Err(_) => return native.metrics.dropped(Dropped::Malformed),
+            Err(_) => return native.metrics.dropped(DropReason::Malformed),
         };
         if is_light(&message)
-            && let Some(reply) = native.answer_at_once(&message, Transport::Udp, client)
+            && let Some(reply) = native.try_inline(&message, Transport::Udp, client)
         {
             let Some(answer) = allowed(native, reply, message.len(), client) else { return };
             if answer.len() <= AT_ONCE {
                 return self.made.push((answer, from));
             }
-            return self.sender.send_apart(answer, from);
+            return self.sender.send_offloaded(answer, from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return native.metrics.dropped(Dropped::Busy);
+            return native.metrics.dropped(DropReason::Busy);
         };
         let (sender, message) = (self.sender.clone(), message.into_owned());
         self.sender.runtime.spawn(async move {
-            let reply = sender.native.answer_fairly(&message, Transport::Udp, client).await;
+            let reply = sender.native.handle_message(&message, Transport::Udp, client).await;
             sender.send(reply, message.len(), from);
             drop(permit);
         });
@@ -135,24 +135,24 @@ impl Datagrams {
 #[derive(Clone)]
 struct Sender {
     native: Arc<Native>,
-    socket: Arc<DatagramSocket>,
+    socket: Arc<UdpBatchSocket>,
     room: Arc<Semaphore>,
     runtime: Handle,
 }
 
 impl Sender {
     /// Sends the answer to a question of so many bytes, if its receiver may have it.
-    fn send(&self, reply: Reply, asked: usize, to: Asker) {
+    fn send(&self, reply: NativeReply, asked: usize, to: Asker) {
         let Some(answer) = allowed(&self.native, reply, asked, to.address.ip()) else { return };
         if answer.len() <= AT_ONCE {
             return self.send_all(&answer, to);
         }
-        self.send_apart(answer, to);
+        self.send_offloaded(answer, to);
     }
 
-    fn send_apart(&self, answer: Vec<u8>, to: Asker) {
+    fn send_offloaded(&self, answer: Vec<u8>, to: Asker) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self.native.metrics.dropped(Dropped::Busy);
+            return self.native.metrics.dropped(DropReason::Busy);
         };
         let sender = self.clone();
         self.runtime.spawn_blocking(move || {
@@ -162,32 +162,32 @@ impl Sender {
     }
 
     fn send_all(&self, answer: &[u8], to: Asker) {
-        let sent = if answer.len() <= limits::DATAGRAM {
+        let sent = if answer.len() <= limits::MAX_DATAGRAM_LEN {
             self.socket.send(answer, to).is_ok()
         } else {
             let mut datagrams = Fragments::new(answer).into_iter().flatten();
             datagrams.all(|datagram| self.socket.send(&datagram, to).is_ok())
         };
         if !sent {
-            self.native.metrics.dropped(Dropped::Unsent);
+            self.native.metrics.dropped(DropReason::Unsent);
         }
     }
 }
 
 /// The answer, if its receiver may have it: see `rate.rs`.
-fn allowed(native: &Native, reply: Reply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
+fn allowed(native: &Native, reply: NativeReply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
     let Some(answer) = reply.message else {
         // The others have been counted.
         if reply.code != ResponseCode::SERVER_TOO_BUSY {
-            native.metrics.dropped(Dropped::NotAnswered);
+            native.metrics.dropped(DropReason::NotAnswered);
         }
         return None;
     };
-    if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.spares(to)) {
-        let datagrams = answer.len().saturating_sub(limits::ENVELOPE).div_ceil(limits::DATAGRAM_PAYLOAD);
-        if !limiter.takes_answer(to, datagrams.max(1), Instant::now()) && answer.len() > AMPLIFICATION * asked
+    if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.is_exempt(to)) {
+        let datagrams = answer.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
+        if !limiter.charge_response(to, datagrams.max(1), Instant::now()) && answer.len() > MAX_AMPLIFICATION * asked
         {
-            native.metrics.dropped(Dropped::Rate);
+            native.metrics.dropped(DropReason::Rate);
             return None;
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Counted;
 
 /// Parts that are locked one by one.
-const PARTS: usize = 16;
+const SHARDS: usize = 16;
 
 /// Names in one part, and their bytes.
 const NAMES: usize = 1_024;
@@ -16,7 +16,7 @@ const BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Failed {
-    parts: [Mutex<Part>; PARTS],
+    parts: [Mutex<Part>; SHARDS],
     dropped: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Failed {
     }
 
     pub(super) fn add(&self, counted: Counted, name: &str, count: u64) {
-        let part = &self.parts[counted.fingerprint as usize % PARTS];
+        let part = &self.parts[counted.fingerprint as usize % SHARDS];
         let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, there)) = part.names.get_mut(&counted.fingerprint) {
             *there = there.saturating_add(count);

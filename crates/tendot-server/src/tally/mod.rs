@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use failed::Failed;
 use prefixes::Prefixes;
 use table::Table;
-use tendot_registry::report::{Failures, Resolutions, fingerprint};
+use tendot_registry::report::{FailedResolutionCount, ResolutionCount, fingerprint};
 use tendot_registry::{Error, Registry};
 use tendot_store::{Key, State, Store};
 use tokio::sync::Notify;
@@ -85,7 +85,7 @@ impl Tally {
     pub(crate) async fn resolved(&self, registry: &Registry, name: &str) {
         let Ok(key) = Key::new(name) else { return };
         let Some(counted) = self.of(registry, &key).await else { return };
-        if self.resolved.add_again(counted) {
+        if self.resolved.increment_existing(counted) {
             return;
         }
         let entry = registry.store().get(&key).await;
@@ -109,7 +109,7 @@ impl Tally {
     }
 
     /// Takes out what was counted of names that were found.
-    pub(crate) fn take_resolutions(&self) -> Vec<Resolutions> {
+    pub(crate) fn drain_resolutions(&self) -> Vec<ResolutionCount> {
         let mut taken = self.resolved.take();
         // Afterwards: a prefix gets its number before it is counted.
         let names = self.prefixes.names();
@@ -122,23 +122,23 @@ impl Tally {
         });
         let told = |(name, count): (Counted, u64)| {
             let prefix = Arc::clone(names.get(name.prefix as usize)?);
-            Some(Resolutions { prefix, fingerprint: name.fingerprint, count })
+            Some(ResolutionCount { prefix, fingerprint: name.fingerprint, count })
         };
         taken.into_iter().filter_map(told).collect()
     }
 
     /// Takes out what was counted of names that were not found.
-    pub(crate) fn take_failures(&self) -> Vec<Failures> {
+    pub(crate) fn drain_failures(&self) -> Vec<FailedResolutionCount> {
         let taken = self.failed.as_ref().map(Failed::take).unwrap_or_default();
         let names = self.prefixes.names();
         let told = |(prefix, name, count): (u32, Box<str>, u64)| {
-            Some(Failures { prefix: Arc::clone(names.get(prefix as usize)?), name, count })
+            Some(FailedResolutionCount { prefix: Arc::clone(names.get(prefix as usize)?), name, count })
         };
         taken.into_iter().filter_map(told).collect()
     }
 
     /// Puts back what could not be written down.
-    pub(crate) fn put_back(&self, resolutions: &[Resolutions], failures: &[Failures]) {
+    pub(crate) fn restore(&self, resolutions: &[ResolutionCount], failures: &[FailedResolutionCount]) {
         for one in resolutions {
             if let Some(prefix) = self.prefixes.known(&one.prefix) {
                 self.add(Counted { fingerprint: one.fingerprint, prefix }, one.count);

@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use super::Counted;
 
 /// Counters that a name may have, beside each other in memory.
-const WAYS: usize = 8;
+const SLOTS_PER_SET: usize = 8;
 
 /// Groups of them.
 const GROUPS: usize = 1 << 14;
 
 /// When so many counters are in use it is time to write them down: then hardly a group is full.
-const MANY: usize = GROUPS * WAYS / 8;
+const FLUSH_THRESHOLD: usize = GROUPS * SLOTS_PER_SET / 8;
 
 /// The part of a word that is the count; above it is how often the counter has been emptied, so that who has read a
 /// fingerprint does not count for the next one.
 const COUNT: u64 = (1 << 40) - 1;
 
 /// The count of a counter that somebody is about to use.
-const TAKEN: u64 = COUNT;
+const CLAIMED: u64 = COUNT;
 
 #[derive(Debug)]
 pub(super) struct Table {
-    groups: Box<[[Counter; WAYS]]>,
+    groups: Box<[[Counter; SLOTS_PER_SET]]>,
     used: AtomicUsize,
 }
 
@@ -43,29 +43,29 @@ impl Table {
     /// Adds to a counter, a free one if the name has none; whether it is time to write them down. None if there is no room.
     pub(super) fn add(&self, name: Counted, count: u64) -> Option<bool> {
         let group = self.group(name);
-        while !add_there(group, name, count) {
+        while !add_existing(group, name, count) {
             let mut words = group.iter().map(|counter| (counter, counter.word.load(Ordering::Relaxed)));
             let Some((counter, word)) = words.find(|(_, word)| word & COUNT == 0) else {
                 // The last one may have been taken for this name just now.
-                return add_there(group, name, count).then_some(false);
+                return add_existing(group, name, count).then_some(false);
             };
-            if counter.word.compare_exchange(word, word | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            if counter.word.compare_exchange(word, word | CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 counter.fingerprint.store(name.fingerprint, Ordering::Relaxed);
                 counter.prefix.store(name.prefix, Ordering::Relaxed);
-                counter.word.store(word | count.clamp(1, TAKEN - 1), Ordering::Release);
-                return Some(self.used.fetch_add(1, Ordering::Relaxed) + 1 == MANY);
+                counter.word.store(word | count.clamp(1, CLAIMED - 1), Ordering::Release);
+                return Some(self.used.fetch_add(1, Ordering::Relaxed) + 1 == FLUSH_THRESHOLD);
             }
         }
         Some(false)
     }
 
     /// Counts a name that has a counter; whether it has.
-    pub(super) fn add_again(&self, name: Counted) -> bool {
-        add_there(self.group(name), name, 1)
+    pub(super) fn increment_existing(&self, name: Counted) -> bool {
+        add_existing(self.group(name), name, 1)
     }
 
-    fn group(&self, name: Counted) -> &[Counter; WAYS] {
+    fn group(&self, name: Counted) -> &[Counter; SLOTS_PER_SET] {
         &self.groups[name.fingerprint as usize % GROUPS]
     }
 
@@ -88,13 +88,13 @@ impl Table {
 }
 
 /// Adds to the counter that a name has; whether it has one.
-fn add_there(group: &[Counter; WAYS], name: Counted, count: u64) -> bool {
+fn add_existing(group: &[Counter; SLOTS_PER_SET], name: Counted, count: u64) -> bool {
     for counter in group {
         // Whoever empties it meanwhile makes it another word.
         while let Some(word) = counter.read()
             && counter.name() == name
         {
-            let sum = (word & COUNT).saturating_add(count).min(TAKEN - 1);
+            let sum = (word & COUNT).saturating_add(count).min(CLAIMED - 1);
             let next = word & !COUNT | sum;
             if counter.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
@@ -111,7 +111,7 @@ impl Counter {
             let word = self.word.load(Ordering::Acquire);
             match word & COUNT {
                 0 => return None,
-                TAKEN => std::hint::spin_loop(),
+                CLAIMED => std::hint::spin_loop(),
                 _ => return Some(word),
             }
         }
@@ -201,14 +201,14 @@ mod tests {
     fn there_is_only_so_much_room() {
         let table = Table::new();
         let mut is_filling = 0;
-        let counted = (0..10 * GROUPS as u64 * WAYS as u64)
+        let counted = (0..10 * GROUPS as u64 * SLOTS_PER_SET as u64)
             .filter_map(|number| table.add(name(spread(number)), 1))
             .inspect(|is_many| is_filling += u32::from(*is_many))
             .count();
-        assert!(counted <= GROUPS * WAYS, "{counted}");
+        assert!(counted <= GROUPS * SLOTS_PER_SET, "{counted}");
         assert_eq!((table.take().len(), is_filling), (counted, 1));
         assert_eq!(table.add(name(1), 5), Some(false));
-        assert!(table.add_again(name(1)) && !table.add_again(name(2)));
+        assert!(table.increment_existing(name(1)) && !table.increment_existing(name(2)));
         assert_eq!(table.take(), [(name(1), 6)]);
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use tendot_proto::Value;
 use tendot_registry::transfer::What;
 use tendot_server::http::Limits;
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ensure_programs, wait_until};
 
@@ -173,7 +173,7 @@ fn start_server(target: SocketAddr) -> TestServer {
 }
 
 fn edits(target: SocketAddr) -> Vec<Edit> {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
     let url = |address: String| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address) };
     let locations = "<locations chooseby='locatt,country,weighted'>\
         <location href='https://a.example.org/' weight='1'/>\
@@ -192,7 +192,7 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
         put("10.5555/WIDE", wide.clone()),
         // A second version, so that the history shows all values.
-        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Expect::Live },
+        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Precondition::Live },
         Edit::Home { prefix: "10.5555".into() },
     ]
 }

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
 use tendot_proto::Value;
 use tendot_server::http::Limits;
-use tendot_store::{AnyStore, Change, Edit, Embedded, Expect, Importer, Store as _};
+use tendot_store::{AnyStore, Change, Edit, Embedded, Precondition, EmbeddedImporter, Store as _};
 use tendot_testing::{SeededRng, is_full_run, ram_dir, repetitions, wait_until};
 
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
@@ -34,7 +34,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str) -> Edit {
     let values = vec![Value::new(1, "URL", "https://example.org/")];
-    Edit::Put { name: name.into(), values, expect: Expect::Any }
+    Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
 /// A server over a store with these changes.
@@ -111,7 +111,7 @@ fn reads_once(store: StoreKind) {
     let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
-    commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
+    commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Precondition::Live }]);
     let line = |json: &Json| json.to_string();
     let all = lines(&server, "", "");
     assert_eq!(
@@ -164,7 +164,7 @@ fn rejected_requests(store: StoreKind) {
 #[test]
 fn imports_are_resumed_at_any_cursor() {
     let directory = ram_dir();
-    let mut importer = Importer::open(directory.path(), "import", 7).unwrap();
+    let mut importer = EmbeddedImporter::open(directory.path(), "import", 7).unwrap();
     for number in 0..300 {
         importer
             .put(format!("10.1/É%&{number:03}").into(), &[Value::new(1, "URL", "https://a.example/")])

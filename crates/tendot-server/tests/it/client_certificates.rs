@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tendot_proto::Value;
 use tendot_proto::record::PublicKey;
 use tendot_server::http::{Limits, Tls};
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -110,12 +110,12 @@ fn attack_a16_name_of_another_client() {
         Value::new(302, "HS_SECKEY", "secret"),
     ];
     let start = |tls: Tls| {
-        let put = Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Expect::Absent };
+        let put = Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
         start_at(bind(), edits, Limits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
     };
     let read = || Tls::read(path("certificate"), path("key")).unwrap();
-    let server = start(read().asking_clients().unwrap());
+    let server = start(read().request_client_certificates().unwrap());
     const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
     let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
     let check = |key: &ClientKey, names: &[(DnType, &str)], header: &str, expected: &str| {

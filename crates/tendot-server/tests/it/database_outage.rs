@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tendot_proto::auth::Credentials;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, Message, Opcode, Request, Value};
 use tendot_registry::OUTCOME_UNKNOWN;
-use tendot_server::{Tally, Upkeep};
-use tendot_store::{AnyStore, Edit, Expect, Postgres, PostgresSettings, Store as _};
+use tendot_server::{Tally, Maintenance};
+use tendot_store::{AnyStore, Edit, Precondition, Postgres, PostgresSettings, Store as _};
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::http::HttpResponse;
 use tendot_testing::postgres::PostgresServer;
@@ -130,7 +130,7 @@ fn http_responses() {
 fn native_responses() {
     let (postgres, store) = database();
     let server = NativeServer::start_over(store, NativeServerOptions::default());
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let create = |name: &'static str| {
         let values = List::from(&values[..]);
@@ -161,7 +161,7 @@ fn unreadable_prefix_record() {
     let put = |name: &str, kind: &'static str, data: &str| Edit::Put {
         name: name.into(),
         values: vec![Value::new(1, "URL", "https://example.org/"), Value::new(20, kind, data.to_owned())],
-        expect: Expect::Absent,
+        expect: Precondition::Absent,
     };
     let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
     let edits = edits.into_iter().chain([
@@ -273,7 +273,7 @@ fn unknown_commit_outcome() {
 fn unknown_commit_outcome_natively() {
     let (postgres, store) = database();
     let server = NativeServer::start_over(store, NativeServerOptions::default());
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let request = Request::Values { handle: Handle::from("10.5555/lost"), values: List::from(&values[..]) };
     let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
@@ -298,7 +298,7 @@ fn resolutions_are_not_counted_twice() {
     client.create("/dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     let flush = || {
         let registry = client.server.http.registry();
-        client.server.runtime.block_on(Upkeep::default().write(registry, &tally));
+        client.server.runtime.block_on(Maintenance::default().write(registry, &tally));
     };
     let response = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
     for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {

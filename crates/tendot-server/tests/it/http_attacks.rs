@@ -75,7 +75,7 @@ fn attack_h10_single_bytes_do_not_extend_the_timeout() {
 
 #[test]
 fn attack_h10_slow_body() {
-    let server = start(short_timeouts(), None, |http| http.body_time(HEADER_TIMEOUT));
+    let server = start(short_timeouts(), None, |http| http.body_timeout(HEADER_TIMEOUT));
     let mut stream = server.connect();
     let head = "PUT /api/handles/10.5555/NEW HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n[";
     stream.write_all(head.as_bytes()).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use tendot_proto::OpFlags;
 use tendot_proto::endpoint::Transport;
-use tendot_server::{Tally, Upkeep};
+use tendot_server::{Tally, Maintenance};
 use tendot_testing::{is_full_run, wait_until};
 
 use crate::support::api_client::{ApiClient, Fixtures};
@@ -209,7 +209,7 @@ fn resolution_counts_add_up() {
         }
         pair.concurrently(2, |number, server| {
             let (registry, tally) = (server.server.http.registry(), &pair.tallies[number]);
-            server.server.runtime.block_on(Upkeep::default().write(registry, tally));
+            server.server.runtime.block_on(Maintenance::default().write(registry, tally));
         });
         let response = pair.servers[1].check("GET", "/reports/10.70000", TOKEN, &Json::Null, (200, ""));
         assert_eq!(

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use tendot_proto::auth::{Credentials, Group, Policy, Session, SessionProposal};
-use tendot_proto::crypto::{AwsLc, SigningKey, SystemRandom};
+use tendot_proto::auth::{Credentials, Group, Policy, Session, ClientKeyExchange};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
-use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
+use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::{PublicKey, ValueList};
 use tendot_proto::wire::{List, Writer};
 use tendot_proto::{
@@ -37,7 +37,7 @@ over_stores!(
 const TCP: Transport = Transport::Tcp;
 
 fn admin_key() -> Box<dyn SigningKey> {
-    private_key("admpriv.bin").signing_key(&AwsLc).unwrap()
+    private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap()
 }
 
 fn secret_value(index: u32, text: &'static str) -> Value<'static> {
@@ -220,8 +220,8 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
 
 /// Sets up a session over UDP.
 fn open_session(server: &NativeServer, identity: Option<&str>) -> Session {
-    let work = &mut { Work::REQUEST };
-    let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, work).unwrap();
+    let work = &mut { Work::PER_REQUEST };
+    let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
     let identity = identity.map(Reference::parse);
     let mut request = Message::request(
         Opcode::SESSION_SETUP,
@@ -234,13 +234,13 @@ fn open_session(server: &NativeServer, identity: Option<&str>) -> Session {
     let response = server.exchange(Transport::Udp, &sent).remove(0);
     let key = private_key("privkey.bin").public_key().unwrap();
     let (sent, received) = (Parts::split(&sent).unwrap(), Parts::split(&response).unwrap());
-    proposal.accept(&sent, &received, &key, &Policy::default(), &AwsLc, work).unwrap()
+    proposal.accept(&sent, &received, &key, &Policy::default(), &AwsLcProvider, work).unwrap()
 }
 
 fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
     message.envelope.session_id = session.id();
     let mut bytes = message.to_bytes().unwrap();
-    session.authenticate(&mut bytes, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    session.authenticate(&mut bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
     bytes
 }
 
@@ -282,7 +282,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     let mut message = delete("10.5555/A13");
     message.envelope.session_id = stranger.id();
     let mut bytes = message.to_bytes().unwrap();
-    stranger.authenticate(&mut bytes, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    stranger.authenticate(&mut bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
     bytes[4..8].copy_from_slice(&own.id().to_be_bytes());
     assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
     // The other session has no identity.
@@ -300,7 +300,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
 fn session_errors_have_a_mac(store: StoreKind) {
     let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
     let mut own = open_session(&server, None);
-    let work = &mut { Work::REQUEST };
+    let work = &mut { Work::PER_REQUEST };
     let certified = |mut message: Message<'static>| {
         message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
         message
@@ -311,11 +311,11 @@ fn session_errors_have_a_mac(store: StoreKind) {
         let mut request = in_session(&mut own, certified(message));
         let response = server.exchange(transport, &request).remove(0);
         assert_eq!(response_code(&response), expected, "{}", error_message(&response));
-        own.verify(&Parts::split(&response).unwrap(), &AwsLc, work).unwrap();
+        own.verify(&Parts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
         let end = request.len() - 1;
         request[end] ^= 1;
         let response = server.exchange(transport, &request).remove(0);
-        assert!(own.verify(&Parts::split(&response).unwrap(), &AwsLc, work).is_err());
+        assert!(own.verify(&Parts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
     }
 }
 
@@ -344,11 +344,11 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
 
 fn attack_a15_weak_session_keys(store: StoreKind) {
     let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
-    let work = &mut { Work::REQUEST };
-    let good = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, work).unwrap();
-    let SessionKeyPart::PublicKey(bytes) = good.setup(None, 60).key else { panic!() };
+    let work = &mut { Work::PER_REQUEST };
+    let good = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let SessionKeyMaterial::PublicKey(bytes) = good.setup(None, 60).key else { panic!() };
     let half = PublicKey::from_bytes(bytes).unwrap();
-    let tendot_proto::record::KeyKind::DiffieHellman { p, g, y } = half.kind() else { panic!() };
+    let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = half.kind() else { panic!() };
     let mut below = p.to_vec();
     *below.last_mut().unwrap() -= 1;
     let composite = [&p[..p.len() - 1], &[p[p.len() - 1] - 2]].concat();
@@ -359,7 +359,7 @@ fn attack_a15_weak_session_keys(store: StoreKind) {
             timeout: 60,
             identity_handle: Handle::new(&[]),
             identity_index: SessionSetup::ANONYMOUS,
-            key: SessionKeyPart::PublicKey(&bytes),
+            key: SessionKeyMaterial::PublicKey(&bytes),
         };
         let request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now());
         assert_eq!(server.code(TCP, &request), expected, "{mode}");
@@ -529,7 +529,7 @@ fn attack_p10_hidden_values(store: StoreKind) {
     let key = admin_key();
     assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*key)), 1);
     // A signature by another key.
-    let stranger = OwnSite::make_key().unwrap().signing_key(&AwsLc).unwrap();
+    let stranger = OwnSite::make_key().unwrap().signing_key(&AwsLcProvider).unwrap();
     assert_eq!(
         server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*stranger)),
         403

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::Credentials;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
 use tendot_proto::{Fragments, Handle, Message, OpFlags, Opcode, Request, Value};
@@ -235,7 +235,7 @@ fn attack_u8_flood_of_challenges() {
         assert!(number < 1_000_000, "challenges are made");
     }
     // The challenge of a client that has proved its address by TCP is still in the table.
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let credentials = Credentials::PrivateKey(&*key);
     let answer = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
     assert_eq!(server.code_for_bytes(Transport::Tcp, &answer), 1);

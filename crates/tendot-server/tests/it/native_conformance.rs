@@ -4,19 +4,19 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    Answer, Challenge, Credentials, Group, OwnedDigest, Policy, PublicKeyAnswer, SecretKeyAnswer, Session,
-    SessionKey, SessionProposal, verify_mac, verify_signature,
+    Answer, Challenge, Credentials, Group, ComputedDigest, Policy, PublicKeyResponse, SecretKeyResponse, Session,
+    SessionKey, ClientKeyExchange, verify_mac, verify_signature,
 };
-use tendot_proto::crypto::{AwsLc, SigningKey, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
-use tendot_proto::message::SessionKeyPart;
+use tendot_proto::message::SessionKeyMaterial;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
     Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, Outcome, Parts, Permissions, Request,
-    Response, Tail, Ttl, Value, Work,
+    Response, CredentialSection, Ttl, Value, Work,
 };
 use tendot_server::native::OwnSite;
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::hex;
 use tendot_testing::recordings::{Recording, recordings};
@@ -81,7 +81,7 @@ fn apply_unrecorded_changes(server: &NativeServer, conversation: &str) {
 
 fn delete(server: &NativeServer, name: &str) {
     if server.values(name).is_some() {
-        server.commit(Edit::Remove { name: name.into(), expect: Expect::Any });
+        server.commit(Edit::Remove { name: name.into(), expect: Precondition::Any });
     }
 }
 
@@ -97,7 +97,7 @@ struct Replay {
     sessions: HashMap<u32, Session>,
     /// Recorded session keys by recorded number.
     recorded_keys: HashMap<u32, SessionKey>,
-    proposal: Option<SessionProposal>,
+    proposal: Option<ClientKeyExchange>,
     /// The last request as it was recorded, and as it was sent, before encryption.
     request: Option<(Vec<u8>, Vec<u8>)>,
     /// The last challenge and its request, as recorded and as replayed.
@@ -118,8 +118,8 @@ impl Replay {
         Self {
             server: NativeServer::start_over(store.open(), NativeServerOptions::default()),
             transport,
-            administrator: private_key("admpriv.bin").signing_key(&AwsLc).unwrap(),
-            stranger: OwnSite::make_key().unwrap().signing_key(&AwsLc).unwrap(),
+            administrator: private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap(),
+            stranger: OwnSite::make_key().unwrap().signing_key(&AwsLcProvider).unwrap(),
             server_key: private_key("privkey.bin").public_key().unwrap(),
             sessions: HashMap::new(),
             recorded_keys,
@@ -146,7 +146,7 @@ impl Replay {
         match envelope.filter(|envelope| envelope.flags.has(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
                 let key = &self.recorded_keys[&envelope.session_id];
-                Some((key.decrypt(&bytes, &AwsLc, &mut { Work::REQUEST }).unwrap(), true))
+                Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap(), true))
             }
             None => Some((bytes, false)),
         }
@@ -189,9 +189,9 @@ impl Replay {
                     answer: &proof,
                 });
             }
-            Request::SessionSetup(mut setup) if setup.key != SessionKeyPart::None => {
-                let work = &mut { Work::REQUEST };
-                half = SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, work).unwrap();
+            Request::SessionSetup(mut setup) if setup.key != SessionKeyMaterial::None => {
+                let work = &mut { Work::PER_REQUEST };
+                half = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, work).unwrap();
                 setup.key = half.setup(None, 0).key;
                 message.body = Body::Request(Request::SessionSetup(setup));
                 let plain = message.to_bytes().unwrap();
@@ -210,14 +210,14 @@ impl Replay {
         };
         message.envelope.session_id = session.id();
         let has_mac = message.credential().is_some();
-        message.tail = Tail::Empty;
+        message.tail = CredentialSection::Empty;
         let mut plain = message.to_bytes().unwrap();
-        let work = &mut { Work::REQUEST };
+        let work = &mut { Work::PER_REQUEST };
         if has_mac {
-            session.authenticate(&mut plain, &AwsLc, work).unwrap();
+            session.authenticate(&mut plain, &AwsLcProvider, work).unwrap();
         }
         let sent = match is_encrypted {
-            true => session.key().encrypt(&plain, &AwsLc, &mut SystemRandom, work).unwrap(),
+            true => session.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, work).unwrap(),
             false => plain.clone(),
         };
         (plain, sent)
@@ -234,16 +234,16 @@ impl Replay {
         let recorded = Challenge { nonce, digest: digest.unwrap().bytes };
         let handle = answer.key_handle.to_string();
         let keys = self.server.values(&handle).unwrap();
-        let (policy, work) = (Policy::default(), &mut { Work::REQUEST });
+        let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
         let is_secret = answer.auth_type == b"HS_SECKEY";
         let is_good = if is_secret {
-            let proof = SecretKeyAnswer::from_bytes(answer.answer, challenge.envelope.version).unwrap();
-            recorded.verify_secret_key(&proof, answer.key_index, &keys, &policy, &AwsLc, work).is_ok()
+            let proof = SecretKeyResponse::from_bytes(answer.answer, challenge.envelope.version).unwrap();
+            recorded.verify_secret_key(&proof, answer.key_index, &keys, &policy, &AwsLcProvider, work).is_ok()
         } else {
             let key = keys.iter().find(|value| value.index == answer.key_index).unwrap();
             let key = PublicKey::from_bytes(&key.data).unwrap();
-            let proof = PublicKeyAnswer::from_bytes(answer.answer).unwrap();
-            proof.verify(&key, recorded, &policy, &AwsLc, work).is_ok()
+            let proof = PublicKeyResponse::from_bytes(answer.answer).unwrap();
+            proof.verify(&key, recorded, &policy, &AwsLcProvider, work).is_ok()
         };
         let secret = keys.iter().find(|value| value.index == answer.key_index && is_secret);
         let credentials = match (secret, is_good) {
@@ -253,8 +253,8 @@ impl Replay {
             (None, false) => Credentials::PrivateKey(&*self.stranger),
         };
         let (parts, challenge) = (Parts::split(request).unwrap(), Message::from_bytes(ours).unwrap());
-        let work = &mut { Work::REQUEST };
-        credentials.answer(&parts, &challenge, &policy, &AwsLc, &mut SystemRandom, work).unwrap()
+        let work = &mut { Work::PER_REQUEST };
+        credentials.answer(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, work).unwrap()
     }
 
     /// Compares the next response with the recorded one; returns the difference.
@@ -275,8 +275,8 @@ impl Replay {
             return Some(format!("encrypted: {is_encrypted}"));
         }
         if is_encrypted {
-            let work = &mut { Work::REQUEST };
-            ours = self.sessions[&recorded_id].key().decrypt(&ours, &AwsLc, work).unwrap();
+            let work = &mut { Work::PER_REQUEST };
+            ours = self.sessions[&recorded_id].key().decrypt(&ours, &AwsLcProvider, work).unwrap();
         }
         let (recorded, sent) = self.request.clone().unwrap();
         let problem = self.difference(name, &theirs, &ours, &sent);
@@ -287,9 +287,9 @@ impl Replay {
             }
             Body::Response(Response { outcome: Outcome::Session { .. }, .. }) => {
                 let (request, response) = (Parts::split(&sent).unwrap(), Parts::split(&ours).unwrap());
-                let (policy, work) = (Policy::default(), &mut { Work::REQUEST });
+                let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
                 let proposal = self.proposal.take().unwrap();
-                let session = proposal.accept(&request, &response, &self.server_key, &policy, &AwsLc, work);
+                let session = proposal.accept(&request, &response, &self.server_key, &policy, &AwsLcProvider, work);
                 self.sessions.insert(recorded_id, session.unwrap());
             }
             _ => {}
@@ -327,14 +327,14 @@ impl Replay {
         if kind(&their_message) != kind(&our_message) {
             return Some(format!("credential {:?} was recorded", their_message.credential()));
         }
-        let work = &mut { Work::REQUEST };
+        let work = &mut { Work::PER_REQUEST };
         match our_message.credential().map(|credential| credential.credential_type) {
             Some(Credential::SIGNED) => {
-                verify_signature(&our_parts, &self.server_key, &Policy::default(), &AwsLc, work).unwrap();
+                verify_signature(&our_parts, &self.server_key, &Policy::default(), &AwsLcProvider, work).unwrap();
             }
             Some(_) => {
                 let session = &self.sessions[&their_parts.envelope.session_id];
-                verify_mac(&our_parts, session.key(), &AwsLc, work).unwrap();
+                verify_mac(&our_parts, session.key(), &AwsLcProvider, work).unwrap();
             }
             None => {}
         }
@@ -346,7 +346,7 @@ impl Replay {
         }
         if let Some(digest) = two.digest {
             let checked =
-                OwnedDigest::check(&digest, request.header_and_body, &Policy::default(), &AwsLc, work);
+                ComputedDigest::check(&digest, request.header_and_body, &Policy::default(), &AwsLcProvider, work);
             assert_eq!(checked, Ok(()), "{name}");
         }
         outcome_difference(name, one.outcome, two.outcome)

@@ -3,7 +3,7 @@
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
 use tendot_proto::{Body, Message, OpFlags, Request, Version};
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
@@ -101,7 +101,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
     assert_eq!(code("10.5555/CHANGED"), 301);
     server.commit(Edit::Home { prefix: "10.5555".into() });
     assert_eq!(code("10.5555/CHANGED"), 1);
-    server.commit(Edit::Remove { name: "10.5555/CHANGED".into(), expect: Expect::Any });
+    server.commit(Edit::Remove { name: "10.5555/CHANGED".into(), expect: Precondition::Any });
     assert_eq!(code("10.5555/CHANGED"), 100);
 }
 

@@ -11,13 +11,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 use serde_json::Value as Json;
 use tendot_proto::auth::Credentials;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::record::KeyKind;
+use tendot_proto::record::KeyComponents;
 use tendot_proto::wire::List;
 use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, Response, Value, Version};
 use tendot_server::native::Limits;
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
@@ -46,7 +46,7 @@ fn named(opcode: Opcode, handle: &str) -> Message<'_> {
 
 /// The names in each message of a list, requested by the server administrator.
 fn list(server: &NativeServer, transport: Transport, request: &Message<'_>) -> Vec<Vec<String>> {
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let request = request.to_bytes().unwrap();
     let challenge = server.exchange(transport, &request).remove(0);
     let proof = challenge_response(&request, &challenge, SERVER_ADMIN, Credentials::PrivateKey(&*key), 8);
@@ -77,7 +77,7 @@ fn lists_of_several_messages(store: StoreKind) {
             .map(|number| put_edit(&name(number), vec![url_value(1, "https://example.org/")]))
             .collect(),
     );
-    let tombstone = |number| Edit::Tombstone { name: name(number).into(), expect: Expect::Any };
+    let tombstone = |number| Edit::Tombstone { name: name(number).into(), expect: Precondition::Any };
     server.commit_all((0..1_000).map(tombstone).collect());
     let request = named(Opcode::LIST_HANDLES, "0.NA/10.77");
     let pages = list(&server, Transport::Tcp, &request);
@@ -194,7 +194,7 @@ impl ServerCertVerifier for PinnedKey {
 
 fn connect_tls(server: &NativeServer) -> StreamOwned<ClientConnection, TcpStream> {
     let key = private_key("privkey.bin").public_key().unwrap();
-    let KeyKind::Rsa { modulus, .. } = key.kind() else { panic!() };
+    let KeyComponents::Rsa { modulus, .. } = key.kind() else { panic!() };
     let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
         .with_safe_default_protocol_versions()
         .unwrap()

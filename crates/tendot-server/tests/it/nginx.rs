@@ -12,8 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tendot_proto::Value;
-use tendot_server::http::{Limits, Trust};
-use tendot_store::{Edit, Expect};
+use tendot_server::http::{Limits, ProxyTrust};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse, send_raw};
 use tendot_testing::{free_port, ram_dir, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -109,12 +109,12 @@ struct Proxied {
 impl Proxied {
     fn start() -> Self {
         let server = start(Limits::default(), None, |http| {
-            http.trust(Trust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..Trust::default() })
+            http.trust(ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() })
                 .metrics_for(vec![format!("{ALLOWED_CLIENT}/32").parse().unwrap()])
         });
         let put = |name: &str| {
             let url = Value::new(1, "URL", format!("https://example.org/{}", name.len()));
-            Edit::Put { name: name.into(), values: vec![url], expect: Expect::Absent }
+            Edit::Put { name: name.into(), values: vec![url], expect: Precondition::Absent }
         };
         server.commit(NAMES.iter().map(|name| put(name)).chain([put(&long_name())]).collect());
         let directory = ram_dir();

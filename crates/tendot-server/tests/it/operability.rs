@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_proto::{Permissions, Value};
-use tendot_server::http::{Limits, Rate, Rates, Trust};
-use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_server::http::{Limits, Rate, Rates, ProxyTrust};
+use tendot_store::{Change, Edit, Precondition, Store as _};
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
 
@@ -48,7 +48,7 @@ fn metrics() {
 fn request_ids() {
     let server = start(Limits::default(), None, |http| {
         let proxies = vec!["127.0.0.2/32".parse().unwrap()];
-        http.trust(Trust { proxies, ..Trust::default() })
+        http.trust(ProxyTrust { proxies, ..ProxyTrust::default() })
     });
     let request_id =
         |headers: &str| server.request("GET", "/livez", headers).header("x-request-id").unwrap().to_owned();
@@ -56,7 +56,7 @@ fn request_ids() {
     assert!(generated.len() == 16 && generated != request_id(""), "{generated}");
 
     let server = start(Limits::default(), None, |http| {
-        http.trust(Trust { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Trust::default() })
+        http.trust(ProxyTrust { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() })
     });
     let response = server.request("GET", "/livez", "X-Request-Id: mine\nX-Forwarded-For: 192.0.2.1");
     assert_eq!(response.header("x-request-id"), Some("mine"));
@@ -78,7 +78,7 @@ fn attack_h8_credentials_through_proxies() {
     assert_eq!(list(&direct, ""), 200);
     assert_eq!(list(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
     let proxied = start(Limits::default(), None, |http| {
-        http.trust(Trust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..Trust::default() })
+        http.trust(ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() })
     });
     assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1"), 403);
     assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 200);
@@ -90,7 +90,7 @@ fn rate_limit() {
         let rate = Rate { per_second: 1, burst: 3 };
         let proxies = vec!["127.0.0.1/32".parse().unwrap()];
         http.rates(Rates { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
-            .trust(Trust { proxies, ..Trust::default() })
+            .trust(ProxyTrust { proxies, ..ProxyTrust::default() })
     });
     let request = |client: &str| server.request("GET", "/10.5555/ONE", &format!("X-Forwarded-For: {client}"));
     let statuses: Vec<u16> = (0..5).map(|_| request("192.0.2.1").status).collect();
@@ -239,7 +239,7 @@ fn attack_s12_idle_clients_during_drain() {
 fn history_for_the_operator() {
     let server = start_default();
     let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "NOTE", "for administrators") };
-    let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Expect::Any };
+    let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Precondition::Any };
     for _ in 0..2 {
         let change = Change { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
         server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();

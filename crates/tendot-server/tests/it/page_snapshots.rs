@@ -11,7 +11,7 @@ use tendot_proto::record::{Admin, AdminPermissions, Record, ValueList};
 use tendot_proto::{Permissions, Reference, Value};
 use tendot_registry::transfer::What;
 use tendot_server::http::Limits;
-use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_store::{Change, Edit, Precondition, Store as _};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
@@ -397,7 +397,7 @@ fn edits() -> Vec<Edit> {
         put("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
         put("10.5555/HIDDEN", vec![hidden]),
         put("10.5555/ENDED", vec![url("https://example.org/ended")]),
-        Edit::Tombstone { name: "10.5555/ENDED".into(), expect: Expect::Any },
+        Edit::Tombstone { name: "10.5555/ENDED".into(), expect: Precondition::Any },
         put("10.5555/HOSTILE", hostile()),
         put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
         put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
@@ -414,15 +414,15 @@ fn changes() -> Vec<(&'static str, Edit)> {
     let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
     let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "NOTE", "for administrators") };
     let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "a secret") };
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Any };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Any };
     let name = "10.5555/CHANGED";
     vec![
         ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
         ("operator", put(name, vec![hidden, secret])),
         ("me@example.org", put(name, vec![url("https://example.org/second"), Value::new(3, "DESC", "Now")])),
-        ("operator", Edit::Remove { name: name.into(), expect: Expect::Any }),
+        ("operator", Edit::Remove { name: name.into(), expect: Precondition::Any }),
         ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
-        ("operator", Edit::Tombstone { name: name.into(), expect: Expect::Any }),
+        ("operator", Edit::Tombstone { name: name.into(), expect: Precondition::Any }),
         ("operator", put("10.5555/HOSTILE", vec![url("https://example.org/")])),
         ("operator", put("10.5555/HOSTILE", hostile())),
         ("operator", put("10.5555/LARGE", vec![url("https://example.org/")])),
@@ -431,7 +431,7 @@ fn changes() -> Vec<(&'static str, Edit)> {
 }
 
 fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Expect::Absent }
+    Edit::Put { name: name.into(), values, expect: Precondition::Absent }
 }
 
 const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\

@@ -6,7 +6,7 @@ use tendot_proto::{Handle, Reference, Work};
 use tendot_registry::transfer::What;
 use tendot_registry::{Caller, Cursor, Done, Error, Identity, Operation, Search, Write};
 use tendot_server::http::Limits;
-use tendot_store::{Edit, Expect, Store as _};
+use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
@@ -41,7 +41,7 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
         Edit::Put {
             name: "10.5555/ONE".into(),
             values: vec![url_value(1, "https://example.org/one")],
-            expect: Expect::Absent,
+            expect: Precondition::Absent,
         },
     ];
     let server = start_over(store.open(), bind(), edits, Limits::default(), None, |http| http);
@@ -126,7 +126,7 @@ fn redirects_without_metadata_preference(store: StoreKind) {
 /// The response cache is not used where `Accept` matters, also if the record of the prefix has no rule.
 fn cache_varies_by_accept(store: StoreKind) {
     let (server, _) = serve(store);
-    let plain = Edit::Put { name: "0.NA/10.70000".into(), values: Vec::new(), expect: Expect::Any };
+    let plain = Edit::Put { name: "0.NA/10.70000".into(), values: Vec::new(), expect: Precondition::Any };
     server.commit(vec![plain]);
     for _ in 0..3 {
         for (accept, status) in [(BROWSER, 302), ("Accept: application/x-bibtex", 200), ("Accept: a/b", 406)]
@@ -284,7 +284,7 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
                 let operation = Operation::Write(write);
                 let claim = Reference::parse("300:10.5555/ONE");
                 let work = &mut Work::new(10_000);
-                let may = server.runtime.block_on(registry.authorize(&operation, &claim, work));
+                let may = server.runtime.block_on(registry.precheck(&operation, &claim, work));
                 (done.unwrap_err().response_code(), may.map_err(|error| error.response_code()))
             })
         };

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use tendot_proto::Value;
 use tendot_proto::endpoint::Transport;
 use tendot_server::http::sweep_receipts;
-use tendot_server::{Tally, Upkeep};
-use tendot_store::{Edit, Expect, Store as _};
+use tendot_server::{Tally, Maintenance};
+use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, send_raw};
 
@@ -37,7 +37,7 @@ const DAY: u64 = 86_400_000;
 struct ReportFixtures {
     server: NativeServer,
     tally: Arc<Tally>,
-    upkeep: Upkeep,
+    upkeep: Maintenance,
     registrant: String,
     /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
     tokens: [String; 4],
@@ -58,7 +58,7 @@ impl ReportFixtures {
         let mut fixtures = Self {
             server,
             tally,
-            upkeep: Upkeep::default(),
+            upkeep: Maintenance::default(),
             registrant: String::new(),
             tokens: Default::default(),
         };
@@ -339,7 +339,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     fixtures.register("дом");
     let put = |suffix: &str, values: Vec<Value<'static>>| {
         let name = format!("{PREFIX}/{suffix}").into();
-        fixtures.server.commit(Edit::Put { name, values, expect: Expect::Any });
+        fixtures.server.commit(Edit::Put { name, values, expect: Precondition::Any });
     };
     put(
         "odd",
@@ -351,7 +351,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     );
     put("old", vec![url_value(1, "https://user:word@example.org/")]);
     put("gone", vec![url_value(1, "nothing")]);
-    fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), expect: Expect::Any });
+    fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), expect: Precondition::Any });
     let parts = ["name", "index", "code", "data"];
     let links = [
         "odd 1 scheme javascript:alert(1)",
@@ -385,7 +385,7 @@ fn report_paging(store: StoreKind) {
     let put = |name: &String| Edit::Put {
         name: name.as_str().into(),
         values: vec![url_value(1, "nowhere"), url_value(2, "nowhere else")],
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     fixtures.server.commit_all(names.iter().map(put).collect());
     assert_eq!(fixtures.report("links").len(), 2 * names.len());
@@ -488,7 +488,7 @@ fn failures_expire(store: StoreKind) {
     fixtures.flush();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |retention: u32, at: u64| {
-        let upkeep = Upkeep { retention, ..fixtures.upkeep };
+        let upkeep = Maintenance { retention, ..fixtures.upkeep };
         block_on(upkeep.sweep_failures(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed").len()
     };

@@ -9,8 +9,8 @@ use serde_json::{Value as Json, json};
 use tendot_proto::{Permissions, Value};
 use tendot_server::http::Limits;
 use tendot_store::{
-    AnyStore, Change, CommitError, Committed, Counted, Edit, Entry, Expect, History, Key, Listed, Logged,
-    Order, Piece, Store, StoreError,
+    AnyStore, Change, CommitError, CommitInfo, Counted, Edit, Entry, Precondition, History, Key, Listed, LogEntry,
+    HistoryOrder, Piece, Store, StoreError,
 };
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
@@ -21,7 +21,7 @@ use crate::support::stores::{StoreKind, over_stores};
 over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
 
 fn records() -> Vec<Edit> {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
     let url = |data: &'static str| Value::new(1, "URL", data);
     let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "secret") };
     let mut edits = vec![
@@ -169,15 +169,15 @@ impl Store for GatedStore {
         self.store.homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         self.store.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.store.changes(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.store.history(key, order, limit).await
     }
 
@@ -220,7 +220,7 @@ fn attack_long_lookups(store: StoreKind) {
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
     let time = Duration::from_millis(1_500);
     let server = start_over(AnyStore::boxed(gated), bind(), records(), Limits::default(), None, |http| {
-        http.search_time(time)
+        http.reverse_lookup_timeout(time)
     });
     let closed_gate = gate.lock().unwrap();
     let wait = |count| {

@@ -104,7 +104,7 @@ const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close
 fn certificates_are_reloaded() {
     let files = CertificateFiles::new();
     let tls = Arc::new(files.read().unwrap());
-    assert_eq!(tls.expiry(), Some(1_893_456_000));
+    assert_eq!(tls.not_after(), Some(1_893_456_000));
     let server = start(Limits::default(), Some(Arc::clone(&tls)), |http| http);
     let is_trusted = |trusted: &str| request(&server, &files.path(trusted), b"http/1.1", LIVEZ).is_ok();
     assert!(is_trusted("certificate"));
@@ -113,7 +113,7 @@ fn certificates_are_reloaded() {
     files.write_new(2031);
     wait_until("the new certificate is used", || is_trusted("certificate"));
     assert!(!is_trusted("old"));
-    assert_eq!(tls.expiry(), Some(1_924_992_000));
+    assert_eq!(tls.not_after(), Some(1_924_992_000));
 }
 
 /// A certificate that is broken or does not match its key is not used: the old one stays.

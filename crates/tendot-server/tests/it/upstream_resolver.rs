@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::{Ttl, Value};
 use tendot_server::http::{Limits, Upstream};
-use tendot_store::{Edit, Expect};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tendot_testing::{wait_for, wait_until};
 
@@ -19,7 +19,7 @@ use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Expect::Absent }
+    Edit::Put { name: name.into(), values, expect: Precondition::Absent }
 }
 
 fn url(address: &'static str) -> Vec<Value<'static>> {

@@ -18,7 +18,7 @@ const FAMILY: &[u8] = b"tendot backup ";
 
 /// Bytes before and after the copy: header and length, checksum.
 const BEFORE: u64 = 16 + 8;
-const AFTER: u64 = 16;
+const BACKUP_TRAILER_BYTES: u64 = 16;
 
 impl Embedded {
     /// Writes a copy of the store into a file: one state, whatever is written meanwhile. What is in the file afterwards
@@ -43,7 +43,7 @@ impl Embedded {
         Backup::open(file)
             .and_then(|backup| backup.copy_to(&mut io::sink()))
             .map_err(|error| StoreError::Failed { doing: "checking the backup", error: Box::new(error) })?;
-        Ok(BEFORE + length + AFTER)
+        Ok(BEFORE + length + BACKUP_TRAILER_BYTES)
     }
 }
 
@@ -75,7 +75,7 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     if is_occupied && !replace {
         return Err(RestoreError::Occupied { directory: directory.into() });
     }
-    let restoring = directory.join(RESTORING);
+    let restoring = directory.join(RESTORE_DIR);
     folder::renew(&restoring).map_err(failed)?;
     fail_point::pass("restore: the folder is made");
     let prepared = prepare(backup, &restoring);
@@ -92,21 +92,21 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
 }
 
 /// Where a store is made ready to take the place of another.
-const RESTORING: &str = "restoring";
+const RESTORE_DIR: &str = "restoring";
 
 /// Where the other waits meanwhile, within that folder.
-const ASIDE: &str = "aside";
+const REPLACED_DIR: &str = "aside";
 
 /// Lets a store take the place of the one that is there. At every moment there is one, the old or the new; which of them
 /// is settled by one renaming. Until then the old one has two names.
 fn replace_with(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
-    let aside = restoring.join(ASIDE);
+    let aside = restoring.join(REPLACED_DIR);
     if is_occupied {
         folder::renew(&aside)?;
         std::fs::hard_link(directory.join("data.mdb"), aside.join("data.mdb"))?;
         fail_point::pass("restore: the old store is linked");
         // Readers of the old store have their places in it, and the new one is not to find them.
-        rename_if_there(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
+        rename_if_exists(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
         fail_point::pass("restore: the old lock is moved");
         folder::sync(&aside)?;
         folder::sync(restoring)?;
@@ -120,8 +120,8 @@ fn replace_with(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Re
 /// Brings to its end what `replace_with` began, if it was interrupted: undone if the new store is still waiting, else
 /// the old one gets a folder of its own, which is told.
 pub(super) fn settle(directory: &Path) -> io::Result<Option<PathBuf>> {
-    let restoring = directory.join(RESTORING);
-    let aside = restoring.join(ASIDE);
+    let restoring = directory.join(RESTORE_DIR);
+    let aside = restoring.join(REPLACED_DIR);
     let is_replaced = !restoring.join("data.mdb").try_exists()?;
     let mut kept = None;
     if aside.join("data.mdb").try_exists()? {
@@ -129,7 +129,7 @@ pub(super) fn settle(directory: &Path) -> io::Result<Option<PathBuf>> {
             kept = Some(keep(&aside, directory)?);
             fail_point::pass("restore: the old store is aside");
         } else {
-            rename_if_there(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
+            rename_if_exists(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
             // Before the new store, which tells that this one is still in its place.
             folder::remove(&aside)?;
         }
@@ -152,7 +152,7 @@ fn keep(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::rename(from, to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -162,7 +162,7 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 /// A store of its own, with a lineage of its own.
 fn prepare(backup: Backup<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let failed = |error| RestoreError::Failed { path: restoring.into(), error };
-    let mut data = folder::private_file(&restoring.join("data.mdb")).map_err(failed)?;
+    let mut data = folder::create_private_file(&restoring.join("data.mdb")).map_err(failed)?;
     backup.copy_to(&mut data)?;
     data.sync_all().map_err(failed)?;
     drop(data);
@@ -199,7 +199,7 @@ impl<'a> Backup<'a> {
             return Err(if is_other { RestoreError::OtherVersion } else { RestoreError::NoBackup });
         }
         let length = u64::from_le_bytes(length);
-        let announced = length.saturating_add(BEFORE + AFTER);
+        let announced = length.saturating_add(BEFORE + BACKUP_TRAILER_BYTES);
         if announced != there {
             return Err(RestoreError::OtherLength { announced, there });
         }

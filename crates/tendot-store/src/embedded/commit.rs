@@ -13,16 +13,16 @@ impl Tables {
     /// wrong.
     pub(super) fn commit(&self, mut txn: RwTxn<'_>) -> Result<(), heed::Error> {
         let number = txn.id() as u64;
-        self.put_counter(&mut txn, b"transaction", number)?;
+        self.write_counter(&mut txn, b"transaction", number)?;
         txn.commit().map_err(|error| match error {
             // LMDB tells of a write that was cut short only that it failed.
-            heed::Error::Io(_) if !is_full(&error) => self.missing_room().map_or(error, heed::Error::Io),
+            heed::Error::Io(_) if !is_full(&error) => self.probe_free_space().map_or(error, heed::Error::Io),
             _ => error,
         })
     }
 
     /// Why nothing can be added to the disk, if so.
-    fn missing_room(&self) -> Option<io::Error> {
+    fn probe_free_space(&self) -> Option<io::Error> {
         let path = self.env.path().join("tendot.room");
         let length = std::fs::metadata(self.env.path().join("data.mdb")).map_or(0, |metadata| metadata.len());
         // As far out as the store: there may also be a limit for each file.

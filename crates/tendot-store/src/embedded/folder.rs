@@ -41,7 +41,7 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
 }
 
 /// A new file that only its owner can read, as LMDB makes its own.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
+pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]

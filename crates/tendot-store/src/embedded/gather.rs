@@ -15,23 +15,23 @@ use tendot_proto::wire::{List, Writer};
 use super::folder;
 use super::import::ImportError;
 use super::lock::Lock;
-use super::run::{Buffer, Merge, Runs};
+use super::run::{Buffer, RunMerge, SortedRuns};
 use crate::{Key, fail_point};
 
 /// Bytes of records that wait in memory, unless told otherwise.
-const BUFFER: usize = 32 << 20;
+const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 
 /// Records that are given to an import together. They can be made in any thread.
 ///
 /// ```
-/// use tendot_store::{Batch, Importer};
+/// use tendot_store::{Batch, EmbeddedImporter};
 /// use tendot_proto::Value;
 ///
 /// let directory = tempfile::tempdir()?;
 /// let mut batch = Batch::new();
 /// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
 /// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
-/// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
+/// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
 /// importer.put_all(&batch)?;
 /// assert_eq!(importer.finish(|_| {})?.created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -72,7 +72,7 @@ fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), Impo
 
 /// How the folders of runs begin that have none of a store to be in.
 #[cfg(feature = "postgres")]
-const TEMPORARY: &str = "tendot-import-";
+const TEMP_DIR_PREFIX: &str = "tendot-import-";
 
 /// Whether a folder has the same owner as ours, since others may put there what they like, and is so old that whoever made it
 /// has locked it or is gone.
@@ -94,16 +94,16 @@ pub(crate) struct Gathered {
     superseded: u64,
     pub(crate) homed: BTreeSet<Key>,
     /// Gone before the lock is.
-    runs: Runs,
+    runs: SortedRuns,
     _lock: Option<Lock>,
 }
 
 impl Gathered {
     /// Nothing yet. The folder is made, and is gone with this.
     pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
-        let runs = Runs::new(folder)?;
+        let runs = SortedRuns::new(folder)?;
         let (waiting, homed) = (Buffer::new(), BTreeSet::new());
-        Ok(Self { waiting, buffer: BUFFER, superseded: 0, homed, runs, _lock: None })
+        Ok(Self { waiting, buffer: DEFAULT_BUFFER_BYTES, superseded: 0, homed, runs, _lock: None })
     }
 
     /// The same among the temporary files of this machine. What an import left there that was ended by force is removed.
@@ -112,12 +112,12 @@ impl Gathered {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let above = std::env::temp_dir();
-        let path = above.join(format!("{TEMPORARY}{process}-{number}"));
+        let path = above.join(format!("{TEMP_DIR_PREFIX}{process}-{number}"));
         let mut gathered = Self::new(path.clone())?;
         gathered._lock = Some(Lock::take(&path).map_err(io::Error::other)?);
         #[cfg(unix)]
         for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
-            let is_one = left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMPORARY)).is_some();
+            let is_one = left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
             if is_one && is_left(&left, &path) && Lock::take(&left).is_ok() {
                 // If it cannot be, the next import tries again.
                 let _ = folder::remove(&left);
@@ -150,7 +150,7 @@ impl Gathered {
     }
 
     /// All of them, in the order of their keys, and how many others had been taken the place of already.
-    pub(crate) fn merge(&mut self) -> Result<(Merge<'_>, u64), ImportError> {
+    pub(crate) fn merge(&mut self) -> Result<(RunMerge<'_>, u64), ImportError> {
         self.waiting.sort();
         let (merge, superseded) = self.runs.merge(&self.waiting)?;
         Ok((merge, self.superseded + superseded))
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_was_left_is_removed() {
         let make = |name: &str| {
-            let path = std::env::temp_dir().join(format!("{TEMPORARY}{}-{name}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("{TEMP_DIR_PREFIX}{}-{name}", std::process::id()));
             folder::renew(&path).unwrap();
             path
         };

@@ -10,7 +10,7 @@ use heed::{RoTxn, RwTxn};
 use super::record::{Record, Share};
 use super::{LOOKED_AT, Tables, checksum, failed, key, log, record};
 use crate::history::{ROOM, is_of_record, without_secrets};
-use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreError};
+use crate::{Before, EditKind, Entry, History, Key, LogEntry, HistoryOrder, Past, StoreError};
 
 /// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
 /// stands together.
@@ -75,27 +75,27 @@ pub(super) fn old(
 }
 
 impl Tables {
-    pub(super) fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
-        self.history_in(&*self.read_txn()?, key, order, limit)
+    pub(super) fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
+        self.history_in_txn(&*self.read_txn()?, key, order, limit)
     }
 
     /// The same within a transaction.
-    pub(super) fn history_in(
+    pub(super) fn history_in_txn(
         &self,
         txn: &RoTxn<'_>,
         key: &Key,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
     ) -> Result<History, StoreError> {
         let name = Name::new(self, txn, key)?;
         let (mut history, mut room) = (History::default(), ROOM);
         let mut at = match order {
-            Order::OldestFirst { after } => name.last_up_to(after)?,
-            Order::NewestFirst { before } => name.last_up_to(before.saturating_sub(1))?,
+            HistoryOrder::OldestFirst { after } => name.last_entry_at(after)?,
+            HistoryOrder::NewestFirst { before } => name.last_entry_at(before.saturating_sub(1))?,
         };
         loop {
             let mut changes = name.changes(at)?;
-            if matches!(order, Order::NewestFirst { .. }) {
+            if matches!(order, HistoryOrder::NewestFirst { .. }) {
                 changes.reverse();
             }
             for past in changes.into_iter().flatten().filter(|past| order.has(past.line.sequence)) {
@@ -104,25 +104,25 @@ impl Tables {
                 }
             }
             at = match (order, at) {
-                (Order::OldestFirst { .. }, _) => match name.following(at)? {
+                (HistoryOrder::OldestFirst { .. }, _) => match name.following(at)? {
                     None => return Ok(history),
                     Some((sequence, _)) => Some(sequence),
                 },
-                (Order::NewestFirst { .. }, None) => return Ok(history),
-                (Order::NewestFirst { .. }, Some(sequence)) => name.last_up_to(sequence.saturating_sub(1))?,
+                (HistoryOrder::NewestFirst { .. }, None) => return Ok(history),
+                (HistoryOrder::NewestFirst { .. }, Some(sequence)) => name.last_entry_at(sequence.saturating_sub(1))?,
             };
         }
     }
 
     /// A line of the log; none if it is not there, or not yet.
-    pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<Logged>, StoreError> {
+    pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
         let key = sequence.to_be_bytes();
         let found = self.databases.log.get(txn, &key).map_err(|error| failed("reading the log", error))?;
         found.map(|value| Self::logged(&key, value)).transpose()
     }
 
     /// The line that stands under a key.
-    pub(super) fn logged(key: &[u8], value: &[u8]) -> Result<Logged, StoreError> {
+    pub(super) fn logged(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
         let what = "line of the log";
         let body = checksum::open(key, value, what)?;
         let sequence = key.try_into().map(u64::from_be_bytes).ok();
@@ -131,7 +131,7 @@ impl Tables {
     }
 }
 
-type KeyAndValue<'a> = (&'a [u8], &'a [u8]);
+type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
 /// One name, and where its history is.
 pub(super) struct Name<'a> {
@@ -153,7 +153,7 @@ impl<'a> Name<'a> {
     }
 
     /// The last entry up to a sequence number.
-    fn last_up_to(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
+    fn last_entry_at(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
         let Some(history) = self.tables.databases.history else { return Ok(None) };
         let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
         Ok(self.own(found)?.map(|(sequence, _)| sequence))
@@ -169,7 +169,7 @@ impl<'a> Name<'a> {
     /// What was found, if it is of this name: the number, and the record that was there before.
     fn own(
         &self,
-        found: Result<Option<KeyAndValue<'a>>, heed::Error>,
+        found: Result<Option<RawEntry<'a>>, heed::Error>,
     ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
         let found = found.map_err(|error| failed("reading the history", error))?;
         let Some((entry_key, value)) = found else { return Ok(None) };
@@ -190,13 +190,13 @@ impl<'a> Name<'a> {
             && let Some(line) = self.tables.line(self.txn, sequence)?
             && let Some((_, old)) = self.following(Some(sequence.saturating_sub(1)))?
         {
-            let before = self.tables.old_entry(self.txn, &self.record_key, old)?;
+            let before = self.tables.decode_replaced(self.txn, &self.record_key, old)?;
             first = Some(Past { line, before: before.map_or(Before::Nothing, Before::Record) });
         }
         let made = self
             .revision_after(at)?
             .filter(|made| first.as_ref().is_none_or(|first: &Past| first.line.revision != *made));
-        let second = made.map(|made| self.line_of(made, at)).transpose()?.flatten().map(|line| {
+        let second = made.map(|made| self.log_entry_of_revision(made, at)).transpose()?.flatten().map(|line| {
             let is_new = line.kind == EditKind::Create || line.sequence > self.since;
             Past { line, before: if is_new { Before::Nothing } else { Before::Unknown } }
         });
@@ -216,7 +216,7 @@ impl<'a> Name<'a> {
     }
 
     /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
-    fn line_of(&self, revision: u64, at: Option<u64>) -> Result<Option<Logged>, StoreError> {
+    fn log_entry_of_revision(&self, revision: u64, at: Option<u64>) -> Result<Option<LogEntry>, StoreError> {
         let first = at.unwrap_or_default().saturating_add(1);
         let end = match self.following(at)? {
             Some((sequence, _)) => sequence,
@@ -255,7 +255,7 @@ impl<'a> Name<'a> {
 
 impl Tables {
     /// The record that an entry of the history has, if any.
-    pub(super) fn old_entry(
+    pub(super) fn decode_replaced(
         &self,
         txn: &RoTxn<'_>,
         record_key: &[u8],
@@ -264,7 +264,7 @@ impl Tables {
         if old.is_empty() {
             return Ok(None);
         }
-        self.entry_of_body(txn, record_key, old).map(Some)
+        self.decode_record_body(txn, record_key, old).map(Some)
     }
 }
 
@@ -281,13 +281,13 @@ mod tests {
     use super::super::open::{Databases, environment};
     use super::super::parts::Parts;
     use super::super::writer::Writer;
-    use super::super::{Embedded, FORMAT};
+    use super::super::{Embedded, STORE_FORMAT};
     use super::*;
-    use crate::{Change, Edit, Expect, Store as _};
+    use crate::{Change, Edit, Precondition, Store as _};
 
     fn change(name: &str, data: &'static str) -> Change {
         let values = vec![Value::new(1, "URL", data)];
-        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Expect::Any };
+        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
         Change { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
@@ -306,14 +306,14 @@ mod tests {
         assert!(databases.history.is_some() == has_history && databases.notes.is_none());
         let tables = Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().unwrap();
-        let mut format = FORMAT.to_vec();
+        let mut format = STORE_FORMAT.to_vec();
         checksum::seal(b"format", &mut format);
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
-            tables.put_counter(&mut txn, counter, 0).unwrap();
+            tables.write_counter(&mut txn, counter, 0).unwrap();
         }
         if has_history {
-            tables.put_counter(&mut txn, SINCE, 0).unwrap();
+            tables.write_counter(&mut txn, SINCE, 0).unwrap();
         }
         tables.commit(txn).unwrap();
         tables.renew_lineage().unwrap();
@@ -329,7 +329,7 @@ mod tests {
         let old = vec![change("10.1/a", "1"), change("10.1/b", "1"), change("10.1/A", "2")];
         old_store(directory.path(), false, old);
         let (a, b) = (Key::new("10.1/a").unwrap(), Key::new("10.1/b").unwrap());
-        let all = Order::OldestFirst { after: 0 };
+        let all = HistoryOrder::OldestFirst { after: 0 };
         let check = |store: &Embedded, key: &Key, expected: &[(u64, &str)]| {
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
             let told = |past: Past| match past.before {
@@ -378,7 +378,7 @@ mod tests {
                     name: "10.1/a".into(),
                     values: Vec::new(),
                     registration: b"known"[..].into(),
-                    expect: Expect::Live,
+                    expect: Precondition::Live,
                 },
             ];
             block_on(store.commit(Change { by: "test".into(), at: 1, edits })).unwrap();
@@ -388,7 +388,7 @@ mod tests {
             assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"known");
             let verified = store.verify(|_| {}).unwrap();
             assert_eq!((verified.notes, verified.registrations, verified.damaged), (1, 1, 0));
-            let history = block_on(store.history(&key, Order::OldestFirst { after: 0 }, 9)).unwrap();
+            let history = block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 9)).unwrap();
             assert_eq!(history.items.len(), if has_history { 3 } else { 2 });
         }
     }

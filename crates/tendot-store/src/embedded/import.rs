@@ -13,10 +13,10 @@ use tendot_proto::Value;
 use tendot_proto::wire::{Item as _, Reader};
 
 use super::gather::{Batch, Gathered};
-use super::run::Merge;
-use super::share::Sharing;
+use super::run::RunMerge;
+use super::share::Interner;
 use super::{Lock, OpenError, Tables, checksum, failed, history, key, log, record};
-use crate::{EditKind, Key, KeyError, Logged, State, StoreError, fail_point};
+use crate::{EditKind, Key, KeyError, LogEntry, State, StoreError, fail_point};
 
 /// Records that are committed together, unless told otherwise, and what they may take in memory until then.
 const TOGETHER: u64 = 50_000;
@@ -24,7 +24,7 @@ const TOGETHER_BYTES: usize = 16 << 20;
 
 /// Records that go from one thread to the other together, and how many bytes.
 const PIECE: u64 = 1_000;
-const PIECE_BYTES: usize = 1 << 18;
+const MAX_BATCH_BYTES: usize = 1 << 18;
 
 /// A page of the engine: what a record may take that is not put beside the one before.
 const PAGE: usize = 4_096;
@@ -38,11 +38,11 @@ pub(crate) const ENDED: usize = 100;
 /// interrupted, what was written stays, and the same import again writes the rest.
 ///
 /// ```
-/// use tendot_store::{Embedded, Importer, Key, Store};
+/// use tendot_store::{Embedded, EmbeddedImporter, Key, Store};
 /// use tendot_proto::Value;
 ///
 /// let directory = tempfile::tempdir()?;
-/// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
+/// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
 /// importer.put("10.1000/2".into(), &[Value::new(1, "URL", "https://example.org/2")])?;
 /// importer.put("10.1000/1".into(), &[Value::new(1, "URL", "https://example.org/1")])?;
 /// importer.home("10.1000")?;
@@ -54,9 +54,9 @@ pub(crate) const ENDED: usize = 100;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Importer {
+pub struct EmbeddedImporter {
     tables: Arc<Tables>,
-    sharing: Sharing,
+    sharing: Interner,
     by: Box<str>,
     at: u64,
     together: u64,
@@ -67,7 +67,7 @@ pub struct Importer {
 
 /// What came of an import.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Imported {
+pub struct ImportSummary {
     /// Records that were not there.
     pub created: u64,
     /// Records that were there and were something else.
@@ -82,7 +82,7 @@ pub struct Imported {
     pub ended_names: Vec<Box<str>>,
 }
 
-impl Imported {
+impl ImportSummary {
     pub(crate) fn add(&mut self, more: Self) {
         self.created += more.created;
         self.changed += more.changed;
@@ -94,13 +94,13 @@ impl Imported {
     }
 }
 
-impl Importer {
+impl EmbeddedImporter {
     /// Begins an import into the store of a directory, which is made if it is not there.
     pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
         let (tables, lock) = Tables::open(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
         let txn = tables.read_txn().map_err(store)?;
-        let sharing = Sharing::load(&tables.databases, &txn).map_err(store)?;
+        let sharing = Interner::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
         let gathered = Gathered::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
@@ -137,7 +137,7 @@ impl Importer {
     }
 
     /// Writes all records. `progress` is told after each transaction how many there are so far.
-    pub fn finish(mut self, progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
+    pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         let tables = &*self.tables;
         let txn = tables.read_txn()?;
         let empty = tables.databases.records.is_empty(&txn);
@@ -147,11 +147,11 @@ impl Importer {
 
         let homed = &std::mem::take(&mut self.gathered.homed);
         let (merge, superseded) = self.gathered.merge()?;
-        let imported = Imported { superseded, ..Imported::default() };
+        let imported = ImportSummary { superseded, ..ImportSummary::default() };
         let sharing = Mutex::new(self.sharing);
         let together = self.together;
         let preparing =
-            Preparing { tables, sharing: &sharing, revision, appends, piece: together.min(PIECE) };
+            ImportEncoder { tables, sharing: &sharing, revision, appends, piece: together.min(PIECE) };
         let (by, at) = (&*self.by, self.at);
         let writing =
             Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
@@ -178,7 +178,7 @@ struct Piece {
     lengths: Vec<(usize, usize, Option<usize>)>,
     /// Records that were looked at.
     records: u64,
-    imported: Imported,
+    imported: ImportSummary,
 }
 
 impl Piece {
@@ -189,7 +189,7 @@ impl Piece {
         self.lengths.push((key.len(), value.len(), old.map(<[u8]>::len)));
     }
 
-    fn puts(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         let mut rest = &*self.bytes;
         self.lengths.iter().map_while(move |(key, value, old)| {
             let (key, after) = rest.split_at_checked(*key)?;
@@ -202,9 +202,9 @@ impl Piece {
 }
 
 /// The one thread: makes of records what is to be stored.
-struct Preparing<'a> {
+struct ImportEncoder<'a> {
     tables: &'a Tables,
-    sharing: &'a Mutex<Sharing>,
+    sharing: &'a Mutex<Interner>,
     revision: u64,
     /// Whether nothing was there, so that nothing has to be looked for.
     appends: bool,
@@ -212,8 +212,8 @@ struct Preparing<'a> {
     piece: u64,
 }
 
-impl Preparing<'_> {
-    fn run(&self, mut merge: Merge<'_>, sender: &SyncSender<Result<Piece, ImportError>>) {
+impl ImportEncoder<'_> {
+    fn run(&self, mut merge: RunMerge<'_>, sender: &SyncSender<Result<Piece, ImportError>>) {
         loop {
             let piece = self.piece(&mut merge);
             let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
@@ -225,7 +225,7 @@ impl Preparing<'_> {
     }
 
     /// The next records; none at the end.
-    fn piece(&self, merge: &mut Merge<'_>) -> Result<Piece, ImportError> {
+    fn piece(&self, merge: &mut RunMerge<'_>) -> Result<Piece, ImportError> {
         let mut piece = Piece::default();
         // A new one for each piece, so that pages that are not used any more can be used again. No key comes twice, so
         // what is there was there before this import.
@@ -233,7 +233,7 @@ impl Preparing<'_> {
         let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = merge.superseded;
         while piece.records < self.piece
-            && piece.bytes.len() < PIECE_BYTES
+            && piece.bytes.len() < MAX_BATCH_BYTES
             && let Some((name, values)) = merge.next()?
         {
             piece.records += 1;
@@ -246,7 +246,7 @@ impl Preparing<'_> {
     fn record(
         &self,
         txn: &heed::RoTxn<'_>,
-        sharing: &mut Sharing,
+        sharing: &mut Interner,
         name: &[u8],
         values: &[u8],
         piece: &mut Piece,
@@ -296,22 +296,22 @@ impl Preparing<'_> {
 /// The other thread: puts it into the engine.
 struct Writing<'a> {
     tables: &'a Tables,
-    sharing: &'a Mutex<Sharing>,
+    sharing: &'a Mutex<Interner>,
     revision: u64,
     appends: bool,
     together: u64,
     by: &'a str,
     at: u64,
     homed: &'a BTreeSet<Key>,
-    imported: Imported,
+    imported: ImportSummary,
 }
 
 impl Writing<'_> {
     fn run(
         mut self,
         pieces: Receiver<Result<Piece, ImportError>>,
-        mut progress: impl FnMut(&Imported),
-    ) -> Result<Imported, ImportError> {
+        mut progress: impl FnMut(&ImportSummary),
+    ) -> Result<ImportSummary, ImportError> {
         let (mut is_first, mut is_last) = (true, false);
         while !is_last {
             is_last = self.transaction(&pieces, is_first)?;
@@ -341,7 +341,7 @@ impl Writing<'_> {
             let stopped =
                 || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
             let piece = pieces.recv().map_err(|_| stopped())??;
-            for (key, value, old) in piece.puts() {
+            for (key, value, old) in piece.iter() {
                 if let Some(old) = old {
                     history::put(tables, &mut txn, key, sequence, old)
                         .map_err(|error| failed("writing the history", error))?;
@@ -363,7 +363,7 @@ impl Writing<'_> {
         }
         let count = self.imported.created + self.imported.changed;
         if count > 0 {
-            tables.put_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
+            tables.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
         }
         if is_last {
             if count > 0 {
@@ -425,11 +425,11 @@ impl Writing<'_> {
         for (kind, name, count) in lines {
             sequence += 1;
             let (revision, at, by) = (self.revision, self.at, self.by.into());
-            log::append(tables, txn, &Logged { sequence, revision, at, by, kind, name, count })
+            log::append(tables, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
                 .map_err(writing)?;
         }
-        tables.put_counter(txn, b"sequence", sequence).map_err(writing)?;
-        tables.put_counter(txn, b"revision", self.revision).map_err(writing)
+        tables.write_counter(txn, b"sequence", sequence).map_err(writing)?;
+        tables.write_counter(txn, b"revision", self.revision).map_err(writing)
     }
 }
 
@@ -454,8 +454,8 @@ impl Interrupted {
         let line = log::decode(0, body)
             .ok_or_else(|| checksum::damaged(Self::NAME, "interrupted import", "it is not understood"))?;
         let sequence = tables.counter(&txn, b"sequence")? + 1;
-        log::append(tables, &mut txn, &Logged { sequence, ..line }).map_err(settling)?;
-        tables.put_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
+        log::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
+        tables.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
         tables.databases.meta.delete(&mut txn, Self::NAME).map_err(settling)?;
         fail_point::pass("import: before it is settled");
         tables.commit(txn).map_err(settling)?;
@@ -465,7 +465,7 @@ impl Interrupted {
 
     fn put(self, tables: &Tables, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let Self { revision, count, at, by } = self;
-        let line = Logged { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
+        let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
         let mut value = log::encode(&line);
         checksum::seal(Self::NAME, &mut value);
         tables.databases.meta.put(txn, Self::NAME, &value)

@@ -1,6 +1,6 @@
 //! Under which key a name is found: see `docs/storage-format.md`.
 
-use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
+use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
 
 use crate::Key;
 
@@ -8,7 +8,7 @@ use crate::Key;
 const WHOLE: usize = 1_900;
 
 /// So much of a longer name stands in its key.
-const BEGINNING: usize = 1_880;
+const HASHED_KEY_PREFIX_LEN: usize = 1_880;
 
 /// In no UTF-8 text, so that no name has the key of a longer one.
 const MARK: u8 = 0xff;
@@ -19,15 +19,15 @@ pub(crate) fn record_key(key: &Key) -> std::borrow::Cow<'_, [u8]> {
     if name.len() <= WHOLE {
         return name.into();
     }
-    let mut short = name[..BEGINNING].to_vec();
+    let mut short = name[..HASHED_KEY_PREFIX_LEN].to_vec();
     short.push(MARK);
     // Of a hash that nobody finds two names for; the provider always has this one.
-    let hash = AwsLc.hash(Hash::Sha256, &[name]);
+    let hash = AwsLcProvider.hash(Hash::Sha256, &[name]);
     short.extend(hash.iter().flat_map(|hash| hash.iter().take(16)));
     short.into()
 }
 
 /// Whether a key has only the beginning of its name.
 pub(super) fn is_shortened(record_key: &[u8]) -> bool {
-    record_key.get(BEGINNING) == Some(&MARK)
+    record_key.get(HASHED_KEY_PREFIX_LEN) == Some(&MARK)
 }

@@ -3,7 +3,7 @@
 use heed::{PutFlags, RwTxn};
 
 use super::{Tables, checksum, varint};
-use crate::{EditKind, Logged};
+use crate::{EditKind, LogEntry};
 
 /// The numbers of kinds, for ever.
 pub(crate) const KINDS: [(u64, EditKind); 7] = [
@@ -16,7 +16,7 @@ pub(crate) const KINDS: [(u64, EditKind); 7] = [
     (7, EditKind::Import),
 ];
 
-pub(super) fn encode(line: &Logged) -> Vec<u8> {
+pub(super) fn encode(line: &LogEntry) -> Vec<u8> {
     let number = KINDS.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
     // The numbers and the checksum take less than what is added, as a rule.
     let mut out = Vec::with_capacity(32 + line.by.len() + line.name.len());
@@ -32,7 +32,7 @@ pub(super) fn encode(line: &Logged) -> Vec<u8> {
 }
 
 /// Appends a line to the log.
-pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &Logged) -> Result<(), heed::Error> {
+pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
     let key = line.sequence.to_be_bytes();
     let mut value = encode(line);
     checksum::seal(&key, &mut value);
@@ -40,11 +40,11 @@ pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &Logged) -> Res
     tables.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
-pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<Logged> {
+pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<LogEntry> {
     let bytes = &mut bytes;
     let number = varint::take(bytes)?;
     let (_, kind) = KINDS.iter().find(|(known, _)| *known == number)?;
-    let mut line = Logged {
+    let mut line = LogEntry {
         count: 1,
         sequence,
         kind: *kind,
@@ -60,5 +60,5 @@ pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<Logged> {
 }
 
 fn text(bytes: &mut &[u8]) -> Option<Box<str>> {
-    std::str::from_utf8(varint::take_bytes(bytes)?).ok().map(Into::into)
+    std::str::from_utf8(varint::read_bytes(bytes)?).ok().map(Into::into)
 }

@@ -37,7 +37,7 @@ use std::sync::{Arc, OnceLock};
 pub use backup::{RestoreError, restore};
 pub use gather::Batch;
 use heed::{Env, RoTxn, RwTxn, WithTls};
-pub use import::{ImportError, Imported, Importer};
+pub use import::{ImportError, ImportSummary, EmbeddedImporter};
 use lock::Lock;
 pub use lock::LockError;
 pub use moving::EmbeddedTarget;
@@ -48,11 +48,11 @@ pub use verify::Verified;
 #[cfg(feature = "postgres")]
 pub(crate) use verify::disagreement;
 use writer::Writer;
-pub(crate) use writer::check_length;
+pub(crate) use writer::check_size;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
-    StoreError, Versions, fail_point,
+    Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Piece, Store,
+    StoreError, ChangeCounters, fail_point,
 };
 
 /// A store in a directory of this machine's disk.
@@ -61,14 +61,14 @@ use crate::{
 /// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
 ///
 /// ```
-/// use tendot_store::{Change, Edit, Embedded, Expect, Key, Store};
+/// use tendot_store::{Change, Edit, Embedded, Precondition, Key, Store};
 /// use tendot_proto::Value;
 ///
 /// # pollster::block_on(async {
 /// let directory = tempfile::tempdir()?;
 /// let store = Embedded::open(directory.path())?;
 /// let values = vec![Value::new(1, "URL", "https://example.org/")];
-/// let put = Edit::Put { name: "10.1000/182".into(), values, expect: Expect::Absent };
+/// let put = Edit::Put { name: "10.1000/182".into(), values, expect: Precondition::Absent };
 /// store.commit(Change { by: "operator".into(), at: 1_700_000_000_000, edits: vec![put] }).await?;
 ///
 /// // One process writes; others may read.
@@ -102,10 +102,10 @@ struct Tables {
 const LOOKED_AT: usize = 10_000;
 
 /// What `format` in `meta` says.
-const FORMAT: &[u8] = b"tendot 1";
+const STORE_FORMAT: &[u8] = b"tendot 1";
 
 /// Where a store is made.
-const CREATING: &str = "creating";
+const CREATE_DIR: &str = "creating";
 
 impl Embedded {
     /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
@@ -178,7 +178,7 @@ impl Tables {
         let lock = Lock::take(directory)?;
         backup::settle(directory).map_err(unmade)?;
         if directory.join("data.mdb").try_exists().map_err(unmade)? {
-            folder::remove(&directory.join(CREATING)).map_err(unmade)?;
+            folder::remove(&directory.join(CREATE_DIR)).map_err(unmade)?;
         } else {
             Self::create(directory)?;
         }
@@ -200,18 +200,18 @@ impl Tables {
     fn create(directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let making = directory.join(CREATING);
+        let making = directory.join(CREATE_DIR);
         folder::renew(&making).map_err(unmade)?;
         fail_point::pass("create: the folder is made");
         let env = open::environment(&making, false)?;
         let databases = Databases::create(&env).map_err(failed)?;
         let tables = Self { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().map_err(failed)?;
-        let mut value = FORMAT.to_vec();
+        let mut value = STORE_FORMAT.to_vec();
         checksum::seal(b"format", &mut value);
         tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
         for counter in [b"revision" as &[u8], b"sequence", history::SINCE] {
-            tables.put_counter(&mut txn, counter, 0).map_err(failed)?;
+            tables.write_counter(&mut txn, counter, 0).map_err(failed)?;
         }
         tables.commit(txn).map_err(failed)?;
         tables.renew_lineage().map_err(failed)?;
@@ -234,10 +234,10 @@ impl Tables {
         let (env, mut databases) = (&self.env, self.databases);
         let made = databases.complete(env, |txn| {
             if !has_history {
-                self.put_counter(txn, history::SINCE, sequence)?;
+                self.write_counter(txn, history::SINCE, sequence)?;
             }
             let number = txn.id() as u64;
-            self.put_counter(txn, b"transaction", number)
+            self.write_counter(txn, b"transaction", number)
         });
         made.map_err(|error| failed("making what earlier versions had not", error))?;
         self.databases = databases;
@@ -253,7 +253,7 @@ impl Tables {
         number.map_err(|_| checksum::damaged(name, "counter", "it has another size"))
     }
 
-    fn put_counter(&self, txn: &mut RwTxn<'_>, name: &'static [u8], number: u64) -> Result<(), heed::Error> {
+    fn write_counter(&self, txn: &mut RwTxn<'_>, name: &'static [u8], number: u64) -> Result<(), heed::Error> {
         let mut value = number.to_le_bytes().to_vec();
         checksum::seal(name, &mut value);
         self.databases.meta.put(txn, name, &value)
@@ -279,7 +279,7 @@ impl Tables {
         let txn = self.read_txn()?;
         if let Some(prefix) = prefix {
             let read = |key: &[u8], value: &[u8]| Ok(visit(self.entry(&txn, key, value)?));
-            return self.visit_under(&txn, prefix, after, read);
+            return self.scan_prefix(&txn, prefix, after, read);
         }
         let failed = |error| failed("reading records", error);
         let after = after.map(|key| key::record_key(key).into_owned());
@@ -301,7 +301,7 @@ impl Tables {
         let found = found.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
         let found = checksum::open(b"format", found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
-        if found == FORMAT {
+        if found == STORE_FORMAT {
             return Ok(());
         }
         let found = String::from_utf8_lossy(found).into_owned();
@@ -314,11 +314,11 @@ impl Tables {
 
     /// The record of a name, its registration unread.
     fn get_record(&self, txn: &RoTxn<'_>, key: &Key) -> Result<Option<Record>, StoreError> {
-        self.find(txn, key, |number| self.parts.get(number, || self.load_part(txn, number)))
+        self.find(txn, key, |number| self.parts.get(number, || self.load_dictionary_entry(txn, number)))
     }
 
     /// The same within a transaction that writes. Its parts may come to nothing, so none are kept.
-    fn get_uncommitted(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Record>, StoreError> {
+    fn get_disk_record_in_write(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Record>, StoreError> {
         self.find(txn, key, |number| self.part(txn, number))
     }
 
@@ -339,16 +339,16 @@ impl Tables {
     }
 
     fn entry(&self, txn: &RoTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<Entry, StoreError> {
-        self.entry_of_body(txn, record_key, checksum::open(record_key, value, "record")?)
+        self.decode_record_body(txn, record_key, checksum::open(record_key, value, "record")?)
     }
 
     /// The same of a record without its checksum.
-    fn entry_of_body(&self, txn: &RoTxn<'_>, record_key: &[u8], body: &[u8]) -> Result<Entry, StoreError> {
-        let part = |number| self.parts.get(number, || self.load_part(txn, number));
+    fn decode_record_body(&self, txn: &RoTxn<'_>, record_key: &[u8], body: &[u8]) -> Result<Entry, StoreError> {
+        let part = |number| self.parts.get(number, || self.load_dictionary_entry(txn, number));
         self.registered(txn, decode(record_key, body, part)?)
     }
 
-    fn load_part(&self, txn: &RoTxn<'_>, number: u32) -> Result<Option<Box<[u8]>>, StoreError> {
+    fn load_dictionary_entry(&self, txn: &RoTxn<'_>, number: u32) -> Result<Option<Box<[u8]>>, StoreError> {
         Ok(self.part(txn, number)?.map(Into::into))
     }
 
@@ -362,10 +362,10 @@ impl Tables {
     fn head(&self, txn: &RoTxn<'_>, record_key: &[u8]) -> Result<Option<Head>, StoreError> {
         let value =
             self.databases.records.get(txn, record_key).map_err(|error| failed("reading a record", error))?;
-        value.map(|value| Self::take_head(record_key, value)).transpose()
+        value.map(|value| Self::decode_header(record_key, value)).transpose()
     }
 
-    fn take_head(record_key: &[u8], value: &[u8]) -> Result<Head, StoreError> {
+    fn decode_header(record_key: &[u8], value: &[u8]) -> Result<Head, StoreError> {
         let body = checksum::open(record_key, value, "record")?;
         let head = Head::take(record_key, body).map(|(head, _)| head);
         head.ok_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
@@ -376,14 +376,14 @@ impl Tables {
     }
 
     /// Walks over the records under a prefix, after a key, as long as `visit` wants more.
-    fn visit_under(
+    fn scan_prefix(
         &self,
         txn: &RoTxn<'_>,
         prefix: &[u8],
         after: Option<&Key>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        if prefix.len() > Key::LONGEST_PREFIX {
+        if prefix.len() > Key::MAX_PREFIX_LEN {
             return Ok(());
         }
         let failed = |error| failed("listing names", error);
@@ -415,8 +415,8 @@ impl Tables {
     fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let mut listed = Vec::new();
         if limit > 0 {
-            self.visit_under(&*self.read_txn()?, prefix, after, |key, value| {
-                let head = Self::take_head(key, value)?;
+            self.scan_prefix(&*self.read_txn()?, prefix, after, |key, value| {
+                let head = Self::decode_header(key, value)?;
                 listed.push(Listed { name: head.name, state: head.state });
                 Ok(listed.len() < limit)
             })?;
@@ -428,11 +428,11 @@ impl Tables {
     fn count_under(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Counted, StoreError> {
         let mut counted = Counted::default();
         let mut seen = 0;
-        self.visit_under(&*self.read_txn()?, prefix, after, |key, value| {
+        self.scan_prefix(&*self.read_txn()?, prefix, after, |key, value| {
             seen += 1;
             counted.live += u64::from(!record::is_tombstone(value));
             if seen >= limit {
-                counted.next = Key::new(&Self::take_head(key, value)?.name).ok();
+                counted.next = Key::new(&Self::decode_header(key, value)?.name).ok();
             }
             Ok(seen < limit)
         })?;
@@ -455,7 +455,7 @@ impl Tables {
             if !is_of_it && number < LOOKED_AT {
                 continue;
             }
-            let head = Self::take_head(key, value)?;
+            let head = Self::decode_header(key, value)?;
             let is_full = is_of_it && piece.names.len() + 1 >= limit;
             if is_full || number == LOOKED_AT {
                 piece.next = Key::new(&head.name).ok();
@@ -471,7 +471,7 @@ impl Tables {
     }
 
     fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
+        if prefix.is_empty() || prefix.len() > Key::MAX_PREFIX_LEN {
             return Ok(false);
         }
         self.has_homed(&*self.read_txn()?, &prefix.to_ascii_uppercase())
@@ -489,7 +489,7 @@ impl Tables {
         let failed = |error| failed("listing prefixes", error);
         let mut after = after.unwrap_or_default().to_ascii_uppercase();
         // No prefix is longer, so none is between.
-        after.truncate(Key::LONGEST_PREFIX + 1);
+        after.truncate(Key::MAX_PREFIX_LEN + 1);
         let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
         let range = (from, Bound::Unbounded);
         let mut homed = Vec::new();
@@ -502,7 +502,7 @@ impl Tables {
     }
 
     fn note(&self, txn: &RoTxn<'_>, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let Some(notes) = self.databases.notes.filter(|_| Key::is_note(key)) else { return Ok(None) };
+        let Some(notes) = self.databases.notes.filter(|_| Key::is_valid_key(key)) else { return Ok(None) };
         let found = notes.get(txn, key).map_err(|error| failed("reading a note", error))?;
         found.map(|value| checksum::open(key, value, "note").map(Into::into)).transpose()
     }
@@ -526,7 +526,7 @@ impl Tables {
         Ok(notes)
     }
 
-    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let txn = self.read_txn()?;
         let failed = |error| failed("reading the log", error);
         let after = after.to_be_bytes();
@@ -588,19 +588,19 @@ impl Store for Embedded {
         self.read(|tables| tables.homed(after, limit))
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         match &self.writer {
             Some(writer) => writer.commit(change).await,
             None => Err(StoreError::ReadOnly { why: "it was opened so".into() }.into()),
         }
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         // Who only reads beside another process does not hear of its changes.
         self.writer.as_ref().map(|writer| &*writer.versions)
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.read(|tables| tables.changes(after, limit))
     }
 
@@ -617,7 +617,7 @@ impl Store for Embedded {
         self.read(|tables| tables.notes(beginning, after, limit))
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.read(|tables| tables.history(key, order, limit))
     }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use heed::RwTxn;
 
 use super::record;
-use super::share::Sharing;
+use super::share::Interner;
 use super::{Embedded, OpenError, Tables, checksum, failed, history, key, log};
 use crate::moving::side::{
-    At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Taken, TakenPast, Target, size_of_entry, size_of_past,
+    At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Taken, MigratedHistoryEntry, Target, size_of_entry, size_of_past,
 };
-use crate::moving::{Mark, MoveError};
-use crate::{Before, EditKind, Entry, Key, Order, StoreError, fail_point};
+use crate::moving::{Mark, MigrationError};
+use crate::{Before, EditKind, Entry, Key, HistoryOrder, StoreError, fail_point};
 
 /// The setting that tells how far a store has come that another one is moved to.
 pub(super) const MARK: &[u8] = b"moving";
@@ -53,7 +53,7 @@ impl Side for Embedded {
             let (txn, mut pasts, mut size) = (tables.read_txn()?, Vec::new(), 0);
             let (first, mut after) = at;
             for (number, name) in names.iter().enumerate().skip(first) {
-                let history = tables.history_in(&txn, name, Order::OldestFirst { after }, TOGETHER)?;
+                let history = tables.history_in_txn(&txn, name, HistoryOrder::OldestFirst { after }, TOGETHER)?;
                 after = 0;
                 size += history.items.iter().map(size_of_past).sum::<usize>();
                 pasts.extend(history.items.into_iter().map(|past| (number, past)));
@@ -73,7 +73,7 @@ impl Side for Embedded {
 #[derive(Debug)]
 pub struct EmbeddedTarget {
     store: Embedded,
-    sharing: Sharing,
+    sharing: Interner,
 }
 
 impl Embedded {
@@ -83,7 +83,7 @@ impl Embedded {
         let (tables, lock) = Tables::open_unfinished(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
         let txn = tables.read_txn().map_err(store)?;
-        let sharing = Sharing::load(&tables.databases, &txn).map_err(store)?;
+        let sharing = Interner::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
         Ok(EmbeddedTarget { store: Self { tables, writer: None, _lock: Some(lock) }, sharing })
     }
@@ -104,14 +104,14 @@ impl Target for EmbeddedTarget {
         Ok(Some((mark, number == last)))
     }
 
-    async fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), MoveError> {
+    async fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), MigrationError> {
         let tables = Arc::clone(&self.store.tables);
-        let taken = Taking { tables: &tables, sharing: &mut self.sharing }.take(piece, mark);
+        let taken = MigrationWriter { tables: &tables, sharing: &mut self.sharing }.take(piece, mark);
         match taken {
             Ok(()) => self.sharing.keep(),
             Err(_) => self.sharing.forget(),
         }
-        taken.map_err(MoveError::Target)
+        taken.map_err(MigrationError::Target)
     }
 }
 
@@ -138,12 +138,12 @@ impl Tables {
 }
 
 /// One transaction.
-struct Taking<'a> {
+struct MigrationWriter<'a> {
     tables: &'a Tables,
-    sharing: &'a mut Sharing,
+    sharing: &'a mut Interner,
 }
 
-impl Taking<'_> {
+impl MigrationWriter<'_> {
     fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), StoreError> {
         let tables = self.tables;
         let doing = "writing what is moved";
@@ -186,8 +186,8 @@ impl Taking<'_> {
             }
         }
         self.sharing.write(&databases, &mut txn).map_err(writing)?;
-        tables.put_counter(&mut txn, b"sequence", sequence).map_err(writing)?;
-        tables.put_counter(&mut txn, b"revision", revision).map_err(writing)?;
+        tables.write_counter(&mut txn, b"sequence", sequence).map_err(writing)?;
+        tables.write_counter(&mut txn, b"revision", revision).map_err(writing)?;
         let mut value = [&(txn.id() as u64).to_le_bytes()[..], &mark.encode()].concat();
         checksum::seal(MARK, &mut value);
         databases.meta.put(&mut txn, MARK, &value).map_err(writing)?;
@@ -197,17 +197,17 @@ impl Taking<'_> {
         Ok(())
     }
 
-    fn past(&mut self, txn: &mut RwTxn<'_>, taken: &TakenPast) -> Result<(), StoreError> {
+    fn past(&mut self, txn: &mut RwTxn<'_>, taken: &MigratedHistoryEntry) -> Result<(), StoreError> {
         let record_key = key::record_key(&taken.key);
         let line = &taken.past.line;
         let old = match &taken.past.before {
             Before::Unknown => {
                 // All lines up to there that have no entry tell the same.
                 let since = self.tables.counter(txn, history::SINCE)?.max(line.sequence);
-                let put = self.tables.put_counter(txn, history::SINCE, since);
+                let put = self.tables.write_counter(txn, history::SINCE, since);
                 return put.map_err(|error| failed("writing the history", error));
             }
-            Before::Nothing if self.is_found_without(txn, taken)? => return Ok(()),
+            Before::Nothing if self.is_implicit_creation(txn, taken)? => return Ok(()),
             Before::Nothing => Vec::new(),
             Before::Record(entry) => self.encode(txn, &record_key, entry, taken.brought)?,
         };
@@ -216,7 +216,7 @@ impl Taking<'_> {
     }
 
     /// Whether it is found without an entry that a record came to be: see `history.rs`.
-    fn is_found_without(&self, txn: &RwTxn<'_>, taken: &TakenPast) -> Result<bool, StoreError> {
+    fn is_implicit_creation(&self, txn: &RwTxn<'_>, taken: &MigratedHistoryEntry) -> Result<bool, StoreError> {
         let line = &taken.past.line;
         if line.kind != EditKind::Create {
             return Ok(true);

@@ -8,7 +8,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
 
 use super::OpenError;
-use super::pages::Pages;
+use super::pages::PageFile;
 
 /// Address space, not memory and not disk: a store can grow to this without being opened anew.
 const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
@@ -42,7 +42,7 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
         let expected = pages.saturating_mul(u64::from(page_size));
         // But pages that were free again before the end of their transaction were never written.
         let end = there / u64::from(page_size);
-        let is_whole = || Pages::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
+        let is_whole = || PageFile::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
         if there < expected && is_whole() != Ok(true) {
             return Err(OpenError::CutOff { directory: directory.into(), expected, there });
         }

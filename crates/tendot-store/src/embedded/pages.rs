@@ -12,20 +12,20 @@ use std::path::Path;
 use super::checksum;
 
 const HEADER: usize = 16;
-const BRANCH: u16 = 1;
-const LEAF: u16 = 2;
+const PAGE_BRANCH: u16 = 1;
+const PAGE_LEAF: u16 = 2;
 const OVERFLOW: u16 = 4;
-const META: u16 = 8;
-const ON_PAGES: u16 = 1;
-const SUBTREE: u16 = 2;
-const INTEGER_KEYS: u16 = 8;
-const NOWHERE: u64 = u64::MAX;
+const PAGE_META: u16 = 8;
+const NODE_OVERFLOW: u16 = 1;
+const NODE_SUBTREE: u16 = 2;
+const TREE_INTEGER_KEYS: u16 = 8;
+const INVALID_PAGE: u64 = u64::MAX;
 
 /// Trees are lower than this.
 const DEPTH: u16 = 32;
 
 /// The file, and its two last states.
-pub(super) struct Pages {
+pub(super) struct PageFile {
     file: File,
     size: usize,
     states: [State; 2],
@@ -54,13 +54,13 @@ struct Tree {
 /// What is wrong, or why it cannot be said.
 type Checked<T> = Result<T, String>;
 
-impl Pages {
+impl PageFile {
     /// Numbers of pages take as many bytes as addresses; only those of eight are read here.
-    pub(super) const ARE_KNOWN: bool = cfg!(target_pointer_width = "64");
+    pub(super) const IS_SUPPORTED: bool = cfg!(target_pointer_width = "64");
 
     /// Reads the first two pages, which tell where all else is.
     pub(super) fn open(file: &Path, page_size: u32) -> Checked<Self> {
-        if !Self::ARE_KNOWN {
+        if !Self::IS_SUPPORTED {
             return Err("the engine's pages are not known on this machine".into());
         }
         let file = File::open(file).map_err(unread)?;
@@ -69,9 +69,9 @@ impl Pages {
         for number in 0..2 {
             let page = pages.read(number, 1)?;
             let state = State::of(&page)
-                .filter(|_| u64_at(&page, 0) == Some(number) && u16_at(&page, 10) == Some(META));
+                .filter(|_| u64_at(&page, 0) == Some(number) && u16_at(&page, 10) == Some(PAGE_META));
             let state = state.ok_or_else(|| format!("page {number} of the engine does not tell a state"))?;
-            if state.free.pad as usize != pages.size || state.free.flags != INTEGER_KEYS {
+            if state.free.pad as usize != pages.size || state.free.flags != TREE_INTEGER_KEYS {
                 return Err(format!("page {number} of the engine tells another layout"));
             }
             pages.states[number as usize] = state;
@@ -124,7 +124,7 @@ impl Pages {
         let state = *self.newest();
         let mut walk = Walk::new(self, &state)?;
         walk.free(&state)?;
-        for (name, tree) in walk.subtrees(&state)? {
+        for (name, tree) in walk.named_databases(&state)? {
             walk.tree(&name, tree, &mut |_, _, _, _| Ok(()))?;
         }
         match (2..=state.last).find(|number| !walk.is_used(*number)) {
@@ -155,7 +155,7 @@ enum Data<'a> {
 
 /// A way through trees, on which no page is met twice.
 struct Walk<'a> {
-    pages: &'a mut Pages,
+    pages: &'a mut PageFile,
     last: u64,
     used: Vec<u64>,
 }
@@ -173,7 +173,7 @@ struct Counted<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(pages: &'a mut Pages, state: &State) -> Checked<Self> {
+    fn new(pages: &'a mut PageFile, state: &State) -> Checked<Self> {
         let length = pages.file.metadata().map_err(unread)?.len() / pages.size as u64;
         // A bit for each page, if there are not wildly more than in the file: some at its end may never have been
         // written.
@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
         self.used.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    fn meet(&mut self, number: u64, name: &str) -> Checked<()> {
+    fn mark_used(&mut self, number: u64, name: &str) -> Checked<()> {
         if number < 2 || number > self.last {
             return Err(format!("{name}: page {number} of the engine is out of the file"));
         }
@@ -220,17 +220,17 @@ impl<'a> Walk<'a> {
             let listed = count.and_then(|count| list.get(8..count.checked_mul(8)?.checked_add(8)?));
             let listed = listed.ok_or_else(|| format!("{name}: a list is cut off"))?;
             for number in listed.chunks_exact(8) {
-                walk.meet(u64_at(number, 0).unwrap_or(NOWHERE), name)?;
+                walk.mark_used(u64_at(number, 0).unwrap_or(INVALID_PAGE), name)?;
             }
             Ok(())
         })
     }
 
     /// The trees that are kept in the main one.
-    fn subtrees(&mut self, state: &State) -> Checked<Vec<(String, Tree)>> {
+    fn named_databases(&mut self, state: &State) -> Checked<Vec<(String, Tree)>> {
         let mut trees = Vec::new();
         self.tree("databases", state.main, &mut |_, key, flags, data| match data {
-            Data::Here(data) if flags == SUBTREE && data.len() == 48 => {
+            Data::Here(data) if flags == NODE_SUBTREE && data.len() == 48 => {
                 let tree = Tree::of(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
                 let name = key.escape_ascii().to_string();
                 trees.push((name, tree.ok_or("a database has another layout")?));
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
 
     /// The transaction that a state says to be of, where it has a checksum.
     fn transaction(&mut self, state: &State) -> Checked<u64> {
-        let settings = self.subtrees(state)?.into_iter().find(|(name, _)| name == "meta");
+        let settings = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
         let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
         let mut found = None;
         self.tree(&name, tree, &mut |_, key, _, data| {
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
 
     fn tree(&mut self, name: &str, tree: Tree, visit: Visit<'_>) -> Checked<()> {
         let mut counted = Counted { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
-        if tree.root != NOWHERE {
+        if tree.root != INVALID_PAGE {
             if tree.depth == 0 || tree.depth > DEPTH {
                 return Err(format!("{name}: a tree cannot be {} pages deep", tree.depth));
             }
@@ -289,16 +289,16 @@ impl<'a> Walk<'a> {
     ) -> Checked<()> {
         let name = counted.name;
         let wrong = |what: &str| format!("{name}: page {number} of the engine {what}");
-        self.meet(number, name)?;
+        self.mark_used(number, name)?;
         let page = self.pages.read(number, 1)?;
         let is_leaf = level == counted.tree.depth;
-        let flags = if is_leaf { LEAF } else { BRANCH };
+        let flags = if is_leaf { PAGE_LEAF } else { PAGE_BRANCH };
         if (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10)) != (Some(number), Some(0), Some(flags)) {
             return Err(wrong("is something else"));
         }
         let nodes = nodes(&page, is_leaf).ok_or_else(|| wrong("has entries that are not whole"))?;
         *if is_leaf { &mut counted.leaves } else { &mut counted.branches } += 1;
-        let order = if counted.tree.flags & INTEGER_KEYS != 0 { by_number } else { by_bytes };
+        let order = if counted.tree.flags & TREE_INTEGER_KEYS != 0 { by_number } else { by_bytes };
         // The first key of a branch stands for all that come before the second.
         let keyed = if is_leaf { &nodes[..] } else { &nodes[1..] };
         let in_order = keyed.windows(2).all(|pair| order(pair[0].key, pair[1].key) == Ordering::Less);
@@ -317,17 +317,17 @@ impl<'a> Walk<'a> {
                 continue;
             }
             counted.entries += 1;
-            let data = if node.flags & ON_PAGES == 0 {
+            let data = if node.flags & NODE_OVERFLOW == 0 {
                 Data::Here(node.data)
             } else {
                 let first = u64_at(node.data, 0).ok_or_else(|| wrong("has entries that are not whole"))?;
                 counted.overflows += self.overflow(name, first, node.length)?;
                 Data::OnPages { first, length: node.length }
             };
-            if node.flags & !(ON_PAGES | SUBTREE) != 0 {
+            if node.flags & !(NODE_OVERFLOW | NODE_SUBTREE) != 0 {
                 return Err(wrong("has entries of another kind"));
             }
-            if node.flags & SUBTREE != 0 && name != "databases" {
+            if node.flags & NODE_SUBTREE != 0 && name != "databases" {
                 return Err(wrong("has a tree in a tree"));
             }
             visit(self, node.key, node.flags, data)?;
@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
 
     /// Pages that hold one large entry; gives how many they are.
     fn overflow(&mut self, name: &str, first: u64, length: usize) -> Checked<u64> {
-        self.meet(first, name)?;
+        self.mark_used(first, name)?;
         let page = self.pages.read(first, 1)?;
         let count = u32_at(&page, 12).map_or(0, u64::from);
         let head = (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10));
@@ -346,7 +346,7 @@ impl<'a> Walk<'a> {
             return Err(format!("{name}: page {first} of the engine is something else"));
         }
         for number in first + 1..first + count {
-            self.meet(number, name)?;
+            self.mark_used(number, name)?;
         }
         Ok(count)
     }
@@ -385,7 +385,7 @@ fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<Node<'_>>> {
         let low = u32::from(u16_at(node, low)?) | u32::from(u16_at(node, high)?) << 16;
         let (flags, key_length) = (u16_at(node, 4)?, usize::from(u16_at(node, 6)?));
         let length = if is_leaf { low as usize } else { 0 };
-        let here = if is_leaf && flags & ON_PAGES != 0 { 8 } else { length };
+        let here = if is_leaf && flags & NODE_OVERFLOW != 0 { 8 } else { length };
         let (key, data) = node.get(8..8 + key_length + here)?.split_at(key_length);
         places.push((at, (8 + key_length + here).next_multiple_of(2)));
         nodes.push(Node { key, flags, length, data, low });

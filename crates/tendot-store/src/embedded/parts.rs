@@ -10,25 +10,25 @@ const CHUNK: usize = 1024;
 /// Parts that have been read once. They never change, so reading them takes no lock.
 #[derive(Debug)]
 pub(super) struct Parts {
-    chunks: Box<[OnceLock<Chunk>]>,
+    chunks: Box<[OnceLock<CacheChunk>]>,
 }
 
 /// So many at a time, so that an empty table is small.
-type Chunk = Box<[OnceLock<Part>]>;
+type CacheChunk = Box<[OnceLock<Part>]>;
 
 /// A part. Most are short, and then they stand in the table itself: nearly every read needs one or two of them that are
 /// in no cache, and looks there once instead of twice.
 #[derive(Debug)]
 enum Part {
-    Short(u8, [u8; SHORT]),
+    Short(u8, [u8; INLINE_LEN]),
     Long(Box<[u8]>),
 }
 
-const SHORT: usize = 62;
+const INLINE_LEN: usize = 62;
 
 impl Part {
     fn new(bytes: Box<[u8]>) -> Self {
-        let mut short = [0; SHORT];
+        let mut short = [0; INLINE_LEN];
         match short.get_mut(..bytes.len()) {
             Some(place) => {
                 place.copy_from_slice(&bytes);

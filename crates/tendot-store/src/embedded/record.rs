@@ -5,13 +5,13 @@ use tendot_proto::{Handle, Value};
 use super::{shape, varint};
 use crate::{Entry, State};
 
-const LAYOUT: u8 = 1;
-const LAYOUT_BITS: u8 = 0x07;
-const TOMBSTONE: u8 = 0x08;
-const SPELLING: u8 = 0x10;
-const LONG_NAME: u8 = 0x20;
-const TIMESTAMPS: u8 = 0x40;
-const REGISTRATION: u8 = 0x80;
+const LAYOUT_VERSION: u8 = 1;
+const LAYOUT_MASK: u8 = 0x07;
+const FLAG_TOMBSTONE: u8 = 0x08;
+const FLAG_CASE_BITMAP: u8 = 0x10;
+const FLAG_LONG_NAME: u8 = 0x20;
+const FLAG_TIMESTAMPS_DIFFER: u8 = 0x40;
+const FLAG_REGISTRATION: u8 = 0x80;
 
 /// What records share with each other, while one is written.
 pub(super) trait Share {
@@ -49,14 +49,14 @@ pub(super) fn encode_values(
 ) -> Vec<u8> {
     let spelling = spelling(name);
     let first = values.first().map_or(0, |value| value.timestamp);
-    let mut header = LAYOUT;
+    let mut header = LAYOUT_VERSION;
     let mut set = |bit, is_set| header |= if is_set { bit } else { 0 };
-    set(TOMBSTONE, state == State::Tombstone);
-    set(SPELLING, !spelling.is_empty());
-    set(LONG_NAME, is_shortened);
+    set(FLAG_TOMBSTONE, state == State::Tombstone);
+    set(FLAG_CASE_BITMAP, !spelling.is_empty());
+    set(FLAG_LONG_NAME, is_shortened);
     let differ = values.iter().any(|value| value.timestamp != first);
-    set(TIMESTAMPS, differ);
-    set(REGISTRATION, registration.is_some());
+    set(FLAG_TIMESTAMPS_DIFFER, differ);
+    set(FLAG_REGISTRATION, registration.is_some());
 
     let mut out = Vec::with_capacity(64);
     out.push(header);
@@ -91,7 +91,7 @@ pub(super) fn encode_values(
 fn encode_data(value: &Value<'_>, suffix: &[u8], share: &mut impl Share, out: &mut Vec<u8>) {
     let data = &*value.data;
     let token = |number: u32, kind: u64| u64::from(number) << 2 | kind;
-    if is_shared_whole(value)
+    if is_interned_whole(value)
         && let Some(number) = share.whole(data)
     {
         return varint::put(out, token(number, 1));
@@ -118,7 +118,7 @@ fn encode_data(value: &Value<'_>, suffix: &[u8], share: &mut impl Share, out: &m
 }
 
 /// Administrators, groups and sites are the same for many records.
-fn is_shared_whole(value: &Value<'_>) -> bool {
+fn is_interned_whole(value: &Value<'_>) -> bool {
     value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.has_type("HS_SECKEY")
 }
 
@@ -133,10 +133,10 @@ pub(super) fn decode<'p>(
     let (head, mut bytes) = Head::take(key, bytes)?;
     let bytes = &mut bytes;
     let shape = match varint::take(bytes)? {
-        0 => varint::take_bytes(bytes)?,
+        0 => varint::read_bytes(bytes)?,
         number => part(u32::try_from(number - 1).ok()?)?,
     };
-    let first = u32::from_le_bytes(*varint::take_exactly(bytes, 4)?.first_chunk()?);
+    let first = u32::from_le_bytes(*varint::read_exact(bytes, 4)?.first_chunk()?);
     let suffix = Handle::from(&*head.name).suffix().unwrap_or_default();
     let values = shape::values(shape, || {
         let timestamp = if head.timestamps_differ {
@@ -160,11 +160,11 @@ fn take_data<'p>(
 ) -> Option<Vec<u8>> {
     let token = varint::take(bytes)?;
     if token & 3 == 0 {
-        return varint::take_exactly(bytes, usize::try_from(token >> 2).ok()?).map(<[u8]>::to_vec);
+        return varint::read_exact(bytes, usize::try_from(token >> 2).ok()?).map(<[u8]>::to_vec);
     }
     let beginning = part(u32::try_from(token >> 2).ok()?)?;
     let middle = if token & 3 == 3 { suffix } else { &[] };
-    let rest = if token & 3 == 1 { &[] } else { varint::take_bytes(bytes)? };
+    let rest = if token & 3 == 1 { &[] } else { varint::read_bytes(bytes)? };
     let mut data = Vec::with_capacity(beginning.len() + middle.len() + rest.len());
     data.extend_from_slice(beginning);
     data.extend_from_slice(middle);
@@ -185,20 +185,20 @@ impl Head {
     /// Reads the head of a record under `key`, and gives what follows it.
     pub(super) fn take<'a>(key: &[u8], bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, mut bytes) = bytes.split_first()?;
-        if header & LAYOUT_BITS != LAYOUT {
+        if header & LAYOUT_MASK != LAYOUT_VERSION {
             return None;
         }
         let revision = varint::take(&mut bytes)?;
         let has = |bit| header & bit != 0;
-        let registration = if has(REGISTRATION) { Some(varint::take(&mut bytes)?) } else { None };
-        let mut name = if has(LONG_NAME) { varint::take_bytes(&mut bytes)? } else { key }.to_vec();
-        if has(SPELLING) {
-            let bits = varint::take_exactly(&mut bytes, letters(&name).div_ceil(8))?;
-            respell(&mut name, bits);
+        let registration = if has(FLAG_REGISTRATION) { Some(varint::take(&mut bytes)?) } else { None };
+        let mut name = if has(FLAG_LONG_NAME) { varint::read_bytes(&mut bytes)? } else { key }.to_vec();
+        if has(FLAG_CASE_BITMAP) {
+            let bits = varint::read_exact(&mut bytes, letters(&name).div_ceil(8))?;
+            apply_case_bitmap(&mut name, bits);
         }
-        let state = if has(TOMBSTONE) { State::Tombstone } else { State::Live };
+        let state = if has(FLAG_TOMBSTONE) { State::Tombstone } else { State::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
-        let timestamps_differ = has(TIMESTAMPS);
+        let timestamps_differ = has(FLAG_TIMESTAMPS_DIFFER);
         Some((Self { name, revision, state, registration, timestamps_differ }, bytes))
     }
 }
@@ -206,12 +206,12 @@ impl Head {
 /// The revision of a record, and nothing else of it.
 pub(super) fn revision(bytes: &[u8]) -> Option<u64> {
     let (header, mut bytes) = bytes.split_first()?;
-    (header & LAYOUT_BITS == LAYOUT).then(|| varint::take(&mut bytes))?
+    (header & LAYOUT_MASK == LAYOUT_VERSION).then(|| varint::take(&mut bytes))?
 }
 
 /// Whether a record, checksum and all, is one of a name that has ended.
 pub(super) fn is_tombstone(value: &[u8]) -> bool {
-    value.first().is_some_and(|header| header & TOMBSTONE != 0)
+    value.first().is_some_and(|header| header & FLAG_TOMBSTONE != 0)
 }
 
 /// A bit for each letter, set for those in lower case; nothing if there are none of those.
@@ -232,14 +232,14 @@ fn spelling(name: &str) -> Vec<u8> {
     if any { bits } else { Vec::new() }
 }
 
-fn respell(name: &mut [u8], bits: &[u8]) {
-    const LOWER: u8 = b'a' - b'A';
+fn apply_case_bitmap(name: &mut [u8], bits: &[u8]) {
+    const ASCII_CASE_BIT: u8 = b'a' - b'A';
     let mut number = 0;
     // Without branches: letters and digits come as they like, and every read passes here.
     for byte in name {
         let is_letter = byte.is_ascii_alphabetic();
         let is_set = bits.get(number / 8).map_or(0, |bits| bits >> (number % 8) & 1);
-        *byte |= LOWER * (is_set & u8::from(is_letter));
+        *byte |= ASCII_CASE_BIT * (is_set & u8::from(is_letter));
         number += usize::from(is_letter);
     }
 }
@@ -260,12 +260,12 @@ mod tests {
 
     /// Shares everything that it may, from the first time on.
     #[derive(Default)]
-    struct Everything {
+    struct InternAll {
         parts: Vec<Vec<u8>>,
         numbers: HashMap<Vec<u8>, u32>,
     }
 
-    impl Everything {
+    impl InternAll {
         fn add(&mut self, bytes: &[u8]) -> u32 {
             *self.numbers.entry(bytes.to_vec()).or_insert_with(|| {
                 self.parts.push(bytes.to_vec());
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    impl Share for Everything {
+    impl Share for InternAll {
         fn whole(&mut self, bytes: &[u8]) -> Option<u32> {
             Some(self.add(bytes))
         }
@@ -355,7 +355,7 @@ mod tests {
         #[test]
         fn records_come_back(record in record()) {
             let key = record.entry.name.to_ascii_uppercase();
-            let mut share = Everything::default();
+            let mut share = InternAll::default();
             // A shortened key is not asked for what it has: the record has the whole name.
             for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
                 let bytes = encode(&record, is_shortened, &mut share);
@@ -370,7 +370,7 @@ mod tests {
         #[test]
         fn other_bytes_are_no_records_or_do_no_harm(key: Vec<u8>, bytes: Vec<u8>, part: Vec<u8>) {
             let _ = decode(&key, &bytes, |_| Some(&part));
-            let _ = decode(&key, &[&[LAYOUT][..], &bytes].concat(), |_| Some(&part));
+            let _ = decode(&key, &[&[LAYOUT_VERSION][..], &bytes].concat(), |_| Some(&part));
         }
     }
 
@@ -379,7 +379,7 @@ mod tests {
     fn ordinary_records_are_small() {
         let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
         administrator.extend(300_u32.to_be_bytes());
-        let mut share = Everything::default();
+        let mut share = InternAll::default();
         let mut encode = |name: &str| {
             let values = vec![
                 Value::new(1, "URL", format!("https://www.example.org/journals/articles/{}", &name[8..])),

@@ -13,7 +13,7 @@ use super::{folder, writer};
 use crate::Key;
 
 /// Runs that are open at the same time.
-const OPEN: usize = 64;
+const MAX_OPEN_RUNS: usize = 64;
 
 /// Bytes of the number of values, which is not counted as part of a record.
 const NUMBER: usize = 4;
@@ -107,14 +107,14 @@ fn compare((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering
 
 /// The runs of an import, in a folder of their own, which goes when it is no longer needed.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct SortedRuns {
     folder: PathBuf,
     /// Oldest first.
     files: Vec<PathBuf>,
     made: usize,
 }
 
-impl Runs {
+impl SortedRuns {
     pub(super) fn new(folder: PathBuf) -> io::Result<Self> {
         // What an interrupted import left is of no use: its input comes again.
         folder::renew(&folder)?;
@@ -129,7 +129,7 @@ impl Runs {
     /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
     pub(super) fn spill(&mut self, buffer: &mut Buffer) -> Result<u64, ImportError> {
         buffer.sort();
-        let (file, superseded) = self.write(Merge::new(&[], buffer)?)?;
+        let (file, superseded) = self.write(RunMerge::new(&[], buffer)?)?;
         self.files.push(file);
         // Its memory is used again: to let it grow anew each time would leave holes.
         buffer.bytes.clear();
@@ -139,14 +139,14 @@ impl Runs {
 
     /// All runs and what is in memory, in order. There may be too many to be open at once; then the oldest ones become
     /// fewer and longer ones first.
-    pub(super) fn merge<'b>(&mut self, last: &'b Buffer) -> Result<(Merge<'b>, u64), ImportError> {
+    pub(super) fn merge<'b>(&mut self, last: &'b Buffer) -> Result<(RunMerge<'b>, u64), ImportError> {
         let mut superseded = 0;
-        while self.files.len() > OPEN {
+        while self.files.len() > MAX_OPEN_RUNS {
             let mut at = 0;
-            while self.files.len() > OPEN && at < self.files.len() {
-                let end = (at + OPEN).min(at + self.files.len() - OPEN + 1).min(self.files.len());
+            while self.files.len() > MAX_OPEN_RUNS && at < self.files.len() {
+                let end = (at + MAX_OPEN_RUNS).min(at + self.files.len() - MAX_OPEN_RUNS + 1).min(self.files.len());
                 let group = self.files.get(at..end).unwrap_or_default();
-                let (file, fewer) = self.write(Merge::new(group, &Buffer::new())?)?;
+                let (file, fewer) = self.write(RunMerge::new(group, &Buffer::new())?)?;
                 superseded += fewer;
                 for merged in self.files.splice(at..end, [file]) {
                     // It goes with the folder at the latest.
@@ -155,11 +155,11 @@ impl Runs {
                 at += 1;
             }
         }
-        Ok((Merge::new(&self.files, last)?, superseded))
+        Ok((RunMerge::new(&self.files, last)?, superseded))
     }
 
     /// Writes a run. It is not made durable: after a crash the import begins anew.
-    fn write(&mut self, mut merge: Merge<'_>) -> Result<(PathBuf, u64), ImportError> {
+    fn write(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
         let path = self.folder.join(format!("run-{}", self.made));
         self.made += 1;
         let failed = |error| ImportError::Run { path: path.clone(), error };
@@ -174,7 +174,7 @@ impl Runs {
     }
 }
 
-impl Drop for Runs {
+impl Drop for SortedRuns {
     fn drop(&mut self) {
         // They are of no use any more, and the next import would remove them.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -205,7 +205,7 @@ type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
 #[derive(Debug)]
-pub(crate) struct Merge<'b> {
+pub(crate) struct RunMerge<'b> {
     sources: Vec<Source<'b>>,
     /// A heap of those that have more: none comes after those at twice its place and one or two more.
     heap: Vec<usize>,
@@ -216,7 +216,7 @@ pub(crate) struct Merge<'b> {
     pub(crate) superseded: u64,
 }
 
-impl<'b> Merge<'b> {
+impl<'b> RunMerge<'b> {
     /// Of runs in files, oldest first, and of one in memory that came last.
     fn new(files: &[PathBuf], last: &'b Buffer) -> Result<Self, ImportError> {
         let mut sources = Vec::with_capacity(files.len() + 1);
@@ -232,7 +232,7 @@ impl<'b> Merge<'b> {
         }
         let mut merge = Self { sources, heap, name: Vec::new(), values: Vec::new(), superseded: 0 };
         for place in (0..merge.heap.len() / 2).rev() {
-            merge.sift(place);
+            merge.sift_down(place);
         }
         Ok(merge)
     }
@@ -266,12 +266,12 @@ impl<'b> Merge<'b> {
         if source.is_at_end() {
             self.heap.swap_remove(0);
         }
-        self.sift(0);
+        self.sift_down(0);
         Ok(())
     }
 
     /// Moves the source at a place down to where it belongs.
-    fn sift(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut place: usize) {
         loop {
             let mut least = place;
             for child in [2 * place + 1, 2 * place + 2] {
@@ -402,7 +402,7 @@ mod tests {
         buffer
     }
 
-    fn all(mut merge: Merge<'_>) -> Result<Vec<(String, String)>, ImportError> {
+    fn all(mut merge: RunMerge<'_>) -> Result<Vec<(String, String)>, ImportError> {
         let mut all = Vec::new();
         while let Some((name, values)) = merge.next()? {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -411,9 +411,9 @@ mod tests {
         Ok(all)
     }
 
-    fn runs() -> (tempfile::TempDir, Runs) {
+    fn runs() -> (tempfile::TempDir, SortedRuns) {
         let directory = tempfile::tempdir().unwrap();
-        let runs = Runs::new(directory.path().join("runs")).unwrap();
+        let runs = SortedRuns::new(directory.path().join("runs")).unwrap();
         (directory, runs)
     }
 
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn runs_are_merged_in_passes() {
         let (_directory, mut runs) = runs();
-        let count = OPEN * 3;
+        let count = MAX_OPEN_RUNS * 3;
         let mut superseded = 0;
         for number in 0..count {
             let own = format!("own-{number:04}");
@@ -442,7 +442,7 @@ mod tests {
         let mut last = buffer(&[("OWN-0007", "last"), ("zzz", "last")]);
         last.sort();
         let (mut merge, fewer) = runs.merge(&last).unwrap();
-        assert!(std::fs::read_dir(&runs.folder).unwrap().count() <= OPEN);
+        assert!(std::fs::read_dir(&runs.folder).unwrap().count() <= MAX_OPEN_RUNS);
         let mut found = BTreeMap::new();
         while let Some((name, values)) = merge.next().unwrap() {
             found.insert(name.to_vec(), values.to_vec());
@@ -464,7 +464,7 @@ mod tests {
         let good = std::fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Merge::new(std::slice::from_ref(&path), &nothing).and_then(all)
+            RunMerge::new(std::slice::from_ref(&path), &nothing).and_then(all)
         };
         assert_eq!(read(&good).unwrap().len(), 3);
         for at in 0..good.len() {

@@ -49,10 +49,10 @@ pub(super) fn values(
             1 => Ttl::Absolute(seconds),
             kind => Ttl::Other { kind, seconds },
         };
-        let value_type = value_type(varint::take_bytes(bytes)?);
+        let value_type = value_type(varint::read_bytes(bytes)?);
         let mut references = Vec::new();
         for _ in 0..varint::take(bytes)? {
-            let handle = varint::take_bytes(bytes)?.to_vec();
+            let handle = varint::read_bytes(bytes)?.to_vec();
             references.push(Reference::new(number(bytes)?, handle));
         }
         let (timestamp, data) = fill()?;
@@ -73,5 +73,5 @@ fn number(bytes: &mut &[u8]) -> Option<u32> {
 }
 
 fn byte(bytes: &mut &[u8]) -> Option<u8> {
-    varint::take_exactly(bytes, 1)?.first().copied()
+    varint::read_exact(bytes, 1)?.first().copied()
 }

@@ -13,21 +13,21 @@ use crate::StoreError;
 
 /// Parts are not longer than this, and not shorter than that.
 const LONGEST: usize = 512;
-const SHORTEST: usize = 8;
+const MIN_PREFIX_LEN: usize = 8;
 
 /// Parts that any store may have, and records that each further one needs: who deposits little cannot use them up.
 const FREE: u64 = 4_096;
-const RECORDS_PER_PART: u64 = 8;
+const RECORDS_PER_ENTRY: u64 = 8;
 
 /// Bytes of all parts together, which writer and readers keep in memory.
 const BYTES: usize = 16 << 20;
 
 /// How many beginnings of an address are looked at.
-const BEGINNINGS: usize = 6;
+const MAX_PREFIX_CANDIDATES: usize = 6;
 
 /// The writer's view of the parts: all of them, and what was seen once.
 #[derive(Debug)]
-pub(super) struct Sharing {
+pub(super) struct Interner {
     /// By their bytes: no two parts are taken for each other, whatever their hashes.
     numbers: HashMap<Box<[u8]>, u32>,
     /// Hashes that were seen once, each in the one place where it can be; a newer one takes its place. That two strings
@@ -42,9 +42,9 @@ pub(super) struct Sharing {
     bytes: usize,
 }
 
-const ONCE: usize = 1 << 16;
+const SEEN_ONCE_SLOTS: usize = 1 << 16;
 
-impl Sharing {
+impl Interner {
     /// Reads which parts there are.
     pub(super) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
         let failed = |error| super::failed("reading shared parts", error);
@@ -64,7 +64,7 @@ impl Sharing {
         }
         let bytes = numbers.keys().map(|part| part.len()).sum();
         let allowed = allowed(databases, txn).map_err(failed)?;
-        Ok(Self { numbers, once: vec![0; ONCE].into(), new: Vec::new(), written: 0, allowed, bytes })
+        Ok(Self { numbers, once: vec![0; SEEN_ONCE_SLOTS].into(), new: Vec::new(), written: 0, allowed, bytes })
     }
 
     /// Writes the new parts into the transaction, before any record that refers to them is read from it.
@@ -107,9 +107,9 @@ impl Sharing {
     }
 
     /// Whether this was seen before; it has been now.
-    fn was_seen(&mut self, bytes: &[u8]) -> bool {
+    fn was_seen_before(&mut self, bytes: &[u8]) -> bool {
         let hash = xxh3_64(bytes);
-        match self.once.get_mut(hash as usize % ONCE) {
+        match self.once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
             Some(place) => std::mem::replace(place, hash) == hash,
             None => false,
         }
@@ -119,10 +119,10 @@ impl Sharing {
 /// How many parts a store may have by the number of its records.
 fn allowed(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
     let records = databases.records.len(txn)?;
-    Ok(u32::try_from(FREE + records / RECORDS_PER_PART).map_or(MOST, |allowed| allowed.min(MOST)))
+    Ok(u32::try_from(FREE + records / RECORDS_PER_ENTRY).map_or(MOST, |allowed| allowed.min(MOST)))
 }
 
-impl Share for Sharing {
+impl Share for Interner {
     fn whole(&mut self, bytes: &[u8]) -> Option<u32> {
         if bytes.len() > LONGEST {
             return None;
@@ -130,7 +130,7 @@ impl Share for Sharing {
         if let Some(number) = self.numbers.get(bytes) {
             return Some(*number);
         }
-        self.was_seen(bytes).then(|| self.add(bytes)).flatten()
+        self.was_seen_before(bytes).then(|| self.add(bytes)).flatten()
     }
 
     /// The longest beginning that is a part, or that was seen before and now is: up to a slash or an equals sign.
@@ -139,7 +139,7 @@ impl Share for Sharing {
         let ends = window.iter().enumerate().rev();
         let ends = ends.filter(|(_, byte)| matches!(byte, b'/' | b'=')).map(|(at, _)| at + 1);
         let mut seen = None;
-        for end in ends.filter(|end| *end >= SHORTEST).take(BEGINNINGS) {
+        for end in ends.filter(|end| *end >= MIN_PREFIX_LEN).take(MAX_PREFIX_CANDIDATES) {
             let part = &window[..end];
             if let Some(number) = self.numbers.get(part) {
                 // A longer one that was seen before will do better from now on.
@@ -148,7 +148,7 @@ impl Share for Sharing {
                     None => Some((*number, end)),
                 };
             }
-            if self.was_seen(part) && seen.is_none() {
+            if self.was_seen_before(part) && seen.is_none() {
                 seen = Some(end);
             }
         }

@@ -17,10 +17,10 @@ pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
         *bytes = rest;
         return Some(u64::from(*first));
     }
-    take_long(bytes)
+    read_multibyte(bytes)
 }
 
-fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+fn read_multibyte(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(10) {
         let bits = u64::from(byte & 0x7f);
@@ -37,13 +37,13 @@ fn take_long(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes so many bytes from the front, as a number before them says.
-pub(super) fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn read_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(take(bytes)?).ok()?;
-    take_exactly(bytes, length)
+    read_exact(bytes, length)
 }
 
 /// Takes so many bytes from the front.
-pub(super) fn take_exactly<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+pub(super) fn read_exact<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
     Some(taken)
@@ -63,8 +63,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(number: u64, shift in 0_u32..64, rest: Vec<u8>) {
-            let number = number >> shift;
+        fn numbers_come_back(number: u64, advance in 0_u32..64, rest: Vec<u8>) {
+            let number = number >> advance;
             let mut out = Vec::new();
             put(&mut out, number);
             let length = out.len();

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use heed::RoTxn;
 
 use super::open::Bytewise;
-use super::pages::Pages;
-use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log, moving, registration};
-use crate::{EditKind, Entry, Key, Logged, State, StoreError};
+use super::pages::PageFile;
+use super::{Embedded, STORE_FORMAT, Tables, checksum, history, import, key, log, moving, registration};
+use crate::{EditKind, Entry, Key, LogEntry, State, StoreError};
 
 /// Entries that are read in one transaction, so that no old page is kept from being used again for long.
 const SLICE: usize = 10_000;
@@ -111,7 +111,7 @@ struct Inspection<'a> {
 impl Inspection<'_> {
     /// Looks at the pages of the engine, while nobody changes those of the last state.
     fn pages(&mut self) -> Result<(), StoreError> {
-        if !Pages::ARE_KNOWN {
+        if !PageFile::IS_SUPPORTED {
             return Ok(());
         }
         let env = &self.tables.env;
@@ -120,12 +120,12 @@ impl Inspection<'_> {
         let mut tries = 0;
         let checked = loop {
             let txn = self.tables.read_txn()?;
-            let pages = Pages::open(&file, page_size);
+            let pages = PageFile::open(&file, page_size);
             tries += 1;
             // The state that is just being made durable is in the file already, and not yet for readers: its pages and
             // those of the one before are kept as long as we read.
             let read = txn.id() as u64;
-            let is_last = |pages: &Pages| (read..=read + 1).contains(&pages.transaction());
+            let is_last = |pages: &PageFile| (read..=read + 1).contains(&pages.transaction());
             match pages {
                 // Somebody may have written twice meanwhile, but not each time.
                 Ok(pages) if !is_last(&pages) && tries < 1_000 => {
@@ -214,7 +214,7 @@ impl Inspection<'_> {
         self.walk("setting", self.tables.databases.meta, |this, _, key, value| {
             let Some(body) = this.verified.check(checksum::open(key, value, "setting")) else { return };
             let is_right = match key {
-                b"format" => body == FORMAT,
+                b"format" => body == STORE_FORMAT,
                 b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
                 b"lineage" => body.len() == 16,
                 import::Interrupted::NAME => log::decode(0, body).is_some(),
@@ -300,7 +300,7 @@ impl Inspection<'_> {
         self.walk(history::WHAT, database, |this, txn, key, value| {
             this.verified.history += 1;
             let Some(old) = this.verified.check(checksum::open(key, value, history::WHAT)) else { return };
-            let result = this.tables.check_past(txn, key, old);
+            let result = this.tables.check_history_entry(txn, key, old);
             if let Some(Some(problem)) = this.verified.check(result) {
                 this.verified.damage(format!("{} `{}`: {problem}", history::WHAT, key.escape_ascii()));
             }
@@ -335,7 +335,7 @@ impl Inspection<'_> {
 
 impl Tables {
     /// What is wrong with an entry of the history, if anything is: it agrees with the log, and with the record after it.
-    fn check_past(
+    fn check_history_entry(
         &self,
         txn: &RoTxn<'_>,
         entry_key: &[u8],
@@ -344,7 +344,7 @@ impl Tables {
         let Some((record_key, sequence)) = history::split(entry_key) else {
             return Ok(Some("its key is not understood"));
         };
-        let before = self.old_entry(txn, record_key, old)?;
+        let before = self.decode_replaced(txn, record_key, old)?;
         let is_of_it = |name: &str| Key::new(name).is_ok_and(|name| *key::record_key(&name) == *record_key);
         if before.as_ref().is_some_and(|before| !is_of_it(&before.name)) {
             return Ok(Some("it has another name"));
@@ -370,7 +370,7 @@ impl Tables {
 
 /// What is wrong with a change, by what was there before, and the revision of what was there after it.
 pub(crate) fn disagreement(
-    line: &Logged,
+    line: &LogEntry,
     before: Option<&Entry>,
     after: Option<u64>,
 ) -> Option<&'static str> {

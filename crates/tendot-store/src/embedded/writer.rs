@@ -11,11 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::commit::is_full;
 use super::record::{self, Head, Record};
-use super::share::Sharing;
+use super::share::Interner;
 use super::{Tables, checksum, history, key, log, registration};
 use crate::{
-    Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
-    Versions, fail_point,
+    Change, CommitError, CommitInfo, Conflict, Edit, EditKind, Entry, Key, LogEntry, State, StoreError,
+    ChangeCounters, fail_point,
 };
 
 /// Changes that are committed together at most.
@@ -28,7 +28,7 @@ const EDITS_TOGETHER: usize = 8_192;
 const WAITING: usize = 64 << 20;
 
 /// Transactions after which killed readers are looked for.
-const CLEARING: u32 = 500;
+const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
 /// Bytes of the values of one record at most, as they stand in messages, and of its registration; or of a note.
 pub(super) const RECORD: usize = 4 << 20;
@@ -40,13 +40,13 @@ pub(super) struct Writer {
     jobs: Mutex<Option<Sender<Job>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
-    pub(super) versions: Arc<Versions>,
+    pub(super) versions: Arc<ChangeCounters>,
 }
 
 #[derive(Debug)]
 struct Job {
     change: Change,
-    reply: oneshot::Sender<Result<Committed, CommitError>>,
+    reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     /// Given back when it is done, also if nobody waits for it any more.
     _room: OwnedSemaphorePermit,
 }
@@ -55,7 +55,7 @@ impl Writer {
     pub(super) fn start(tables: Arc<Tables>) -> Result<Self, StoreError> {
         let state = Writing::load(tables)?;
         let (jobs, inbox) = channel();
-        let versions = Arc::new(Versions::new());
+        let versions = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&versions);
         let spawned = std::thread::Builder::new()
             .name("tendot-writer".into())
@@ -66,7 +66,7 @@ impl Writer {
         Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread), versions })
     }
 
-    pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    pub(super) async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let size = change.size().min(WAITING) as u32;
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
@@ -97,7 +97,7 @@ impl Drop for Writer {
 /// What the writer knows.
 struct Writing {
     tables: Arc<Tables>,
-    sharing: Sharing,
+    sharing: Interner,
     revision: u64,
     sequence: u64,
     /// Whether a transaction is being made durable. What fails before that comes to nothing; what fails then may or may
@@ -112,7 +112,7 @@ struct Writing {
 impl Writing {
     fn load(tables: Arc<Tables>) -> Result<Self, StoreError> {
         let txn = tables.read_txn()?;
-        let sharing = Sharing::load(&tables.databases, &txn)?;
+        let sharing = Interner::load(&tables.databases, &txn)?;
         let (revision, sequence) = (tables.counter(&txn, b"revision")?, tables.counter(&txn, b"sequence")?);
         drop(txn);
         Ok(Self {
@@ -126,7 +126,7 @@ impl Writing {
         })
     }
 
-    fn run(mut self, inbox: &Receiver<Job>, versions: &Versions) {
+    fn run(mut self, inbox: &Receiver<Job>, versions: &ChangeCounters) {
         while let Ok(first) = inbox.recv() {
             let mut edits = first.change.edits.len();
             let mut jobs = vec![first];
@@ -148,14 +148,14 @@ impl Writing {
     }
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
-    fn commit(&mut self, jobs: &mut [Job]) -> Vec<Result<Committed, CommitError>> {
+    fn commit(&mut self, jobs: &mut [Job]) -> Vec<Result<CommitInfo, CommitError>> {
         if let Some(why) = &self.broken {
             let why = why.clone();
             return jobs.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
         }
         let before = (self.revision, self.sequence);
         self.is_committing = false;
-        match self.try_commit(jobs) {
+        match self.try_commit_group(jobs) {
             Ok(results) => {
                 self.sharing.keep();
                 results
@@ -185,7 +185,7 @@ impl Writing {
         }
     }
 
-    fn try_commit(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<Committed, CommitError>>, heed::Error> {
+    fn try_commit_group(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
         let tables = Arc::clone(&self.tables);
         fail_point::pass("commit: before the transaction");
         let mut txn = tables.env.write_txn()?;
@@ -193,21 +193,21 @@ impl Writing {
         let mut changed = false;
         for job in jobs {
             let result = match self.prepare(&txn, &mut job.change) {
-                Ok(prepared) if prepared.is_nothing() => Ok(Committed { revision: self.revision }),
+                Ok(prepared) if prepared.is_nothing() => Ok(CommitInfo { revision: self.revision }),
                 Ok(prepared) => {
                     changed = true;
                     self.write(&mut txn, &job.change, prepared)?;
                     // What comes next in this transaction may have to read these records.
                     self.sharing.write(&tables.databases, &mut txn)?;
-                    Ok(Committed { revision: self.revision })
+                    Ok(CommitInfo { revision: self.revision })
                 }
                 Err(error) => Err(error),
             };
             results.push(result);
         }
         if changed {
-            tables.put_counter(&mut txn, b"revision", self.revision)?;
-            tables.put_counter(&mut txn, b"sequence", self.sequence)?;
+            tables.write_counter(&mut txn, b"revision", self.revision)?;
+            tables.write_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
             fail_point::pass("commit: before the engine commits");
             tables.commit(txn)?;
@@ -215,7 +215,7 @@ impl Writing {
             self.is_committing = false;
         }
         self.since_clearing += 1;
-        if self.since_clearing >= CLEARING {
+        if self.since_clearing >= STALE_READER_CHECK_INTERVAL {
             self.since_clearing = 0;
             // The next time will do as well.
             let _ = tables.env.clear_stale_readers();
@@ -229,8 +229,8 @@ impl Writing {
         let mut prepared = Prepared::default();
         let is_large = change.edits.len() > history::LINES;
         for (number, edit) in change.edits.iter_mut().enumerate() {
-            if edit.is_of_note() {
-                self.prepare_note(txn, &mut prepared, edit, number)?;
+            if edit.is_aux() {
+                self.plan_aux(txn, &mut prepared, edit, number)?;
                 continue;
             }
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
@@ -269,14 +269,14 @@ impl Writing {
             }
             let name = there.as_ref().map_or_else(|| take_name(edit), |there| there.entry.name.clone());
             let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
-            check_length(edit, number)?;
+            check_size(edit, number)?;
             let known = there.as_ref().and_then(|there| there.registration);
             let put = match edit {
                 Edit::Put { values, .. } => Some((State::Live, std::mem::take(values), known)),
                 Edit::Register { values, registration, .. } => {
                     let registration = std::mem::take(registration);
                     let values = std::mem::take(values);
-                    Some((State::Live, values, self.prepare_registration(&mut prepared, registration)))
+                    Some((State::Live, values, self.plan_registration(&mut prepared, registration)))
                 }
                 Edit::Tombstone { .. } => {
                     let values = there.as_ref().map(|there| there.entry.values.clone()).unwrap_or_default();
@@ -299,22 +299,22 @@ impl Writing {
         Ok(prepared)
     }
 
-    fn prepare_note(
+    fn plan_aux(
         &self,
         txn: &RwTxn<'_>,
         prepared: &mut Prepared,
         edit: &mut Edit,
         number: usize,
     ) -> Result<(), CommitError> {
-        check_length(edit, number)?;
+        check_size(edit, number)?;
         match edit {
-            Edit::PutNote { key, body } if Key::is_note(key) => {
+            Edit::PutNote { key, body } if Key::is_valid_key(key) => {
                 prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
             }
-            Edit::RemoveNote { key } if Key::is_note(key) => {
+            Edit::RemoveNote { key } if Key::is_valid_key(key) => {
                 prepared.notes.insert(std::mem::take(key), None);
             }
-            Edit::RequireNote { key, body } if Key::is_note(key) => {
+            Edit::RequireNote { key, body } if Key::is_valid_key(key) => {
                 let prepared = prepared.notes.get(key).cloned();
                 let there = prepared.map_or_else(|| self.tables.note(txn, key), Ok)?;
                 if there != *body {
@@ -327,7 +327,7 @@ impl Writing {
     }
 
     /// The number of a registration that comes with the next line; none if there is nothing in it.
-    fn prepare_registration(&self, prepared: &mut Prepared, registration: Box<[u8]>) -> Option<u64> {
+    fn plan_registration(&self, prepared: &mut Prepared, registration: Box<[u8]>) -> Option<u64> {
         let number = self.sequence + 1 + prepared.lines.len() as u64;
         (!registration.is_empty()).then(|| {
             prepared.registrations.push((number, registration));
@@ -338,7 +338,7 @@ impl Writing {
     /// What is under a name; its values only if they are wanted.
     fn there(&self, txn: &RwTxn<'_>, key: &Key, with_values: bool) -> Result<Option<Record>, StoreError> {
         if with_values {
-            return self.tables.get_uncommitted(txn, key);
+            return self.tables.get_disk_record_in_write(txn, key);
         }
         let head = self.tables.head(txn, &key::record_key(key))?;
         Ok(head.map(|head| {
@@ -401,9 +401,9 @@ impl Writing {
         self.revision += u64::from(!prepared.lines.is_empty());
         let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
         let (kind, name) = (EditKind::Create, Box::default());
-        let mut logged = Logged { sequence, revision, at, by, kind, name, count: 1 };
+        let mut logged = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
         for Line { kind, name, .. } in prepared.lines {
-            logged = Logged { sequence: logged.sequence + 1, kind, name, ..logged };
+            logged = LogEntry { sequence: logged.sequence + 1, kind, name, ..logged };
             log::append(&self.tables, txn, &logged)?;
         }
         self.sequence = logged.sequence;
@@ -467,7 +467,7 @@ fn take_name(edit: &mut Edit) -> Box<str> {
 }
 
 /// Refuses what is too large to be kept.
-pub(crate) fn check_length(edit: &Edit, number: usize) -> Result<(), CommitError> {
+pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
     let length = match edit {
         Edit::Put { values, .. } => values.iter().map(length).sum(),
         Edit::Register { values, registration, .. } => {

@@ -1,10 +1,10 @@
 //! Comparing: both stores are walked side by side, at the line of the log that the target has come to.
 
 use super::copy::{names_of, records};
-use super::pasts::Pasts;
+use super::pasts::HistoryCursor;
 use super::side::{Side, TOGETHER, Target};
 use super::state::Then;
-use super::{MoveError, Moved, Mover};
+use super::{MigrationError, MigrationReport, Migrator};
 use crate::embedded::key::record_key;
 use crate::{EditKind, Entry, Key, Store as _};
 
@@ -18,13 +18,13 @@ struct Pair {
     ours: Option<Entry>,
 }
 
-impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
+impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Compares what has not been compared yet, and notes up to where, if all is the same.
-    pub(super) async fn compare(&mut self) -> Result<(), MoveError> {
+    pub(super) async fn compare(&mut self) -> Result<(), MigrationError> {
         // What changes from here on is compared the next time, and so again if it is passed meanwhile.
         let (from, end) = (self.mark.verified, self.mark.followed);
         let is_all = from == 0 || self.has_import(from, end).await?;
-        self.compare_lines(if is_all { 0 } else { from }, end, is_all).await?;
+        self.compare_log(if is_all { 0 } else { from }, end, is_all).await?;
         if is_all {
             self.compare_records().await?;
         }
@@ -37,7 +37,7 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Whether lines are of an import: its names are not told.
-    async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MoveError> {
+    async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MigrationError> {
         while let Some(lines) = self.lines(after, end).await? {
             if lines.iter().any(|line| line.kind == EditKind::Import) {
                 return Ok(true);
@@ -48,9 +48,9 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Compares lines, and the names that they are about: all, or only those that have no record, since the others come later.
-    async fn compare_lines(&mut self, mut after: u64, end: u64, is_of_gone: bool) -> Result<(), MoveError> {
+    async fn compare_log(&mut self, mut after: u64, end: u64, is_of_gone: bool) -> Result<(), MigrationError> {
         while let Some(theirs) = self.lines(after, end).await? {
-            let ours = self.target.store().changes(after, theirs.len()).await.map_err(MoveError::Target)?;
+            let ours = self.target.store().changes(after, theirs.len()).await.map_err(MigrationError::Target)?;
             for (number, line) in theirs.iter().enumerate() {
                 if ours.get(number) != Some(line) {
                     self.differ(format!("line {} of the log", line.sequence));
@@ -65,11 +65,11 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Compares all records of both, with their histories.
-    async fn compare_records(&mut self) -> Result<(), MoveError> {
+    async fn compare_records(&mut self) -> Result<(), MigrationError> {
         let mut after: Option<Key> = None;
         loop {
-            let theirs = records(self.source, after.as_ref()).await.map_err(MoveError::Source)?;
-            let ours = records(self.target.store(), after.as_ref()).await.map_err(MoveError::Target)?;
+            let theirs = records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+            let ours = records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
             // Up to where both have been read.
             let last = |entries: &[(Key, Entry)]| entries.last().map(|(key, _)| key.clone());
             let ends = [last(&theirs), last(&ours)].into_iter().flatten();
@@ -79,17 +79,17 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
             let is_cut = !theirs.is_empty() && !ours.is_empty();
             let within = |(key, _): &(Key, Entry)| !is_cut || *record_key(key) <= *end_key;
             let (theirs, ours) = (theirs.into_iter().filter(within), ours.into_iter().filter(within));
-            let pairs = paired(theirs, ours);
+            let pairs = pair_by_key(theirs, ours);
             after = pairs.last().map(|pair| pair.key.clone());
             self.compare_pairs(pairs).await?;
         }
     }
 
-    async fn compare_names(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MoveError> {
+    async fn compare_names(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
-            let theirs = self.source.entries(&rest).await.map_err(MoveError::Source)?;
-            let ours = self.target.store().entries(&rest).await.map_err(MoveError::Target)?;
+            let theirs = self.source.entries(&rest).await.map_err(MigrationError::Source)?;
+            let ours = self.target.store().entries(&rest).await.map_err(MigrationError::Target)?;
             let later = rest.split_off(theirs.len().min(ours.len()).clamp(1, rest.len()));
             let both = rest.into_iter().zip(theirs.into_iter().zip(ours));
             let pairs = both.map(|(key, (theirs, ours))| Pair { key, theirs, ours });
@@ -101,9 +101,9 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Compares names; those whose state cannot be told yet once more, when the target has come further.
-    async fn compare_pairs(&mut self, pairs: Vec<Pair>) -> Result<(), MoveError> {
+    async fn compare_pairs(&mut self, pairs: Vec<Pair>) -> Result<(), MigrationError> {
         self.moved.compared += pairs.len() as u64;
-        let mut unsettled = self.compare_settled(pairs).await?;
+        let mut unsettled = self.compare_determined(pairs).await?;
         for _ in 0..TRIES {
             if unsettled.is_empty() {
                 (self.progress)(&self.moved);
@@ -114,29 +114,29 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
             let mut again = Vec::new();
             for key in unsettled {
                 let one = std::slice::from_ref(&key);
-                let theirs = self.source.entries(one).await.map_err(MoveError::Source)?.pop().flatten();
-                let ours = self.target.store().entries(one).await.map_err(MoveError::Target)?.pop().flatten();
-                again.extend(self.compare_settled(vec![Pair { key, theirs, ours }]).await?);
+                let theirs = self.source.entries(one).await.map_err(MigrationError::Source)?.pop().flatten();
+                let ours = self.target.store().entries(one).await.map_err(MigrationError::Target)?.pop().flatten();
+                again.extend(self.compare_determined(vec![Pair { key, theirs, ours }]).await?);
             }
             unsettled = again;
         }
-        Err(MoveError::Restless)
+        Err(MigrationError::Restless)
     }
 
     /// The same, and gives those whose state cannot be told.
-    async fn compare_settled(&mut self, pairs: Vec<Pair>) -> Result<Vec<Key>, MoveError> {
+    async fn compare_determined(&mut self, pairs: Vec<Pair>) -> Result<Vec<Key>, MigrationError> {
         let names: Vec<Key> = pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut differences = Vec::new();
         let mut unsettled = Vec::new();
         let (mut theirs, mut ours) =
-            (Pasts::new(self.source, &names), Pasts::new(self.target.store(), &names));
+            (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
         for (number, pair) in pairs.into_iter().enumerate() {
             let mut later = None;
             let mut other = None;
             loop {
-                let past = theirs.next_of(number).await.map_err(MoveError::Source)?;
+                let past = theirs.next_for(number).await.map_err(MigrationError::Source)?;
                 let is_later = past.as_ref().is_some_and(|past| !self.limit.has(past));
-                let our_past = ours.next_of(number).await.map_err(MoveError::Target)?;
+                let our_past = ours.next_for(number).await.map_err(MigrationError::Target)?;
                 let expected = if is_later { None } else { past.as_ref() };
                 if expected != our_past.as_ref() && other.is_none() {
                     other = expected.or(our_past.as_ref()).map(|past| past.line.sequence);
@@ -170,9 +170,9 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Compares the homed prefixes; again, if they changed meanwhile.
-    async fn compare_homed(&mut self) -> Result<(), MoveError> {
+    async fn compare_homed(&mut self) -> Result<(), MigrationError> {
         for tries in 1.. {
-            let Some(prefix) = self.other_homed().await? else { break };
+            let Some(prefix) = self.first_homed_difference().await? else { break };
             let end = self.mark.followed;
             self.follow().await?;
             if self.mark.followed == end || tries > TRIES {
@@ -184,12 +184,12 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// The first prefix that is homed on one side only.
-    async fn other_homed(&self) -> Result<Option<Box<str>>, MoveError> {
+    async fn first_homed_difference(&self) -> Result<Option<Box<str>>, MigrationError> {
         let mut after: Option<Box<str>> = None;
         loop {
             let from = after.as_deref().map(str::as_bytes);
-            let theirs = self.source.homed(from, TOGETHER).await.map_err(MoveError::Source)?;
-            let ours = self.target.store().homed(from, TOGETHER).await.map_err(MoveError::Target)?;
+            let theirs = self.source.homed(from, TOGETHER).await.map_err(MigrationError::Source)?;
+            let ours = self.target.store().homed(from, TOGETHER).await.map_err(MigrationError::Target)?;
             if theirs != ours {
                 let other = theirs.iter().find(|prefix| !ours.contains(prefix));
                 return Ok(other.or_else(|| ours.iter().find(|prefix| !theirs.contains(prefix))).cloned());
@@ -203,7 +203,7 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
 }
 
 /// Both sides by name, in the order of their keys.
-fn paired(theirs: impl Iterator<Item = (Key, Entry)>, ours: impl Iterator<Item = (Key, Entry)>) -> Vec<Pair> {
+fn pair_by_key(theirs: impl Iterator<Item = (Key, Entry)>, ours: impl Iterator<Item = (Key, Entry)>) -> Vec<Pair> {
     let (mut theirs, mut ours) = (theirs.peekable(), ours.peekable());
     let mut pairs = Vec::new();
     loop {

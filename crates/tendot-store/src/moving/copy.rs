@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::mark::Stage;
-use super::pasts::Pasts;
-use super::side::{ROOM, Side, TOGETHER, Taken, TakenPast, Target, size_of_entry, size_of_past};
+use super::pasts::HistoryCursor;
+use super::side::{ROOM, Side, TOGETHER, Taken, MigratedHistoryEntry, Target, size_of_entry, size_of_past};
 use super::state::{Limit, Then};
-use super::{FEW, MoveError, Moved, Mover};
+use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
 use crate::embedded::key::record_key;
 use crate::history::is_of_record;
-use crate::{Before, EditKind, Entry, Key, Logged, StoreError};
+use crate::{Before, EditKind, Entry, Key, LogEntry, StoreError};
 
 /// How often it is waited for a line that has to come, and for how long each time.
 const TRIES: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(50);
 
-impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
+impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Copies what has not been copied once: lines, prefixes, records, and histories of names that have no record.
-    pub(super) async fn copy_all(&mut self) -> Result<(), MoveError> {
-        self.copy_lines(self.mark.followed).await?;
+    pub(super) async fn copy_initial(&mut self) -> Result<(), MigrationError> {
+        self.copy_log(self.mark.followed).await?;
         if let Stage::Records(mut after) = self.mark.stage.clone() {
             if after.is_none() {
                 self.copy_homed().await?;
             }
             loop {
-                let entries = records(self.source, after.as_ref()).await.map_err(MoveError::Source)?;
+                let entries = records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
                 let Some((last, _)) = entries.last() else { break };
                 after = Some(last.clone());
                 let (names, entries): (Vec<_>, Vec<_>) =
                     entries.into_iter().map(|(key, entry)| (key, Some(entry))).unzip();
-                self.copy_names(&names, entries).await?;
+                self.copy_records_with_history(&names, entries).await?;
                 self.mark.stage = Stage::Records(after.clone());
                 self.flush().await?;
             }
@@ -39,7 +39,7 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
         if let Stage::Removed(mut after) = self.mark.stage {
             while let Some(lines) = self.lines(after, self.mark.followed).await? {
                 let removed = lines.iter().filter(|line| line.kind == EditKind::Remove);
-                self.copy_known(names_of(removed), true).await?;
+                self.copy_names(names_of(removed), true).await?;
                 after = lines.last().map_or(self.mark.followed, |line| line.sequence);
                 self.mark.stage = Stage::Removed(after);
                 self.flush().await?;
@@ -51,33 +51,33 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Copies what has changed since, until little is left; then the target is what the source was at one line.
-    pub(super) async fn follow(&mut self) -> Result<(), MoveError> {
+    pub(super) async fn follow(&mut self) -> Result<(), MigrationError> {
         let mut waited = 0;
         loop {
-            let end = self.source.head().await.map_err(MoveError::Source)?.sequence;
+            let end = self.source.head().await.map_err(MigrationError::Source)?.sequence;
             let new = end.saturating_sub(self.mark.followed);
             if new == 0 && !self.is_unsettled {
-                return self.copy_lines(self.mark.followed).await;
+                return self.copy_log(self.mark.followed).await;
             }
             if new == 0 {
                 waited += 1;
                 if waited > TRIES {
-                    return Err(MoveError::Restless);
+                    return Err(MigrationError::Restless);
                 }
                 std::thread::sleep(PAUSE);
                 continue;
             }
             self.is_unsettled = false;
             let is_exact = self.round(end).await?;
-            if is_exact && !self.is_unsettled && new < FEW {
+            if is_exact && !self.is_unsettled && new < MAX_REMAINING_LOG_ENTRIES {
                 return Ok(());
             }
         }
     }
 
     /// Copies what changed up to a line. Gives whether no name has been passed over that has changed since.
-    async fn round(&mut self, end: u64) -> Result<bool, MoveError> {
-        self.copy_lines(end).await?;
+    async fn round(&mut self, end: u64) -> Result<bool, MigrationError> {
+        self.copy_log(end).await?;
         let (mut after, mut is_exact) = (self.mark.followed, true);
         while let Some(lines) = self.lines(after, end).await? {
             for line in &lines {
@@ -95,7 +95,7 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
                     _ => {}
                 }
             }
-            self.copy_known(names_of(&lines), false).await?;
+            self.copy_names(names_of(&lines), false).await?;
             self.flush().await?;
             after = lines.last().map_or(end, |line| line.sequence);
         }
@@ -105,13 +105,13 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Copies the records of an import that have not changed since; the others are in later lines.
-    async fn copy_imported(&mut self, revision: u64) -> Result<(), MoveError> {
+    async fn copy_imported(&mut self, revision: u64) -> Result<(), MigrationError> {
         let mut after = None;
         loop {
             let piece = self.source.of_revision(revision, after.as_ref(), TOGETHER).await;
-            let piece = piece.map_err(MoveError::Source)?;
+            let piece = piece.map_err(MigrationError::Source)?;
             let names = piece.names.iter().filter_map(|listed| Key::new(&listed.name).ok());
-            self.copy_known(sorted(names), false).await?;
+            self.copy_names(sorted(names), false).await?;
             after = piece.next;
             if after.is_none() {
                 return Ok(());
@@ -120,37 +120,37 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Brings the target's log to this line, and the limit with it.
-    pub(super) async fn copy_lines(&mut self, end: u64) -> Result<(), MoveError> {
-        let mut after = self.target.store().head().await.map_err(MoveError::Target)?.sequence;
+    pub(super) async fn copy_log(&mut self, end: u64) -> Result<(), MigrationError> {
+        let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
         while let Some(lines) = self.lines(after, end).await? {
             after = lines.last().map_or(end, |line| line.sequence);
             self.piece.lines = lines;
             self.flush().await?;
         }
-        let head = self.target.store().head().await.map_err(MoveError::Target)?;
+        let head = self.target.store().head().await.map_err(MigrationError::Target)?;
         self.limit = Limit { sequence: end, revision: head.revision };
         Ok(())
     }
 
     /// The next lines of the source up to this one; none if there are none left.
-    pub(super) async fn lines(&self, after: u64, end: u64) -> Result<Option<Vec<Logged>>, MoveError> {
+    pub(super) async fn lines(&self, after: u64, end: u64) -> Result<Option<Vec<LogEntry>>, MigrationError> {
         let left = usize::try_from(end.saturating_sub(after)).unwrap_or(usize::MAX);
         if left == 0 {
             return Ok(None);
         }
-        let lines = self.source.changes(after, left.min(TOGETHER)).await.map_err(MoveError::Source)?;
+        let lines = self.source.changes(after, left.min(TOGETHER)).await.map_err(MigrationError::Source)?;
         if lines.is_empty() {
             let what = format!("the log has no line {}", after + 1);
-            return Err(MoveError::Source(StoreError::Damaged { what }));
+            return Err(MigrationError::Source(StoreError::Damaged { what }));
         }
         Ok(Some(lines))
     }
 
-    async fn copy_homed(&mut self) -> Result<(), MoveError> {
+    async fn copy_homed(&mut self) -> Result<(), MigrationError> {
         let mut after: Option<Box<str>> = None;
         loop {
             let homed = self.source.homed(after.as_deref().map(str::as_bytes), TOGETHER).await;
-            let homed = homed.map_err(MoveError::Source)?;
+            let homed = homed.map_err(MigrationError::Source)?;
             self.piece
                 .homed
                 .extend(homed.iter().filter_map(|prefix| Some((Key::of_prefix(prefix).ok()?, true))));
@@ -163,14 +163,14 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Copies names whose keys are in order: all, or only those that have no record.
-    async fn copy_known(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MoveError> {
+    async fn copy_names(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
-            let entries = self.source.entries(&rest).await.map_err(MoveError::Source)?;
+            let entries = self.source.entries(&rest).await.map_err(MigrationError::Source)?;
             let later = rest.split_off(entries.len().clamp(1, rest.len()));
             let known = rest.into_iter().zip(entries).filter(|(_, entry)| !is_of_gone || entry.is_none());
             let (names, entries): (Vec<_>, Vec<_>) = known.unzip();
-            self.copy_names(&names, entries).await?;
+            self.copy_records_with_history(&names, entries).await?;
             self.flush().await?;
             rest = later;
         }
@@ -178,13 +178,13 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Copies names whose keys are in order, with their histories. The records are those that are there now.
-    async fn copy_names(&mut self, names: &[Key], entries: Vec<Option<Entry>>) -> Result<(), MoveError> {
-        let mut pasts = Pasts::new(self.source, names);
+    async fn copy_records_with_history(&mut self, names: &[Key], entries: Vec<Option<Entry>>) -> Result<(), MigrationError> {
+        let mut pasts = HistoryCursor::new(self.source, names);
         for (number, (key, now)) in names.iter().zip(entries).enumerate() {
             let mut registration = Registration::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
-            while let Some(past) = pasts.next_of(number).await.map_err(MoveError::Source)? {
+            while let Some(past) = pasts.next_for(number).await.map_err(MigrationError::Source)? {
                 if !self.limit.has(&past) {
                     later = Some(past);
                     break;
@@ -196,7 +196,7 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
                 let is_first = previous.is_none();
                 previous = Some(past.line.sequence);
                 self.piece.size += size_of_past(&past);
-                self.piece.pasts.push(TakenPast { key: key.clone(), past, is_first, brought });
+                self.piece.pasts.push(MigratedHistoryEntry { key: key.clone(), past, is_first, brought });
                 if self.piece.is_full() {
                     self.flush().await?;
                 }
@@ -250,7 +250,7 @@ pub(super) async fn records(side: &impl Side, after: Option<&Key>) -> Result<Vec
 }
 
 /// The names that lines are about, each once, in the order of their keys.
-pub(super) fn names_of<'l>(lines: impl IntoIterator<Item = &'l Logged>) -> Vec<Key> {
+pub(super) fn names_of<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<Key> {
     let lines = lines.into_iter().filter(|line| is_of_record(line.kind));
     sorted(lines.filter_map(|line| Key::new(&line.name).ok()))
 }

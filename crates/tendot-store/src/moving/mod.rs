@@ -24,7 +24,7 @@ use state::Limit;
 use crate::{Store as _, StoreError};
 
 /// Lines of the log that are left for the next time: somebody writes, and there will always be some.
-const FEW: u64 = 500;
+const MAX_REMAINING_LOG_ENTRIES: u64 = 500;
 
 /// What to do about a store that is not whole.
 #[cfg(feature = "postgres")]
@@ -58,22 +58,22 @@ pub async fn migrate<S: Side, T: Target>(
     source: &S,
     target: &mut T,
     compare_all: bool,
-    progress: impl FnMut(&Moved) + Send,
-) -> Result<Moved, MoveError> {
-    let mut mover = Mover::begin(source, target, progress).await?;
+    progress: impl FnMut(&MigrationReport) + Send,
+) -> Result<MigrationReport, MigrationError> {
+    let mut mover = Migrator::begin(source, target, progress).await?;
     if compare_all {
         mover.mark.verified = 0;
     }
-    mover.copy_all().await?;
+    mover.copy_initial().await?;
     loop {
         mover.follow().await?;
         // What is in notes tells of records: so those come after them.
-        mover.copy_notes().await?;
+        mover.copy_aux().await?;
         mover.follow().await?;
         // Comparing everything takes a while, in which much may have changed.
         let (compared, end) = (mover.mark.verified, mover.mark.followed);
         mover.compare().await?;
-        let is_near = compared > 0 && end - compared < FEW || end == 0;
+        let is_near = compared > 0 && end - compared < MAX_REMAINING_LOG_ENTRIES || end == 0;
         // While they were compared, some may have been copied once more.
         if mover.moved.different > 0 || is_near && mover.mark.followed == end {
             break;
@@ -84,9 +84,9 @@ pub async fn migrate<S: Side, T: Target>(
 
 /// What was moved.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Moved {
+pub struct MigrationReport {
     /// Where it began, if not at the beginning.
-    pub resumed: Option<Resumed>,
+    pub resumed: Option<PreviousRun>,
     /// The line of the log up to which the target is the source.
     pub sequence: u64,
     /// The change that this line belongs to.
@@ -111,14 +111,14 @@ pub struct Moved {
 
 /// Where a move began that was not the first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Resumed {
+pub enum PreviousRun {
     /// An earlier one was interrupted.
     Interrupted,
     /// An earlier one was finished at this line of the log.
     Finished(u64),
 }
 
-struct Mover<'a, S, T, P> {
+struct Migrator<'a, S, T, P> {
     source: &'a S,
     target: &'a mut T,
     mark: Mark,
@@ -128,39 +128,39 @@ struct Mover<'a, S, T, P> {
     piece: Piece,
     /// Whether the state of a name could not be told, since there is a later line, or will be.
     is_unsettled: bool,
-    moved: Moved,
+    moved: MigrationReport,
     progress: P,
 }
 
-impl<'a, S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'a, S, T, P> {
+impl<'a, S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, T, P> {
     /// Finds out whether the target is empty or was begun by us, from this source.
-    async fn begin(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MoveError> {
-        let head = source.head().await.map_err(MoveError::Source)?;
-        let found = target.mark().await.map_err(MoveError::Target)?;
-        let (mut moved, is_new) = (Moved::default(), found.is_none());
+    async fn begin(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MigrationError> {
+        let head = source.head().await.map_err(MigrationError::Source)?;
+        let found = target.mark().await.map_err(MigrationError::Target)?;
+        let (mut moved, is_new) = (MigrationReport::default(), found.is_none());
         let mark = match found {
-            Some((_, false)) => return Err(MoveError::Written),
+            Some((_, false)) => return Err(MigrationError::Written),
             Some((mut mark, true)) => {
-                let last = target.store().head().await.map_err(MoveError::Target)?.sequence;
+                let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
                 let ours = target.store().changes(last.saturating_sub(1), 1).await;
-                let theirs = source.changes(last.saturating_sub(1), 1).await.map_err(MoveError::Source)?;
-                let is_same = last == 0 || ours.map_err(MoveError::Target)? == theirs;
+                let theirs = source.changes(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
+                let is_same = last == 0 || ours.map_err(MigrationError::Target)? == theirs;
                 if !is_same || mark.followed > head.sequence {
-                    return Err(MoveError::OtherSource);
+                    return Err(MigrationError::OtherSource);
                 }
                 moved.resumed = Some(match mark.stage {
-                    Stage::Complete => Resumed::Finished(mark.followed),
-                    _ => Resumed::Interrupted,
+                    Stage::Complete => PreviousRun::Finished(mark.followed),
+                    _ => PreviousRun::Interrupted,
                 });
                 if mark.is_complete() {
                     mark.stage = Stage::Following;
                 }
                 mark
             }
-            None if is_empty(target.store()).await.map_err(MoveError::Target)? => {
+            None if is_empty(target.store()).await.map_err(MigrationError::Target)? => {
                 Mark { followed: head.sequence, verified: 0, stage: Stage::Records(None) }
             }
-            None => return Err(MoveError::Occupied),
+            None => return Err(MigrationError::Occupied),
         };
         let (limit, piece) = (Limit { sequence: 0, revision: 0 }, Piece::default());
         let mut mover = Self { source, target, mark, limit, piece, is_unsettled: false, moved, progress };
@@ -171,7 +171,7 @@ impl<'a, S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'a, S, T, P> {
     }
 
     /// Hands over what waits, and how far that is.
-    async fn flush(&mut self) -> Result<(), MoveError> {
+    async fn flush(&mut self) -> Result<(), MigrationError> {
         let piece = std::mem::take(&mut self.piece);
         self.target.take(&piece, &self.mark).await?;
         self.moved.lines += piece.lines.len() as u64;
@@ -183,9 +183,9 @@ impl<'a, S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'a, S, T, P> {
     }
 
     /// Says that the target is whole, if it is.
-    async fn finish(mut self) -> Result<Moved, MoveError> {
-        let theirs = self.source.head().await.map_err(MoveError::Source)?;
-        let ours = self.target.store().head().await.map_err(MoveError::Target)?;
+    async fn finish(mut self) -> Result<MigrationReport, MigrationError> {
+        let theirs = self.source.head().await.map_err(MigrationError::Source)?;
+        let ours = self.target.store().head().await.map_err(MigrationError::Target)?;
         if ours.sequence != self.mark.followed
             || theirs.sequence == ours.sequence && theirs.revision != ours.revision
         {
@@ -224,7 +224,7 @@ async fn is_empty(store: &impl Side) -> Result<bool, StoreError> {
 /// Why a store was not moved. What is there of it stays, and the same again goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum MoveError {
+pub enum MigrationError {
     /// There is something in the target.
     #[error("there is something in the target already")]
     Occupied,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::side::{Side, Target};
-use super::{MoveError, Moved, Mover};
+use super::{MigrationError, MigrationReport, Migrator};
 use crate::{Note, StoreError};
 
 /// How often they are compared: somebody may write them meanwhile.
@@ -13,11 +13,11 @@ const ROUNDS: u32 = 3;
 /// Notes that are read together; each may have some megabytes.
 const PAGE: usize = 64;
 
-impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
+impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Makes the target's notes those of the source.
-    pub(super) async fn copy_notes(&mut self) -> Result<(), MoveError> {
+    pub(super) async fn copy_aux(&mut self) -> Result<(), MigrationError> {
         for _ in 0..ROUNDS {
-            self.moved.restless_notes = self.copy_other_notes().await?;
+            self.moved.restless_notes = self.copy_changed_aux().await?;
             if self.moved.restless_notes == 0 {
                 break;
             }
@@ -26,12 +26,12 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
     }
 
     /// Copies the notes that differ, and counts them.
-    async fn copy_other_notes(&mut self) -> Result<u64, MoveError> {
-        let (mut theirs, mut ours) = (Notes::default(), Notes::default());
+    async fn copy_changed_aux(&mut self) -> Result<u64, MigrationError> {
+        let (mut theirs, mut ours) = (AuxCursor::default(), AuxCursor::default());
         let mut others = 0;
         loop {
-            theirs.fill(self.source).await.map_err(MoveError::Source)?;
-            ours.fill(self.target.store()).await.map_err(MoveError::Target)?;
+            theirs.fill(self.source).await.map_err(MigrationError::Source)?;
+            ours.fill(self.target.store()).await.map_err(MigrationError::Target)?;
             let order = match (theirs.fetched.front(), ours.fetched.front()) {
                 (None, None) => break,
                 (Some((a, _)), Some((b, _))) => a.cmp(b),
@@ -62,13 +62,13 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
 
 /// The notes of one side, fetched as they are wanted.
 #[derive(Default)]
-struct Notes {
+struct AuxCursor {
     fetched: VecDeque<Note>,
     after: Option<Box<[u8]>>,
     is_done: bool,
 }
 
-impl Notes {
+impl AuxCursor {
     /// Sees to it that the next note is there, if there is one.
     async fn fill(&mut self, side: &impl Side) -> Result<(), StoreError> {
         if self.fetched.is_empty() && !self.is_done {

@@ -6,14 +6,14 @@ use super::side::{At, Side};
 use crate::{Key, Past, StoreError};
 
 /// The changes of some names, fetched as they are wanted.
-pub(super) struct Pasts<'a, S> {
+pub(super) struct HistoryCursor<'a, S> {
     side: &'a S,
     names: &'a [Key],
     fetched: VecDeque<(usize, Past)>,
     next: Option<At>,
 }
 
-impl<'a, S: Side> Pasts<'a, S> {
+impl<'a, S: Side> HistoryCursor<'a, S> {
     /// Names whose keys are in order.
     pub(super) fn new(side: &'a S, names: &'a [Key]) -> Self {
         let next = (!names.is_empty()).then_some((0, 0));
@@ -21,7 +21,7 @@ impl<'a, S: Side> Pasts<'a, S> {
     }
 
     /// The next change of the name of this number, if there is one. What is left of those before is passed over.
-    pub(super) async fn next_of(&mut self, name: usize) -> Result<Option<Past>, StoreError> {
+    pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<Past>, StoreError> {
         loop {
             while let Some((of, past)) = self.fetched.pop_front() {
                 if of == name {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mark, MoveError};
-use crate::{Entry, Key, Logged, Past, Store, StoreError};
+use super::{Mark, MigrationError};
+use crate::{Entry, Key, LogEntry, Past, Store, StoreError};
 
 /// Bytes of records that are handed over together, roughly; one more is, whatever its size.
 pub(crate) const ROOM: usize = 4 << 20;
@@ -54,15 +54,15 @@ pub trait Target {
     fn mark(&self) -> impl Future<Output = Result<Option<(Mark, bool)>, StoreError>> + Send;
 
     /// Takes what is in a piece, and how far it has come by that, or nothing.
-    fn take(&mut self, piece: &Piece, mark: &Mark) -> impl Future<Output = Result<(), MoveError>> + Send;
+    fn take(&mut self, piece: &Piece, mark: &Mark) -> impl Future<Output = Result<(), MigrationError>> + Send;
 }
 
 /// What is taken together. Whatever is there already is replaced, but for lines of the log, which are not taken twice.
 #[derive(Debug, Default)]
 pub struct Piece {
     /// Lines that follow the last one of the target.
-    pub(crate) lines: Vec<Logged>,
-    pub(crate) pasts: Vec<TakenPast>,
+    pub(crate) lines: Vec<LogEntry>,
+    pub(crate) pasts: Vec<MigratedHistoryEntry>,
     pub(crate) records: Vec<(Key, Option<Taken>)>,
     pub(crate) homed: BTreeMap<Key, bool>,
     pub(crate) notes: Vec<TakenNote>,
@@ -79,7 +79,7 @@ pub(crate) struct Taken {
 
 /// A change of a name to be taken.
 #[derive(Debug)]
-pub(crate) struct TakenPast {
+pub(crate) struct MigratedHistoryEntry {
     pub(crate) key: Key,
     pub(crate) past: Past,
     /// Whether it is the first one of the name.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::prepare::{Line, Prepared, There};
-use crate::{Before, Change, CommitError, Committed, Edit, Entry, Key, Logged};
+use crate::{Before, Change, CommitError, CommitInfo, Edit, Entry, Key, LogEntry};
 
 /// What has to be known before changes are judged.
 #[derive(Debug, Default)]
@@ -42,12 +42,12 @@ pub(super) struct Batch {
     pub(super) changed_records: BTreeSet<Key>,
     pub(super) changed_homed: BTreeSet<Key>,
     pub(super) changed_notes: BTreeSet<Box<[u8]>>,
-    pub(super) lines: Vec<(Logged, Option<(Key, Before)>)>,
+    pub(super) lines: Vec<(LogEntry, Option<(Key, Before)>)>,
 }
 
 impl Batch {
     /// Carries out a change, or nothing of it.
-    pub(super) fn apply(&mut self, change: &Change) -> Result<Committed, CommitError> {
+    pub(super) fn apply(&mut self, change: &Change) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
         let Prepared { records, homed, notes, lines } = Prepared::new(self, change, revision)?;
         for (key, body) in notes {
@@ -77,9 +77,9 @@ impl Batch {
         for Line { kind, name, past } in lines {
             self.sequence += 1;
             let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
-            self.lines.push((Logged { sequence, revision, at, by, kind, name, count: 1 }, past));
+            self.lines.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
         }
-        Ok(Committed { revision: self.revision })
+        Ok(CommitInfo { revision: self.revision })
     }
 
     /// Whether there is nothing to be written.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::batch::Batch;
 use super::{row, values};
 use crate::embedded::key::record_key;
-use crate::{Before, Logged};
+use crate::{Before, LogEntry};
 
 /// Records that are to be what they are now, column by column, and those that are to be gone.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl<'b> Records<'b> {
             records.keys.push(record_key(key));
             records.names.push(entry.name.as_bytes());
             records.revisions.push(row::signed(entry.revision));
-            records.states.push(row::state_number(entry.state));
+            records.states.push(row::status_code(entry.state));
             records.bodies.push(values::encode(&entry.values));
             records.registrations.push(&entry.registration);
         }
@@ -60,7 +60,7 @@ impl<'b> Past<'b> {
             past.sequences.push(row::signed(line.sequence));
             past.names.push(entry.map(|entry| entry.name.as_bytes()));
             past.revisions.push(entry.map(|entry| row::signed(entry.revision)));
-            past.states.push(entry.map(|entry| row::state_number(entry.state)));
+            past.states.push(entry.map(|entry| row::status_code(entry.state)));
             past.bodies.push(entry.map(|entry| values::encode(&entry.values)));
             past.registrations.push(entry.map(|entry| &*entry.registration));
         }
@@ -81,14 +81,14 @@ pub(super) struct Lines<'b> {
 }
 
 impl<'b> Lines<'b> {
-    pub(super) fn new(all: impl IntoIterator<Item = &'b Logged>) -> Self {
+    pub(super) fn new(all: impl IntoIterator<Item = &'b LogEntry>) -> Self {
         let mut lines = Self::default();
         for line in all {
             lines.sequences.push(row::signed(line.sequence));
             lines.revisions.push(row::signed(line.revision));
             lines.times.push(line.at.cast_signed());
             lines.by.push(line.by.as_bytes());
-            lines.kinds.push(row::kind_number(line.kind));
+            lines.kinds.push(row::kind_code(line.kind));
             lines.names.push(line.name.as_bytes());
             lines.counts.push(row::signed(line.count));
         }

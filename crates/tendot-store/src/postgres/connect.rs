@@ -14,10 +14,10 @@ use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::told;
-use super::{PostgresError, PostgresSettings};
+use super::{PostgresOpenError, PostgresSettings};
 
 /// The most servers that an address may name.
-const MOST_HOSTS: usize = 16;
+const MAX_HOSTS: usize = 16;
 
 /// How a database is reached.
 pub(super) struct Address {
@@ -46,35 +46,35 @@ impl Address {
     ///
     /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
     /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
-    pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
-        if is_torn(address) {
-            return Err(PostgresError::Address { why: "an `@` in a password is written as %40".into() });
+    pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
+        if has_unescaped_at_sign(address) {
+            return Err(PostgresOpenError::Address { why: "an `@` in a password is written as %40".into() });
         }
-        let (address, certificates) = take_option(address, "sslrootcert");
-        let (address, hosts) = take_option(&address, "host");
-        let (mut address, target) = take_option(&address, "target_session_attrs");
+        let (address, certificates) = extract_option(address, "sslrootcert");
+        let (address, hosts) = extract_option(&address, "host");
+        let (mut address, target) = extract_option(&address, "target_session_attrs");
         let asks_standbys = match target.as_deref() {
             None | Some("any" | "prefer-standby") => true,
             Some("read-write" | "primary") => false,
             Some(other) => {
                 let why = format!("`target_session_attrs` is `any` or `read-write` here, not `{other}`");
-                return Err(PostgresError::Address { why });
+                return Err(PostgresOpenError::Address { why });
             }
         };
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
-        let unread = |error: tokio_postgres::Error| PostgresError::Address { why: told(&error) };
+        let unread = |error: tokio_postgres::Error| PostgresOpenError::Address { why: told(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
         // The driver takes what stands in an option for one host.
         for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
             config.host(host);
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(PostgresError::Address { why: "it names no host".into() });
+            return Err(PostgresOpenError::Address { why: "it names no host".into() });
         }
-        if config.get_hosts().len().max(config.get_hostaddrs().len()) > MOST_HOSTS {
-            return Err(PostgresError::Address { why: format!("it names more than {MOST_HOSTS} hosts") });
+        if config.get_hosts().len().max(config.get_hostaddrs().len()) > MAX_HOSTS {
+            return Err(PostgresOpenError::Address { why: format!("it names more than {MAX_HOSTS} hosts") });
         }
         // Of each address that a host has: if the first is not reached, there is time for others.
         if config.get_connect_timeout().is_none() {
@@ -107,7 +107,7 @@ impl Address {
         host: &Host,
         most: usize,
         settings: &PostgresSettings,
-    ) -> Result<Pool, PostgresError> {
+    ) -> Result<Pool, PostgresOpenError> {
         // Whether a connection is closed is known without asking; what else may have happened to it is noticed when it is
         // used.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -130,7 +130,7 @@ impl Address {
             .runtime(Runtime::Tokio1)
             .post_create(prepare)
             .build()
-            .map_err(|error| PostgresError::Failed { place: self.place.clone(), why: error.to_string() })
+            .map_err(|error| PostgresOpenError::Failed { place: self.place.clone(), why: error.to_string() })
     }
 }
 
@@ -150,14 +150,14 @@ fn begin(settings: &PostgresSettings) -> String {
 
 /// Whether there is another `@` behind the one that ends the password: then the rest of the password would be taken for a host,
 /// and be told.
-fn is_torn(address: &str) -> bool {
+fn has_unescaped_at_sign(address: &str) -> bool {
     let schemes = ["postgres://", "postgresql://"];
     let hosts = schemes.iter().find_map(|scheme| address.strip_prefix(scheme)?.split_once('@'));
     hosts.is_some_and(|(_, hosts)| hosts.split('?').next().is_some_and(|hosts| hosts.contains('@')))
 }
 
 /// Takes an option away that the driver does not know, or not all of.
-fn take_option(address: &str, name: &str) -> (String, Option<String>) {
+fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
     let Some((before, options)) = address.split_once('?') else { return (address.into(), None) };
     let (mut taken, mut others) = (None, Vec::new());
     for option in options.split('&') {
@@ -261,12 +261,12 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresError> {
+fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresOpenError> {
     let mut roots = RootCertStore::empty();
     match certificates {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(path) => {
-            let unread = |why: String| PostgresError::Certificates { why: format!("{path}: {why}") };
+            let unread = |why: String| PostgresOpenError::Certificates { why: format!("{path}: {why}") };
             let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
             for certificate in found {
                 let certificate = certificate.map_err(|error| unread(error.to_string()))?;
@@ -279,7 +279,7 @@ fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresError> {
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| PostgresError::Certificates { why: error.to_string() })?;
+    let builder = builder.map_err(|error| PostgresOpenError::Certificates { why: error.to_string() })?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 

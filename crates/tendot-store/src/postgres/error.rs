@@ -6,7 +6,7 @@ use crate::StoreError;
 /// Why a database cannot be used as a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PostgresError {
+pub enum PostgresOpenError {
     /// The address is none.
     #[error("the address of the database can't be read: {why}")]
     Address {
@@ -111,7 +111,7 @@ pub enum PostgresError {
     },
 }
 
-impl PostgresError {
+impl PostgresOpenError {
     /// What may help, in one sentence.
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -206,7 +206,7 @@ impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                if may_pass(&error) { Self::Server(error) } else { Self::Refused(error) }
+                if is_retryable_sql(&error) { Self::Server(error) } else { Self::Refused(error) }
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
             // The first statement of a connection says so itself.
@@ -220,14 +220,14 @@ impl Failure {
     /// Whether the same may succeed if it is done again. Only right for what was not done.
     pub(super) fn is_passing(&self) -> bool {
         match self {
-            Self::Server(error) => may_pass(error),
+            Self::Server(error) => is_retryable_sql(error),
             Self::Silent | Self::NoPrimary => true,
             _ => false,
         }
     }
 
     /// Whether what was asked may be at fault, and not the server.
-    pub(super) fn is_of_question(&self) -> bool {
+    pub(super) fn is_caused_by_request(&self) -> bool {
         let of_server =
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
         match self {
@@ -241,18 +241,18 @@ impl Failure {
     }
 
     /// Whether there are no tables.
-    pub(super) fn is_of_tables(&self) -> bool {
+    pub(super) fn is_missing_table(&self) -> bool {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
     }
 
     /// Whether somebody else may answer: the server is at fault, or the way to it.
-    pub(super) fn is_of_server(&self) -> bool {
+    pub(super) fn is_caused_by_host(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
         self.is_passing() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
     }
 
     /// The same for those who use the store.
-    pub(super) fn into_store(self, doing: &'static str) -> StoreError {
+    pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
         let error = match self {
             Self::Server(ref error) => error,
             Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
@@ -269,7 +269,7 @@ impl Failure {
     }
 }
 
-fn may_pass(error: &tokio_postgres::Error) -> bool {
+fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // Neither the server nor what was asked is at fault, but the way between.
         return error.is_closed() || source_is_io(error);

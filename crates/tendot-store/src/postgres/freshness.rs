@@ -3,12 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::versions::{COUNTERS, Versions, counter, is_of_prefix};
-use crate::{Change, EditKind, Key, Logged};
+use crate::versions::{COUNTERS, ChangeCounters, counter, is_of_prefix};
+use crate::{Change, EditKind, Key, LogEntry};
 
 #[derive(Debug)]
-pub(super) struct Freshness {
-    pub(super) versions: Versions,
+pub(super) struct ReadFence {
+    pub(super) versions: ChangeCounters,
     /// The line that a standby has to know, for the names of each counter.
     names: Box<[AtomicU64]>,
     /// The same for homed prefixes.
@@ -19,10 +19,10 @@ pub(super) struct Freshness {
     known: AtomicU64,
 }
 
-impl Freshness {
+impl ReadFence {
     pub(super) fn new() -> Self {
         Self {
-            versions: Versions::shared(),
+            versions: ChangeCounters::shared(),
             names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             prefixes: AtomicU64::new(0),
             everything: AtomicU64::new(0),
@@ -56,10 +56,10 @@ impl Freshness {
 
     /// A line of the log was read: somebody made this change. What has to be known is said before versions change, so that who
     /// sees the new version asks nobody who does not know it.
-    pub(super) fn logged(&self, line: &Logged) {
+    pub(super) fn logged(&self, line: &LogEntry) {
         if line.kind == EditKind::Import {
             self.everything.fetch_max(line.sequence, Ordering::SeqCst);
-            self.versions.count_all();
+            self.versions.bump_all();
         } else {
             let is_of_prefix = matches!(line.kind, EditKind::Home | EditKind::Unhome)
                 || crate::versions::is_of_prefix_record(&line.name);
@@ -79,7 +79,7 @@ impl Freshness {
                 line.store(last, Ordering::SeqCst);
             }
         }
-        self.versions.count_all();
+        self.versions.bump_all();
     }
 
     fn need(&self, name: &str, is_of_prefix: bool, line: u64) {
@@ -95,11 +95,11 @@ impl Freshness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Edit, Expect};
+    use crate::{Edit, Precondition};
 
-    fn line(sequence: u64, kind: EditKind, name: &str) -> Logged {
+    fn line(sequence: u64, kind: EditKind, name: &str) -> LogEntry {
         let by = "test".into();
-        Logged { sequence, revision: sequence, at: 0, by, kind, name: name.into(), count: 1 }
+        LogEntry { sequence, revision: sequence, at: 0, by, kind, name: name.into(), count: 1 }
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     /// Whether a line is about a name's answers, and whether about prefixes.
     #[track_caller]
     fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
-        let (freshness, key) = (Freshness::new(), Key::new("10.1/a").unwrap());
+        let (freshness, key) = (ReadFence::new(), Key::new("10.1/a").unwrap());
         let before = freshness.versions.of(&key).unwrap();
         freshness.logged(&line(7, kind, name));
         assert_eq!(freshness.versions.is_current(before), !is_about, "{kind:?} {name}");
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn own_changes() {
-        let freshness = Freshness::new();
-        let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Expect::Any }];
+        let freshness = ReadFence::new();
+        let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Any }];
         freshness.committed([&Change { by: "test".into(), at: 0, edits }], 5);
         assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
         assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 0);

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
-use crate::{Before, History, Key, Order, Past, StoreError, history};
+use crate::{Before, History, Key, HistoryOrder, Past, StoreError, history};
 
 /// Changes of one page; each may be as large as a record.
 const PAGE: usize = 16;
@@ -51,12 +51,12 @@ impl Postgres {
     pub(super) async fn read_history(
         &self,
         key: &Key,
-        order: Order,
+        order: HistoryOrder,
         limit: usize,
     ) -> Result<History, StoreError> {
         let (sql, mut from, is_newest_first) = match order {
-            Order::OldestFirst { after } => (OLDEST_FIRST, row::signed(after), false),
-            Order::NewestFirst { before } => (NEWEST_FIRST, row::signed(before), true),
+            HistoryOrder::OldestFirst { after } => (OLDEST_FIRST, row::signed(after), false),
+            HistoryOrder::NewestFirst { before } => (NEWEST_FIRST, row::signed(before), true),
         };
         let key = record_key(key);
         let (mut history, mut room) = (History::default(), history::ROOM);

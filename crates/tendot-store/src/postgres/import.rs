@@ -21,14 +21,14 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use super::error::Failure;
-use super::nodes::Nodes;
+use super::nodes::Cluster;
 use super::transaction::{self, FORGET_NUMBER, NUMBER};
 use super::{Postgres, row, values};
 use crate::embedded::gather::Gathered;
 use crate::embedded::import::ENDED;
 use crate::embedded::key::record_key;
-use crate::embedded::run::Merge;
-use crate::embedded::{Batch, ImportError, Imported};
+use crate::embedded::run::RunMerge;
+use crate::embedded::{Batch, ImportError, ImportSummary};
 use crate::{EditKind, Key, StoreError, history};
 
 /// Records that are written in one transaction, unless told otherwise, and their bytes.
@@ -43,45 +43,45 @@ const TRIES: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Old records that are looked through for secrets together.
-const SECRETS: usize = 100;
+const SECRET_CHECK_BATCH: usize = 100;
 
 const DOING: &str = "importing records";
 
 // Of this connection alone, so that nothing is left of it, however the import ends. How long one statement takes is for the
 // client to say, since it may send slowly.
-const STAGE: &str = "set statement_timeout = 0; create temporary table if not exists tendot_import \
+const CREATE_STAGING_TABLE: &str = "set statement_timeout = 0; create temporary table if not exists tendot_import \
      (name_key bytea not null, name bytea not null, body bytea not null)";
 
 const EMPTY: &str = "truncate tendot_import";
 
-const COPY: &str = "copy tendot_import (name_key, name, body) from stdin (format binary)";
+const COPY_STAGING: &str = "copy tendot_import (name_key, name, body) from stdin (format binary)";
 
 const LOCK: &str = "select revision, sequence from tendot_counters where id = 1 for update";
 
 // All of them say between which keys, since otherwise some plans would look at all records before.
-const FOUND: &str = "select count(*), count(*) filter (where r.state = 1), \
+const COUNT_EXISTING: &str = "select count(*), count(*) filter (where r.state = 1), \
      count(*) filter (where r.state = 0 and r.body = s.body) \
      from tendot_import s join tendot_records r on r.name_key = s.name_key where r.name_key between $1 and $2";
 
-const ENDED_NAMES: &str = "select r.name from tendot_import s join tendot_records r on r.name_key = s.name_key \
+const SELECT_TOMBSTONED_NAMES: &str = "select r.name from tendot_import s join tendot_records r on r.name_key = s.name_key \
      where r.name_key between $1 and $2 and r.state = 1 order by r.name_key limit $3";
 
-const KEEP: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
+const INSERT_HISTORY: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
      select r.name_key, $3::bigint, r.name, r.revision, r.state, r.body, r.registration \
      from tendot_import s join tendot_records r on r.name_key = s.name_key \
      where r.name_key between $1 and $2 and r.state = 0 and r.body <> s.body";
 
 // Whatever may have a type of this name, in any spelling.
-const MAY_BE_SECRET: &str = "select h.name_key from tendot_import s join tendot_history h \
+const SELECT_POSSIBLE_SECRETS: &str = "select h.name_key from tendot_import s join tendot_history h \
      on h.name_key = s.name_key and h.sequence = $3 \
      where h.name_key between $1 and $2 and upper(encode(h.body, 'escape')) like '%HS_SECKEY%'";
 
 const KEPT: &str = "select name, revision, state, body, registration, name_key from tendot_history \
      where name_key = any($1) and sequence = $2";
 
-const FORGET: &str = "update tendot_history set body = $3 where name_key = $1 and sequence = $2";
+const UPDATE_HISTORY_BODY: &str = "update tendot_history set body = $3 where name_key = $1 and sequence = $2";
 
-const PUT_NEW: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
+const INSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
      select name_key, name, $1::bigint, 0::smallint, body, ''::bytea from tendot_import";
 
 // What the registry knows of a name is not in imports, and stays; so does how it was spelled first.
@@ -94,7 +94,7 @@ const HOMED: &str = "select name_key from tendot_homed where name_key = any($1)"
 
 const HOME: &str = "insert into tendot_homed (name_key) select * from unnest($1::bytea[])";
 
-const LOG_HOMES: &str = "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) \
+const INSERT_HOME_LOG: &str = "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) \
      select added.sequence, $2::bigint, $3::bigint, $4::bytea, $5::smallint, added.name, 1 \
      from unnest($1::bigint[], $6::bytea[]) as added (sequence, name)";
 
@@ -142,7 +142,7 @@ impl Postgres {
 #[derive(Debug)]
 pub struct PostgresImporter {
     /// Connections of the store. One is taken when all records are there, which may be hours later.
-    nodes: Arc<Nodes>,
+    nodes: Arc<Cluster>,
     by: Box<str>,
     at: u64,
     together: u64,
@@ -182,13 +182,13 @@ impl PostgresImporter {
     }
 
     /// Writes all records. `progress` is told after each transaction how many there are so far.
-    pub async fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
+    pub async fn finish(mut self, mut progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         let mut homed = std::mem::take(&mut self.gathered.homed);
         let clients = [self.connect().await?, self.connect().await?];
         let (mut merge, superseded) = self.gathered.merge()?;
         let [mut one, mut other] =
             clients.each_ref().map(|client| Writing { client, by: &self.by, at: self.at, time: self.time });
-        let mut imported = Imported { superseded, ..Imported::default() };
+        let mut imported = ImportSummary { superseded, ..ImportSummary::default() };
         let mut staged = one.stage(&mut merge, self.together).await?;
         loop {
             imported.superseded += std::mem::take(&mut merge.superseded);
@@ -211,7 +211,7 @@ impl PostgresImporter {
     /// A connection with a table of its own, which nobody else is to get afterwards.
     async fn connect(&self) -> Result<ClientWrapper, StoreError> {
         let client = Object::take(self.nodes.primary().map_err(store)?.reader().await.map_err(store)?);
-        let made = timeout(self.time, client.batch_execute(STAGE)).await;
+        let made = timeout(self.time, client.batch_execute(CREATE_STAGING_TABLE)).await;
         made.map_err(|_| store(Failure::Silent))?.map_err(|error| store(error.into()))?;
         Ok(client)
     }
@@ -219,7 +219,7 @@ impl PostgresImporter {
 
 /// Records that are at the server, and between which keys.
 #[derive(Debug, Default)]
-struct Staged {
+struct StagedRecords {
     records: u64,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -235,11 +235,11 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     /// Sends the next records to the table of this connection.
-    async fn stage(&self, merge: &mut Merge<'_>, together: u64) -> Result<Staged, ImportError> {
-        let mut staged = Staged::default();
+    async fn stage(&self, merge: &mut RunMerge<'_>, together: u64) -> Result<StagedRecords, ImportError> {
+        let mut staged = StagedRecords::default();
         self.within(self.client.batch_execute(EMPTY)).await.map_err(store)?;
         let mut sink =
-            pin!(self.within(self.client.copy_in::<_, Cursor<Vec<u8>>>(COPY)).await.map_err(store)?);
+            pin!(self.within(self.client.copy_in::<_, Cursor<Vec<u8>>>(COPY_STAGING)).await.map_err(store)?);
         let mut chunk = HEADER.to_vec();
         let mut bytes = 0;
         while staged.records < together
@@ -280,10 +280,10 @@ impl Writing<'_> {
     /// was done.
     async fn write(
         &self,
-        staged: &Staged,
+        staged: &StagedRecords,
         homed: &BTreeSet<Key>,
         room: usize,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportSummary, ImportError> {
         let mut tries = 1;
         loop {
             let written = self.attempt(staged, homed, room).await;
@@ -317,10 +317,10 @@ impl Writing<'_> {
 
     async fn attempt(
         &self,
-        staged: &Staged,
+        staged: &StagedRecords,
         homed: &BTreeSet<Key>,
         room: usize,
-    ) -> Result<Imported, Trouble> {
+    ) -> Result<ImportSummary, Trouble> {
         self.within(self.client.batch_execute("begin isolation level read committed")).await?;
         let counters = self.one(LOCK, &[]).await?;
         let (revision, mut sequence): (i64, i64) = (row::column(&counters, 0)?, row::column(&counters, 1)?);
@@ -329,14 +329,14 @@ impl Writing<'_> {
         sequence += homes;
 
         let (first, last) = (&staged.first, &staged.last);
-        let found = self.one(FOUND, &[first, last]).await?;
+        let found = self.one(COUNT_EXISTING, &[first, last]).await?;
         let number = |at| Ok::<_, StoreError>(row::number(row::column(&found, at)?));
         let (there, ended, unchanged) = (number(0)?, number(1)?, number(2)?);
         let (created, changed) =
             (staged.records.saturating_sub(there), there.saturating_sub(ended + unchanged));
-        let mut imported = Imported { created, changed, unchanged, ended, ..Imported::default() };
+        let mut imported = ImportSummary { created, changed, unchanged, ended, ..ImportSummary::default() };
         if ended > 0 && room > 0 {
-            for row in self.rows(ENDED_NAMES, &[first, last, &row::limit(room)]).await? {
+            for row in self.rows(SELECT_TOMBSTONED_NAMES, &[first, last, &row::limit(room)]).await? {
                 imported.ended_names.push(row::text(row::column(&row, 0)?)?);
             }
         }
@@ -345,9 +345,9 @@ impl Writing<'_> {
             if changed > 0 {
                 self.keep(staged, sequence).await?;
             }
-            self.execute(if there == 0 { PUT_NEW } else { PUT }, &[&revision]).await?;
+            self.execute(if there == 0 { INSERT_RECORDS } else { PUT }, &[&revision]).await?;
             let (at, by, kind) =
-                (self.at.cast_signed(), self.by.as_bytes(), row::kind_number(EditKind::Import));
+                (self.at.cast_signed(), self.by.as_bytes(), row::kind_code(EditKind::Import));
             let count = row::signed(created + changed);
             self.execute(LOG, &[&sequence, &revision, &at, &by, &kind, &count, first, last]).await?;
         }
@@ -377,23 +377,23 @@ impl Writing<'_> {
         self.execute(HOME, &[&keys]).await?;
         let sequences: Vec<i64> = (sequence + 1..).take(new.len()).collect();
         let names: Vec<Vec<u8>> = new.iter().map(|prefix| prefix.to_string().into_bytes()).collect();
-        let (at, by, kind) = (self.at.cast_signed(), self.by.as_bytes(), row::kind_number(EditKind::Home));
-        self.execute(LOG_HOMES, &[&sequences, &revision, &at, &by, &kind, &names]).await?;
+        let (at, by, kind) = (self.at.cast_signed(), self.by.as_bytes(), row::kind_code(EditKind::Home));
+        self.execute(INSERT_HOME_LOG, &[&sequences, &revision, &at, &by, &kind, &names]).await?;
         Ok(row::limit(new.len()))
     }
 
     /// Keeps the records that are about to be changed in the history, without their secrets.
-    async fn keep(&self, staged: &Staged, sequence: i64) -> Result<(), Trouble> {
+    async fn keep(&self, staged: &StagedRecords, sequence: i64) -> Result<(), Trouble> {
         let (first, last) = (&staged.first, &staged.last);
-        self.execute(KEEP, &[first, last, &sequence]).await?;
-        let keys = self.rows(MAY_BE_SECRET, &[first, last, &sequence]).await?;
+        self.execute(INSERT_HISTORY, &[first, last, &sequence]).await?;
+        let keys = self.rows(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
         let keys = keys.iter().map(|row| row::column(row, 0)).collect::<Result<Vec<&[u8]>, _>>()?;
-        for keys in keys.chunks(SECRETS) {
+        for keys in keys.chunks(SECRET_CHECK_BATCH) {
             for kept in self.rows(KEPT, &[&keys, &sequence]).await? {
                 let without = row::entry(&kept, 0)?.as_ref().and_then(history::without_secrets);
                 let Some(entry) = without else { continue };
                 let key: &[u8] = row::column(&kept, 5)?;
-                self.execute(FORGET, &[&key, &sequence, &values::encode(&entry.values)]).await?;
+                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values::encode(&entry.values)]).await?;
             }
         }
         Ok(())
@@ -448,7 +448,7 @@ fn is_of_others(error: &Failure) -> bool {
 }
 
 fn store(error: Failure) -> StoreError {
-    error.into_store(DOING)
+    error.into_store_error(DOING)
 }
 
 fn unread(name: &[u8]) -> StoreError {

@@ -38,18 +38,18 @@ use std::time::Duration;
 
 use connect::Address;
 use error::Failure;
-pub use error::PostgresError;
+pub use error::PostgresOpenError;
 use futures_util::future::join_all;
 use homed::Homed;
 pub use import::PostgresImporter;
 pub use moving::PostgresTarget;
-use nodes::{Node, Nodes};
+use nodes::{Node, Cluster};
 use watch::Watch;
 use writer::Writer;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
-    StoreError, Versions,
+    Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Piece, Store,
+    StoreError, ChangeCounters,
 };
 
 /// A store in a database.
@@ -66,7 +66,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Postgres {
-    nodes: Arc<Nodes>,
+    nodes: Arc<Cluster>,
     homed: Homed,
     writer: Writer,
     settings: PostgresSettings,
@@ -130,26 +130,26 @@ impl Default for PostgresSettings {
 
 impl Postgres {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
-    pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         let store = Self::open_unfinished(address, settings).await?;
         store.check_complete(address).await?;
         Ok(store)
     }
 
     /// The same of one that may be the unfinished copy of another.
-    async fn open_unfinished(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+    async fn open_unfinished(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         let address = Address::read(address, settings)?;
-        let nodes = Arc::new(Nodes::new(&address, settings)?);
-        let failed = |error| PostgresError::new(&address.place, &error);
+        let nodes = Arc::new(Cluster::new(&address, settings)?);
+        let failed = |error| PostgresOpenError::new(&address.place, &error);
         let primary = find_primary(&nodes).await.map_err(failed)?;
         let client = primary.writing().await.map_err(failed)?;
         // Steps take their time where there is much.
-        schema::ensure(&client, &address.place, schema::STEPS, settings.migrate).await?;
+        schema::ensure(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
         // Whether changes are taken here and from this user, is better told now.
-        let missing = transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
+        let missing = transaction::check_privileges(&client).await.map_err(|error| failed(error.into()))?;
         if let Some(missing) = missing {
             let (place, why) = (address.place.clone(), format!("{missing} is missing"));
-            return Err(PostgresError::Rights { place, why });
+            return Err(PostgresOpenError::Rights { place, why });
         }
         drop(client);
         let watch = Watch::start(&nodes, settings).await;
@@ -170,7 +170,7 @@ impl Postgres {
 }
 
 /// The server that takes changes, or else one that answers: what is asked of it next tells what is wrong.
-async fn find_primary(nodes: &Nodes) -> Result<&Node, Failure> {
+async fn find_primary(nodes: &Cluster) -> Result<&Node, Failure> {
     let ask = async |node: &Node| {
         let client = node.writing().await?;
         let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
@@ -221,7 +221,7 @@ impl Store for Postgres {
         self.visit_records(prefix, after, visit).await
     }
 
-    fn versions(&self) -> Option<&Versions> {
+    fn versions(&self) -> Option<&ChangeCounters> {
         Some(&self.nodes.freshness.versions)
     }
 
@@ -233,15 +233,15 @@ impl Store for Postgres {
         self.list_homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         self.writer.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.read_log(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.read_history(key, order, limit).await
     }
 

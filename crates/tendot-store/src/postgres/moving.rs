@@ -14,12 +14,12 @@ use super::connect::Address;
 use super::error::Failure;
 use super::read::failed;
 use super::transaction::{self, FORGET_NUMBER, NUMBER};
-use super::{Postgres, PostgresError, PostgresSettings, row, values};
+use super::{Postgres, PostgresOpenError, PostgresSettings, row, values};
 use crate::embedded::key::record_key;
 use crate::moving::side::{
     At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Target, size_of_entry, size_of_past,
 };
-use crate::moving::{Mark, MoveError};
+use crate::moving::{Mark, MigrationError};
 use crate::{Before, Entry, Key, Past, StoreError};
 
 /// Records that are asked for together; each may have some megabytes.
@@ -173,12 +173,12 @@ impl Postgres {
     }
 
     /// Refuses a store that is the unfinished copy of another.
-    pub(super) async fn check_complete(&self, address: &str) -> Result<(), PostgresError> {
+    pub(super) async fn check_complete(&self, address: &str) -> Result<(), PostgresOpenError> {
         let place = Address::read(address, &self.settings)?.place;
         match self.mark().await {
-            Ok(Some((mark, _))) if !mark.is_complete() => Err(PostgresError::Unfinished { place }),
+            Ok(Some((mark, _))) if !mark.is_complete() => Err(PostgresOpenError::Unfinished { place }),
             Ok(_) => Ok(()),
-            Err(error) => Err(PostgresError::Failed { place, why: error.to_string() }),
+            Err(error) => Err(PostgresOpenError::Failed { place, why: error.to_string() }),
         }
     }
 
@@ -187,7 +187,7 @@ impl Postgres {
     pub async fn open_target(
         address: &str,
         settings: &PostgresSettings,
-    ) -> Result<PostgresTarget, PostgresError> {
+    ) -> Result<PostgresTarget, PostgresOpenError> {
         let store = Self::open_unfinished(address, settings).await?;
         Ok(PostgresTarget { store })
     }
@@ -210,14 +210,14 @@ impl Target for PostgresTarget {
         self.store.mark().await
     }
 
-    async fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), MoveError> {
+    async fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), MigrationError> {
         let time = self.store.settings.statement + self.store.settings.patience;
-        let failed = |error: Failure| MoveError::Target(error.into_store("writing what is moved"));
+        let failed = |error: Failure| MigrationError::Target(error.into_store_error("writing what is moved"));
         let mut client = self.store.nodes.primary().map_err(failed)?.writing().await.map_err(failed)?;
         let taken = tokio::time::timeout(time, take(&mut client, piece, mark)).await;
         match taken {
             Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => Err(MoveError::Written),
+            Ok(Ok(false)) => Err(MigrationError::Written),
             Ok(Err(error)) => Err(failed(error.into())),
             Err(_) => Err(failed(Failure::Silent)),
         }
@@ -246,7 +246,7 @@ async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, E
     let Lines { sequences, revisions, times, by, kinds, names, counts } = &lines;
     let sending = Sending { transaction: &transaction };
     sending.send(LINES, !names.is_empty(), &[sequences, revisions, times, by, kinds, names, counts]).await?;
-    take_names(&sending, piece).await?;
+    write_records_and_history(&sending, piece).await?;
     let is_homed = |is: bool| piece.homed.iter().filter(move |(_, homed)| **homed == is);
     let [homed, unhomed] =
         [true, false].map(|is| is_homed(is).map(|(prefix, _)| prefix.as_bytes()).collect::<Vec<_>>());
@@ -267,7 +267,7 @@ async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, E
     Ok(true)
 }
 
-async fn take_names(sending: &Sending<'_>, piece: &Piece) -> Result<(), Error> {
+async fn write_records_and_history(sending: &Sending<'_>, piece: &Piece) -> Result<(), Error> {
     let mut past = Columns::default();
     for taken in &piece.pasts {
         past.sequences.push(row::signed(taken.past.line.sequence));
@@ -328,7 +328,7 @@ impl<'p> Columns<'p> {
         self.keys.push(record_key(key));
         self.names.push(entry.map(|entry| entry.name.as_bytes()));
         self.revisions.push(entry.map(|entry| row::signed(entry.revision)));
-        self.states.push(entry.map(|entry| row::state_number(entry.state)));
+        self.states.push(entry.map(|entry| row::status_code(entry.state)));
         self.bodies.push(entry.map(|entry| values::encode(&entry.values)));
         self.registrations.push(entry.map(|entry| &*entry.registration));
     }

@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use super::connect::{Address, Host};
 use super::error::Failure;
-use super::freshness::Freshness;
+use super::freshness::ReadFence;
 use super::shared::Shared;
-use super::{DatabaseHost, HostRole, PostgresError, PostgresSettings};
+use super::{DatabaseHost, HostRole, PostgresOpenError, PostgresSettings};
 
 /// How long there may be no server that takes changes before they are refused at once instead of waiting for one.
-const GRACE: Duration = Duration::from_secs(1);
+const PRIMARY_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(super) enum Read {
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Picked<'n> {
+pub(super) struct ReadTarget<'n> {
     pub(super) node: &'n Node,
     /// Whether it knows what has to be known; else nobody does who is there, and the answer is the best there is.
     pub(super) is_sure: bool,
@@ -37,23 +37,23 @@ pub(super) struct Picked<'n> {
 
 /// The servers of a database, all those that its address names.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(super) struct Cluster {
     all: Box<[Node]>,
     /// Whether standbys are asked, too.
     asks_standbys: bool,
     /// Whose turn it is among the standbys.
     turn: AtomicUsize,
-    lead: Mutex<Lead>,
+    lead: Mutex<PrimaryState>,
     /// The primary is another one, or was lost.
     led_anew: Notify,
     /// Whether the primary may be another one than before, or was out of sight: what was known of it may not be so any more.
     pub(super) is_anew: AtomicBool,
-    pub(super) freshness: Freshness,
+    pub(super) freshness: ReadFence,
 }
 
 /// Which server takes changes. It stays so as long as it does, whoever else says the same of themselves.
 #[derive(Debug)]
-struct Lead {
+struct PrimaryState {
     number: Option<usize>,
     /// Since when there is none, if there was one.
     lost: Option<Instant>,
@@ -116,8 +116,8 @@ pub(super) struct Told {
     pub(super) is_confirmed: bool,
 }
 
-impl Nodes {
-    pub(super) fn new(address: &Address, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+impl Cluster {
+    pub(super) fn new(address: &Address, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         let node = |(number, host): (usize, &Host)| {
             let half = settings.connections.div_ceil(2);
             let pool = |most| address.pool(host, most, settings);
@@ -135,13 +135,13 @@ impl Nodes {
             })
         };
         Ok(Self {
-            all: address.hosts.iter().enumerate().map(node).collect::<Result<_, PostgresError>>()?,
+            all: address.hosts.iter().enumerate().map(node).collect::<Result<_, PostgresOpenError>>()?,
             asks_standbys: address.asks_standbys,
             turn: AtomicUsize::new(0),
-            lead: Mutex::new(Lead { number: None, lost: None }),
+            lead: Mutex::new(PrimaryState { number: None, lost: None }),
             led_anew: Notify::new(),
             is_anew: AtomicBool::new(true),
-            freshness: Freshness::new(),
+            freshness: ReadFence::new(),
         })
     }
 
@@ -154,10 +154,10 @@ impl Nodes {
     }
 
     /// Whom to ask, of those that were not tried yet; `tried` has a bit for each. None if nobody is left who could answer.
-    pub(super) fn pick(&self, read: Read, tried: &mut u64) -> Option<Picked<'_>> {
+    pub(super) fn pick(&self, read: Read, tried: &mut u64) -> Option<ReadTarget<'_>> {
         let (number, is_sure) = self.find(read, *tried)?;
         *tried |= 1 << number;
-        Some(Picked { node: self.get(number)?, is_sure })
+        Some(ReadTarget { node: self.get(number)?, is_sure })
     }
 
     fn find(&self, read: Read, tried: u64) -> Option<(usize, bool)> {
@@ -199,23 +199,23 @@ impl Nodes {
     }
 
     /// The same, to be asked so long as it does, and for no longer than this.
-    pub(super) fn leading(&self, time: Duration) -> Result<Leading<'_>, Failure> {
-        Ok(Leading { nodes: self, node: self.primary()?, time })
+    pub(super) fn leading(&self, time: Duration) -> Result<PrimaryHandle<'_>, Failure> {
+        Ok(PrimaryHandle { nodes: self, node: self.primary()?, time })
     }
 
     /// Whether there has been none for so long that nobody should wait.
-    pub(super) fn lacks_primary(&self) -> bool {
+    pub(super) fn is_without_primary(&self) -> bool {
         let lead = self.lead();
-        lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > GRACE)
+        lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > PRIMARY_GRACE_PERIOD)
     }
 
-    fn lead(&self) -> MutexGuard<'_, Lead> {
+    fn lead(&self) -> MutexGuard<'_, PrimaryState> {
         self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server answered. Tells whether it is the one whose log is to be followed: the primary's, or that of any other if
     /// there is none.
-    pub(super) fn saw(&self, number: usize, told: &Told) -> bool {
+    pub(super) fn record_status(&self, number: usize, told: &Told) -> bool {
         let Some(node) = self.get(number) else { return false };
         let mut lead = self.lead();
         if told.takes_changes && lead.number.is_none() {
@@ -278,13 +278,13 @@ impl Nodes {
         self.get(number)?.seen().confirmed.clone()
     }
 
-    fn lose(&self, lead: &mut Lead) {
-        *lead = Lead { number: None, lost: Some(Instant::now()) };
+    fn lose(&self, lead: &mut PrimaryState) {
+        *lead = PrimaryState { number: None, lost: Some(Instant::now()) };
         self.led_anew.notify_waiters();
     }
 
     /// A server was asked whether it is there, and did not answer.
-    pub(super) fn missed(&self, number: usize, why: &Failure) {
+    pub(super) fn record_unreachable(&self, number: usize, why: &Failure) {
         let Some(node) = self.get(number) else { return };
         let mut lead = self.lead();
         if lead.number == Some(number) {
@@ -293,7 +293,7 @@ impl Nodes {
         drop(lead);
         let mut seen = node.seen();
         // A standby that does not know the tables yet will in a moment.
-        if seen.state != State::Gone && !why.is_of_tables() {
+        if seen.state != State::Gone && !why.is_missing_table() {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
         }
         (seen.state, seen.is_confirmed) = (State::Gone, false);
@@ -321,13 +321,13 @@ impl Nodes {
 
 /// A server that takes changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leading<'n> {
-    nodes: &'n Nodes,
+pub(super) struct PrimaryHandle<'n> {
+    nodes: &'n Cluster,
     pub(super) node: &'n Node,
     time: Duration,
 }
 
-impl Leading<'_> {
+impl PrimaryHandle<'_> {
     /// What comes in time; nobody waits for one that takes no more changes.
     pub(super) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, Failure> {
         let deposed = async {
@@ -390,7 +390,7 @@ impl Node {
     }
 
     /// It did not answer. Who watches it looks at once; until then others are asked before it.
-    pub(super) fn suspect(&self) {
+    pub(super) fn mark_suspect(&self) {
         let mut seen = self.seen();
         if matches!(seen.state, State::Standby(_)) {
             seen.state = State::Unsure;

@@ -10,18 +10,18 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::error::Failure;
-use super::nodes::{Node, Picked, Read};
+use super::nodes::{Node, ReadTarget, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
 use crate::recent::{is_recent_enough, remember, remembered};
 use crate::versions::is_of_prefix_record;
-use crate::{Counted, Entry, Key, Listed, Logged, Note, Piece, StoreError};
+use crate::{Counted, Entry, Key, Listed, LogEntry, Note, Piece, StoreError};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
 const TRIES: u32 = 3;
 
 /// How long is waited for a server that was lost just now, and between two looks.
-const MOMENT: Duration = Duration::from_secs(1);
+const PRIMARY_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
@@ -32,11 +32,11 @@ const LOOKED_AT: i64 = 10_000;
 
 const GET: &str = "select name, revision, state, body, registration from tendot_records where name_key = $1";
 
-const VISIT: &str = "select name, revision, state, body, registration, name_key from tendot_records \
+const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
 
 // A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
-const VISIT_UNDER: &str = "\
+const SCAN_PREFIX: &str = "\
     (select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = $1 and name_key > $2) \
     union all \
@@ -44,7 +44,7 @@ const VISIT_UNDER: &str = "\
      where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
     order by name_key limit $5";
 
-const LIST: &str = "\
+const LIST_NAMES: &str = "\
     (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
     union all \
     (select name, state, name_key from tendot_records \
@@ -62,7 +62,7 @@ const COUNT: &str = "\
         (select name from under order by name_key desc limit 1)";
 
 // The records of an import are between two keys; no key begins with the last byte.
-const OF_REVISION: &str = "\
+const NAMES_AT_REVISION: &str = "\
     with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), looked_at as (\
         select name, state, revision, name_key from tendot_records \
         where name_key > $1 and name_key >= coalesce((select first_key from import), ''::bytea) \
@@ -75,16 +75,16 @@ const OF_REVISION: &str = "\
 const LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
      where sequence > $1 order by sequence limit $2";
 
-const IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
+const SELECT_IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
 
 const HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
-const NOTE: &str = "select body from tendot_notes where note_key = $1";
+const SELECT_AUX: &str = "select body from tendot_notes where note_key = $1";
 
 const NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
      and note_key < $3 order by note_key limit $4";
 
-const LAST_NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
+const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
      order by note_key limit $3";
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
@@ -115,9 +115,9 @@ impl Postgres {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        let Some(Under { whole, begin, end }) = Under::new(prefix) else { return Ok(Vec::new()) };
-        let (after, limit) = (after_key(after), row::limit(limit));
-        let rows = self.rows("listing names", LIST, &[&whole, &after, &begin, &end, &limit]).await?;
+        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else { return Ok(Vec::new()) };
+        let (after, limit) = (start_key(after), row::limit(limit));
+        let rows = self.rows("listing names", LIST_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
         rows.iter().map(row::listed).collect()
     }
 
@@ -127,8 +127,8 @@ impl Postgres {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Counted, StoreError> {
-        let Some(Under { whole, begin, end }) = Under::new(prefix) else { return Ok(Counted::default()) };
-        let (after, limit) = (after_key(after), row::limit(limit.max(1)));
+        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else { return Ok(Counted::default()) };
+        let (after, limit) = (start_key(after), row::limit(limit.max(1)));
         let rows = self.rows("counting names", COUNT, &[&whole, &after, &begin, &end, &limit]).await?;
         let Some(found) = rows.first() else { return Ok(Counted::default()) };
         let (live, seen): (i64, i64) = (row::column(found, 0)?, row::column(found, 1)?);
@@ -143,22 +143,22 @@ impl Postgres {
         after: Option<&Key>,
         visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let under = prefix.map(Under::new);
+        let under = prefix.map(PrefixKeyRange::new);
         if matches!(under, Some(None)) {
             return Ok(());
         }
         let mut client = self.reader().await.map_err(failed("reading records"))?;
-        let visited = self.visit_pages(&mut client, under.flatten().as_ref(), after_key(after), visit).await;
+        let visited = self.scan_pages(&mut client, under.flatten().as_ref(), start_key(after), visit).await;
         if visited.is_err() {
             drop(Object::take(client));
         }
         visited
     }
 
-    async fn visit_pages(
+    async fn scan_pages(
         &self,
         client: &mut Object,
-        under: Option<&Under>,
+        under: Option<&PrefixKeyRange>,
         mut after: Vec<u8>,
         mut visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
@@ -166,12 +166,12 @@ impl Postgres {
         let begun =
             client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
         let transaction = self.within(begun.start()).await.map_err(&failed)?;
-        let sql = if under.is_some() { VISIT_UNDER } else { VISIT };
+        let sql = if under.is_some() { SCAN_PREFIX } else { SCAN_RECORDS };
         let statement = self.within(transaction.prepare_cached(sql)).await.map_err(&failed)?;
         let limit = row::limit(PAGE);
         loop {
             let parameters: &[&(dyn ToSql + Sync)] = match &under {
-                Some(Under { whole, begin, end }) => &[whole, &after, begin, end, &limit],
+                Some(PrefixKeyRange { whole, begin, end }) => &[whole, &after, begin, end, &limit],
                 None => &[&after, &limit],
             };
             let page = transaction.query_raw(&statement, parameters.iter().copied());
@@ -197,11 +197,11 @@ impl Postgres {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Piece, StoreError> {
-        let (after, revision, limit) = (after_key(after), row::signed(revision), limit.max(1));
+        let (after, revision, limit) = (start_key(after), row::signed(revision), limit.max(1));
         // The last one that was looked at is among the rows once more, with a revision that none has.
         let most = row::limit(limit.saturating_add(1));
         let doing = "reading records of a revision";
-        let rows = self.rows(doing, OF_REVISION, &[&after, &LOOKED_AT, &revision, &most]).await?;
+        let rows = self.rows(doing, NAMES_AT_REVISION, &[&after, &LOOKED_AT, &revision, &most]).await?;
         let mut piece = Piece::default();
         for found in &rows {
             let listed = row::listed(found)?;
@@ -219,18 +219,18 @@ impl Postgres {
         Ok(piece)
     }
 
-    pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+    pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let rows = self.rows("reading the log", LOG, &[&row::signed(after), &row::limit(limit)]).await?;
         rows.iter().map(|found| row::logged(found, 0)).collect()
     }
 
     pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
+        if prefix.is_empty() || prefix.len() > Key::MAX_PREFIX_LEN {
             return Ok(false);
         }
         let prefix = prefix.to_ascii_uppercase();
         if !is_recent_enough() {
-            return Ok(self.one("reading a prefix", IS_HOMED, &prefix, Read::Current).await?.0.is_some());
+            return Ok(self.one("reading a prefix", SELECT_IS_HOMED, &prefix, Read::Current).await?.0.is_some());
         }
         let freshness = &self.nodes.freshness;
         let version = freshness.versions.of_prefixes();
@@ -238,7 +238,7 @@ impl Postgres {
             return Ok(is_homed);
         }
         let read = Read::Since(freshness.of_prefixes());
-        let (found, is_sure) = self.one("reading a prefix", IS_HOMED, &prefix, read).await?;
+        let (found, is_sure) = self.one("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
         if is_sure {
             self.homed.put(version, prefix, found.is_some());
         } else {
@@ -258,7 +258,7 @@ impl Postgres {
     }
 
     pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (found, _) = self.one("reading a note", NOTE, &key, Read::Current).await?;
+        let (found, _) = self.one("reading a note", SELECT_AUX, &key, Read::Current).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
@@ -272,7 +272,7 @@ impl Postgres {
         let (doing, limit) = ("reading notes", row::limit(limit));
         let rows = match end_of(beginning) {
             Some(end) => self.rows(doing, NOTES, &[&beginning, &after, &end, &limit]).await?,
-            None => self.rows(doing, LAST_NOTES, &[&beginning, &after, &limit]).await?,
+            None => self.rows(doing, LIST_AUX_TO_END, &[&beginning, &after, &limit]).await?,
         };
         let note = |found: &Row| {
             Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
@@ -287,11 +287,11 @@ impl Postgres {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let asked = self.ask_nodes(Read::Current, |node| self.try_rows(node, sql, parameters)).await;
+        let asked = self.try_hosts(Read::Current, |node| self.try_query(node, sql, parameters)).await;
         asked.map(|(rows, _)| rows).map_err(failed(doing))
     }
 
-    async fn try_rows(
+    async fn try_query(
         &self,
         node: &Node,
         sql: &str,
@@ -314,10 +314,10 @@ impl Postgres {
         key: &(dyn ToSql + Sync),
         read: Read,
     ) -> Result<(Option<Row>, bool), StoreError> {
-        self.ask_nodes(read, |node| self.try_one(node, sql, key)).await.map_err(failed(doing))
+        self.try_hosts(read, |node| self.try_query_row(node, sql, key)).await.map_err(failed(doing))
     }
 
-    async fn try_one(
+    async fn try_query_row(
         &self,
         node: &Node,
         sql: &str,
@@ -335,12 +335,12 @@ impl Postgres {
 
     /// A connection to the server that knows what is there now, for one who asks.
     pub(super) async fn reader(&self) -> Result<Object, Failure> {
-        self.ask_nodes(Read::Current, Node::reader).await.map(|(client, _)| client)
+        self.try_hosts(Read::Current, Node::reader).await.map(|(client, _)| client)
     }
 
     /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
     /// first.
-    async fn ask_nodes<'n, T, F>(
+    async fn try_hosts<'n, T, F>(
         &'n self,
         read: Read,
         ask: impl Fn(&'n Node) -> F,
@@ -351,9 +351,9 @@ impl Postgres {
         let (mut tried, mut rounds, mut why) = (0, 1, Failure::Gone);
         let begun = Instant::now();
         loop {
-            let Some(Picked { node, is_sure }) = self.nodes.pick(read, &mut tried) else {
+            let Some(ReadTarget { node, is_sure }) = self.nodes.pick(read, &mut tried) else {
                 // One that was lost a moment ago may be back in another.
-                if tried == 0 && !self.nodes.lacks_primary() && begun.elapsed() < MOMENT {
+                if tried == 0 && !self.nodes.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -365,9 +365,9 @@ impl Postgres {
             };
             // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
             match Box::pin(ask(node)).await {
-                Err(error) if error.is_passing() || error.is_of_server() => {
-                    if error.is_of_server() {
-                        node.suspect();
+                Err(error) if error.is_passing() || error.is_caused_by_host() => {
+                    if error.is_caused_by_host() {
+                        node.mark_suspect();
                     }
                     why = error;
                 }
@@ -399,31 +399,31 @@ async fn ask(
 }
 
 /// Lines of a server's log.
-pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> Result<Vec<Logged>, Failure> {
+pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> Result<Vec<LogEntry>, Failure> {
     let rows = ask(client, LOG, &[&row::signed(after), &row::limit(limit)]).await?;
     Ok(rows.iter().map(|found| row::logged(found, 0)).collect::<Result<_, _>>()?)
 }
 
 pub(super) fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
-    move |error| error.into_store(doing)
+    move |error| error.into_store_error(doing)
 }
 
-fn after_key(after: Option<&Key>) -> Vec<u8> {
+fn start_key(after: Option<&Key>) -> Vec<u8> {
     // No key is empty, so all come after this.
     after.map(|key| record_key(key).into_owned()).unwrap_or_default()
 }
 
 /// Where names under a prefix stand: at one key, or from one to before another.
-struct Under {
+struct PrefixKeyRange {
     whole: Vec<u8>,
     begin: Vec<u8>,
     end: Vec<u8>,
 }
 
-impl Under {
+impl PrefixKeyRange {
     /// None if there can be no names.
     fn new(prefix: &[u8]) -> Option<Self> {
-        let is_one = prefix.len() <= Key::LONGEST_PREFIX && !prefix.contains(&b'/');
+        let is_one = prefix.len() <= Key::MAX_PREFIX_LEN && !prefix.contains(&b'/');
         is_one.then(|| {
             let whole = prefix.to_ascii_uppercase();
             let (begin, end) = ([&whole[..], b"/"].concat(), [&whole[..], b"0"].concat());

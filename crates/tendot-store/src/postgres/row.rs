@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::values;
 use crate::embedded::log::KINDS;
-use crate::{Before, EditKind, Entry, Listed, Logged, State, StoreError};
+use crate::{Before, EditKind, Entry, Listed, LogEntry, State, StoreError};
 
 /// A record from the columns name, revision, state, body and registration, the first of which is `from`; none if there is
 /// no name.
@@ -38,8 +38,8 @@ pub(super) fn listed(row: &Row) -> Result<Listed, StoreError> {
 }
 
 /// A line of the log from seven columns, the first of which is `from`.
-pub(super) fn logged(row: &Row, from: usize) -> Result<Logged, StoreError> {
-    Ok(Logged {
+pub(super) fn logged(row: &Row, from: usize) -> Result<LogEntry, StoreError> {
+    Ok(LogEntry {
         sequence: number(column(row, from)?),
         revision: number(column(row, from + 1)?),
         at: column::<i64>(row, from + 2)?.cast_unsigned(),
@@ -78,7 +78,7 @@ pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-pub(super) const fn state_number(state: State) -> i16 {
+pub(super) const fn status_code(state: State) -> i16 {
     match state {
         State::Live => 0,
         State::Tombstone => 1,
@@ -93,7 +93,7 @@ fn state(number: i16) -> Result<State, StoreError> {
     }
 }
 
-pub(super) fn kind_number(kind: EditKind) -> i16 {
+pub(super) fn kind_code(kind: EditKind) -> i16 {
     let number = KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number);
     i16::try_from(number).unwrap_or(0)
 }

@@ -8,7 +8,7 @@
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::PostgresError;
+use super::PostgresOpenError;
 use super::error::Failure;
 
 /// One step from the tables of a version to those of the next.
@@ -19,7 +19,7 @@ pub(super) struct Step {
 }
 
 /// All of them; their place is their number, from 1.
-pub(super) const STEPS: &[Step] = &[
+pub(super) const SCHEMA_MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
     // Who does not look at the mark would use what is not whole.
     Step { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
@@ -28,7 +28,7 @@ pub(super) const STEPS: &[Step] = &[
 
 /// The highest number that this program knows.
 pub(super) const fn known() -> i32 {
-    STEPS.len() as i32
+    SCHEMA_MIGRATIONS.len() as i32
 }
 
 /// How often it is tried again when others do the same at the same time. Each time they are waited for as long as for any lock.
@@ -40,20 +40,20 @@ pub(super) async fn ensure(
     place: &str,
     steps: &[Step],
     may_change: bool,
-) -> Result<(), PostgresError> {
+) -> Result<(), PostgresOpenError> {
     let known = steps.len() as u32;
-    let failed = |error: tokio_postgres::Error| PostgresError::new(place, &Failure::Server(error));
+    let failed = |error: tokio_postgres::Error| PostgresOpenError::new(place, &Failure::Server(error));
     let mut is_locked = false;
     for _ in 0..TRIES {
         let (found, needed) = numbers(client, false).await.map_err(failed)?;
         if needed > known {
-            return Err(PostgresError::Newer { place: place.into(), found, needed, known });
+            return Err(PostgresOpenError::Newer { place: place.into(), found, needed, known });
         }
         if found >= known {
             return Ok(());
         }
         if !may_change {
-            return Err(PostgresError::Older { place: place.into(), found, known });
+            return Err(PostgresOpenError::Older { place: place.into(), found, known });
         }
         let Err(error) = change(client, steps).await else { continue };
         // Nothing of it is there. If the connection is lost, so is this.
@@ -65,9 +65,9 @@ pub(super) async fn ensure(
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     if is_locked {
-        return Err(PostgresError::Locked { place: place.into() });
+        return Err(PostgresOpenError::Locked { place: place.into() });
     }
-    Err(PostgresError::Failed {
+    Err(PostgresOpenError::Failed {
         place: place.into(),
         why: "others changed the tables again and again".into(),
     })

@@ -14,10 +14,10 @@ use super::error::Failure;
 type Place = Mutex<Option<Arc<ClientWrapper>>>;
 
 /// How many ask on one connection before the next one is used.
-const DEEP: usize = 4;
+const MAX_PIPELINE_DEPTH: usize = 4;
 
 /// How long is waited for another connection by who could ask on one that is there.
-const ANOTHER: Duration = Duration::from_secs(1);
+const EXTRA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A fixed number of connections that are never handed out alone. Whatever is asked on them has to be short, since others
 /// stand behind it.
@@ -49,7 +49,7 @@ impl Shared {
             };
             let client = Arc::clone(client);
             drop(place);
-            if depth(&client) < DEEP {
+            if depth(&client) < MAX_PIPELINE_DEPTH {
                 return Ok(client);
             }
             if best.as_ref().is_none_or(|best| depth(&client) < depth(best)) {
@@ -60,7 +60,7 @@ impl Shared {
             (Some(best), None) => Ok(best),
             // There may be as many as the server takes.
             (Some(best), Some(place)) => {
-                let made = timeout(ANOTHER, self.fill(place)).await;
+                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.fill(place)).await;
                 Ok(made.ok().and_then(Result::ok).unwrap_or(best))
             }
             (None, Some(place)) => self.fill(place).await,

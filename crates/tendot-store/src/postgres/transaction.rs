@@ -12,10 +12,10 @@ use tokio_postgres::{Error, Row, Statement};
 use super::batch::{Batch, Wanted};
 use super::columns::{Lines, Past, Records};
 use super::error::Failure;
-use super::nodes::Leading;
+use super::nodes::PrimaryHandle;
 use super::row;
 use crate::embedded::key::record_key;
-use crate::{Change, CommitError, Committed, Key, StoreError};
+use crate::{Change, CommitError, CommitInfo, Key, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
 pub(super) const KEPT: i64 = 100_000;
@@ -77,7 +77,7 @@ const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
 const WHICH: &str = "select id from tendot_commits where number = $1";
 
 /// What became of each change.
-pub(super) type Results = Vec<Result<Committed, CommitError>>;
+pub(super) type Results = Vec<Result<CommitInfo, CommitError>>;
 
 /// Changes that were carried out.
 pub(super) struct Done {
@@ -119,7 +119,7 @@ pub(super) struct Commit {
 }
 
 /// Whether whoever is connected may write here; else what right is missing.
-pub(super) async fn probe(client: &Object) -> Result<Option<String>, Error> {
+pub(super) async fn check_privileges(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
     client.query_opt(LOCK, &[]).await?;
     let missing = client.query_opt(MISSING, &[]).await?;
@@ -131,7 +131,7 @@ pub(super) async fn probe(client: &Object) -> Result<Option<String>, Error> {
 pub(super) async fn attempt(
     client: &Object,
     changes: &[&Change],
-    leading: &Leading<'_>,
+    leading: &PrimaryHandle<'_>,
 ) -> Result<Done, Trouble> {
     let loading = async {
         let read = prepare(client, READ.iter().chain([&LOCK])).await?;
@@ -156,7 +156,7 @@ pub(super) async fn attempt(
 /// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
 /// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
 /// is as durable as it is when that is.
-pub(super) async fn was_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, Failure> {
+pub(super) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, Failure> {
     client.batch_execute(BEGIN).await?;
     let locked = client.query_one(LOCK, &[]).await?;
     // So many came since that it would be forgotten in any case.

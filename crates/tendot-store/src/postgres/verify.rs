@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
 use crate::embedded::{Verified, disagreement};
-use crate::{Before, EditKind, Entry, Key, Logged, State, StoreError};
+use crate::{Before, EditKind, Entry, Key, LogEntry, State, StoreError};
 
 /// Rows that are read together; each may have some megabytes.
 const PAGE: i64 = 1_000;
@@ -55,9 +55,9 @@ struct Inspection<'a, P> {
 }
 
 /// A change whose successor is not known yet.
-struct Last {
+struct PendingHistoryCheck {
     key: Vec<u8>,
-    line: Logged,
+    line: LogEntry,
     before: Option<Entry>,
     /// The revision of the record when this was read, if there was one.
     now: Option<u64>,
@@ -91,7 +91,7 @@ impl<P: FnMut(&Verified) + Send> Inspection<'_, P> {
             let what = |how: &str| format!("record `{}`: {how}", key.escape_ascii());
             match row::entry(found, 0) {
                 Ok(Some(entry)) => {
-                    if !is_key_of(key, &entry.name) {
+                    if !is_storage_key_of(key, &entry.name) {
                         verified.damage(what("it has another name"));
                     }
                     if entry.revision > row::number(row::column(found, 6)?) {
@@ -153,7 +153,7 @@ impl<P: FnMut(&Verified) + Send> Inspection<'_, P> {
 
     async fn history(&mut self) -> Result<(), StoreError> {
         let (mut key, mut sequence, mut count) = (Vec::new(), 0_i64, PAGE);
-        let mut last: Option<Last> = None;
+        let mut last: Option<PendingHistoryCheck> = None;
         while count == PAGE {
             let (from, verified) = ((std::mem::take(&mut key), sequence), &mut self.verified);
             count = 0;
@@ -174,7 +174,7 @@ impl<P: FnMut(&Verified) + Send> Inspection<'_, P> {
                         }
                         let before = if let Before::Record(entry) = before { Some(entry) } else { None };
                         let now = row::column::<Option<i64>>(found, 14)?.map(row::number);
-                        last = Some(Last { key: key.clone(), line, before, now });
+                        last = Some(PendingHistoryCheck { key: key.clone(), line, before, now });
                     }
                     Err(error) => {
                         last = None;
@@ -212,7 +212,7 @@ impl<P: FnMut(&Verified) + Send> Inspection<'_, P> {
         let check = |verified: &mut Verified, found: &Row| {
             verified.notes += 1;
             let key: &[u8] = row::column(found, 0)?;
-            if !Key::is_note(key) {
+            if !Key::is_valid_key(key) {
                 verified.damage(format!("note `{}`: it has a key that is not kept", key.escape_ascii()));
             }
             Ok(key.to_vec())
@@ -221,7 +221,7 @@ impl<P: FnMut(&Verified) + Send> Inspection<'_, P> {
     }
 }
 
-impl Last {
+impl PendingHistoryCheck {
     /// Whether it agrees with what came after it.
     fn check(&self, verified: &mut Verified, after: Option<u64>) {
         if let Some(problem) = disagreement(&self.line, self.before.as_ref(), after) {
@@ -232,23 +232,23 @@ impl Last {
 }
 
 /// A row of the history, if it belongs to its line of the log and to its key.
-fn change(found: &Row, key: &[u8]) -> Result<(Logged, Before), StoreError> {
+fn change(found: &Row, key: &[u8]) -> Result<(LogEntry, Before), StoreError> {
     let damaged = |what: &str| StoreError::Damaged { what: what.into() };
     if row::column::<Option<i64>>(found, 0)?.is_none() {
         return Err(damaged("the log has no such line"));
     }
     let (line, before) = (row::logged(found, 0)?, row::before(found, 7)?);
-    if line.kind != EditKind::Import && !is_key_of(key, &line.name) {
+    if line.kind != EditKind::Import && !is_storage_key_of(key, &line.name) {
         return Err(damaged("its line of the log is about another name"));
     }
     if let Before::Record(entry) = &before
-        && !is_key_of(key, &entry.name)
+        && !is_storage_key_of(key, &entry.name)
     {
         return Err(damaged("it has another name"));
     }
     Ok((line, before))
 }
 
-fn is_key_of(key: &[u8], name: &str) -> bool {
+fn is_storage_key_of(key: &[u8], name: &str) -> bool {
     Key::new(name).is_ok_and(|name| *record_key(&name) == *key)
 }

@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::error::Failure;
-use super::nodes::{Commit, Node, Nodes, Told};
+use super::nodes::{Commit, Node, Cluster, Told};
 use super::{PostgresSettings, read, row, schema};
 
 /// How often. What others changed is known here after this time and a round trip.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Between two looks that follow each other because somebody got no answer.
-const SHORT_PAUSE: Duration = Duration::from_millis(20);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
 const LINES: usize = 1_000;
@@ -36,7 +36,7 @@ const KNOWN: &str = "select number, id from tendot_commits where number = any($1
 
 /// How far the log was followed.
 #[derive(Clone, Debug, Default)]
-struct Followed {
+struct LogCursor {
     line: u64,
     /// The last transaction of the primary that was seen: if it is not there any more, another history is.
     commit: Option<Commit>,
@@ -48,18 +48,18 @@ pub(super) struct Watch {
     _tasks: JoinSet<()>,
 }
 
-struct Watching {
-    nodes: Arc<Nodes>,
-    followed: Mutex<Option<Followed>>,
+struct MonitorTask {
+    nodes: Arc<Cluster>,
+    followed: Mutex<Option<LogCursor>>,
     /// How long a server may take to answer.
     time: Duration,
 }
 
 impl Watch {
     /// Begins to watch, when all servers have been looked at once.
-    pub(super) async fn start(nodes: &Arc<Nodes>, settings: &PostgresSettings) -> Self {
+    pub(super) async fn start(nodes: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
         let time = settings.probe_timeout.min(settings.patience / 2);
-        let watching = Arc::new(Watching { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
+        let watching = Arc::new(MonitorTask { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
         for number in 0..nodes.iter().count() {
@@ -72,13 +72,13 @@ impl Watch {
     }
 }
 
-impl Watching {
+impl MonitorTask {
     async fn run(&self, number: usize) {
         let Some(node) = self.nodes.get(number) else { return };
         loop {
             tokio::select! {
                 () = sleep(PAUSE) => {}
-                () = node.wake.notified() => sleep(SHORT_PAUSE).await,
+                () = node.wake.notified() => sleep(MIN_POLL_INTERVAL).await,
             }
             self.look(number).await;
         }
@@ -98,9 +98,9 @@ impl Watching {
         }
         let (client, told, is_same) = match asked {
             Ok(asked) => asked,
-            Err(why) => return self.nodes.missed(number, &why),
+            Err(why) => return self.nodes.record_unreachable(number, &why),
         };
-        if !self.nodes.saw(number, &told) {
+        if !self.nodes.record_status(number, &told) {
             return;
         }
         if told.takes_changes && (is_other || !is_same) {
@@ -195,7 +195,7 @@ impl Watching {
             self.nodes.is_anew.store(false, Ordering::SeqCst);
         }
         self.nodes.freshness.changed(told.line, is_same);
-        *self.followed() = Some(Followed { line: told.line, commit: told.commit.clone() });
+        *self.followed() = Some(LogCursor { line: told.line, commit: told.commit.clone() });
     }
 
     /// Asks the primary whether it has what standbys have: one that has something else followed another.
@@ -219,7 +219,7 @@ impl Watching {
         timeout(self.time, asked).await.unwrap_or(Err(Failure::Silent))
     }
 
-    fn followed(&self) -> MutexGuard<'_, Option<Followed>> {
+    fn followed(&self) -> MutexGuard<'_, Option<LogCursor>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,24 +12,24 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::PostgresSettings;
 use super::error::Failure;
-use super::nodes::Nodes;
+use super::nodes::Cluster;
 use super::transaction::{self, Commit, Done, Results, Trouble};
-use crate::{Change, CommitError, Committed, StoreError};
+use crate::{Change, CommitError, CommitInfo, StoreError};
 
 /// Changes that are committed together at most, and their bytes and edits.
 const TOGETHER: usize = 1_024;
-const BYTES_TOGETHER: usize = 16 << 20;
+const MAX_GROUP_BYTES: usize = 16 << 20;
 const EDITS_TOGETHER: usize = 8_192;
 
 /// Bytes of changes that wait or are being committed; who comes then waits before the door.
 const WAITING: usize = 64 << 20;
 
 /// How long is waited before something is tried again, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MIN_BACKOFF: Duration = Duration::from_millis(5);
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 /// How often who waits for a change looks whether it is worth it.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 const DOING: &str = "committing changes";
 
@@ -38,7 +38,7 @@ const DOING: &str = "committing changes";
 pub(super) struct Writer {
     jobs: UnboundedSender<Job>,
     room: Arc<Semaphore>,
-    nodes: Arc<Nodes>,
+    nodes: Arc<Cluster>,
     patience: Duration,
 }
 
@@ -48,30 +48,30 @@ struct Job {
     came: Instant,
     /// Set by whoever is first: the writer, who carries it out, or who waits for it and gives it up.
     is_taken: Arc<AtomicBool>,
-    reply: oneshot::Sender<Result<Committed, CommitError>>,
+    reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     /// Given back when it is done, also if nobody waits for it any more.
     _room: OwnedSemaphorePermit,
 }
 
 impl Writer {
-    pub(super) fn start(nodes: Arc<Nodes>, settings: PostgresSettings) -> Self {
+    pub(super) fn start(nodes: Arc<Cluster>, settings: PostgresSettings) -> Self {
         let (jobs, inbox) = unbounded_channel();
         let patience = settings.patience;
         tokio::spawn(Writing { nodes: Arc::clone(&nodes), settings }.run(inbox));
         Self { jobs, room: Arc::new(Semaphore::new(WAITING)), nodes, patience }
     }
 
-    pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+    pub(super) async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let came = Instant::now();
-        self.check_patience(came)?;
+        self.check_deadline(came)?;
         let size = change.size().min(WAITING) as u32;
         let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(size));
         let room = loop {
-            match timeout(BETWEEN_LOOKS, &mut room).await {
+            match timeout(DEADLINE_CHECK_INTERVAL, &mut room).await {
                 Ok(Ok(room)) => break room,
                 Ok(Err(_)) => return Err(gone().into()),
-                Err(_) => self.check_patience(came)?,
+                Err(_) => self.check_deadline(came)?,
             }
         };
         let (reply, mut answer) = oneshot::channel();
@@ -83,11 +83,11 @@ impl Writer {
         // It may have been sent to the database already.
         let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
         loop {
-            if let Ok(answer) = timeout(BETWEEN_LOOKS, &mut answer).await {
+            if let Ok(answer) = timeout(DEADLINE_CHECK_INTERVAL, &mut answer).await {
                 return answer.map_err(unheard)?;
             }
             // What is being carried out ends by itself; of the others nothing was done.
-            if let Err(why) = self.check_patience(came)
+            if let Err(why) = self.check_deadline(came)
                 && !is_taken.swap(true, Ordering::SeqCst)
             {
                 return Err(why.into());
@@ -96,18 +96,18 @@ impl Writer {
     }
 
     /// Nobody waits for a writer that is held up, or for a primary that is not there.
-    fn check_patience(&self, came: Instant) -> Result<(), StoreError> {
+    fn check_deadline(&self, came: Instant) -> Result<(), StoreError> {
         let why = match () {
-            () if self.nodes.lacks_primary() => Failure::NoPrimary,
+            () if self.nodes.is_without_primary() => Failure::NoPrimary,
             () if came.elapsed() > self.patience => Failure::Busy,
             () => return Ok(()),
         };
-        Err(why.into_store(DOING))
+        Err(why.into_store_error(DOING))
     }
 }
 
 struct Writing {
-    nodes: Arc<Nodes>,
+    nodes: Arc<Cluster>,
     settings: PostgresSettings,
 }
 
@@ -133,7 +133,7 @@ impl Writing {
             {
                 edits += job.change.edits.len();
                 bytes += job.change.size();
-                if bytes > BYTES_TOGETHER {
+                if bytes > MAX_GROUP_BYTES {
                     held = Some(job);
                     break;
                 }
@@ -153,14 +153,14 @@ impl Writing {
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
     async fn commit(&self, changes: &[&Change], deadline: Instant) -> Results {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_BACKOFF;
         loop {
             // What is made of a record meanwhile is not kept.
             let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
             let why = match self.attempt(changes).await {
                 Ok(done) => return self.known(changes, done),
                 Err(Trouble::Undone(why)) => why,
-                Err(Trouble::Unknown { commit, done, why }) => match self.find_out(&commit).await {
+                Err(Trouble::Unknown { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
                     Ok(true) => return self.known(changes, done),
                     Ok(false) => why,
                     Err(later) => {
@@ -175,18 +175,18 @@ impl Writing {
             // Here it is known that nothing was done, and what is there may be judged anew.
             drop(changing);
             // Others need not suffer from what is wrong with one.
-            if changes.len() > 1 && why.is_of_question() {
+            if changes.len() > 1 && why.is_caused_by_request() {
                 let mut results = Vec::with_capacity(changes.len());
                 for change in changes {
                     results.append(&mut Box::pin(self.commit(&[change], deadline)).await);
                 }
                 return results;
             }
-            if !why.is_passing() || Instant::now() + pause > deadline || self.nodes.lacks_primary() {
+            if !why.is_passing() || Instant::now() + pause > deadline || self.nodes.is_without_primary() {
                 return refused(changes, why);
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 
@@ -200,10 +200,10 @@ impl Writing {
         // After this time the server will not answer any more.
         let leading = self.nodes.leading(self.settings.statement + self.settings.patience)?;
         let node = leading.node;
-        let client = leading.within(node.writing()).await.flatten().inspect_err(|_| node.suspect())?;
+        let client = leading.within(node.writing()).await.flatten().inspect_err(|_| node.mark_suspect())?;
         let tried = transaction::attempt(&client, changes, &leading).await;
         if tried.is_err() {
-            node.suspect();
+            node.mark_suspect();
             // The server ends the transaction when the connection is gone, and nobody gets one that is within.
             drop(Object::take(client));
         }
@@ -211,16 +211,16 @@ impl Writing {
     }
 
     /// Finds out whether a transaction was committed, on other connections, as long as the database can be asked.
-    async fn find_out(&self, commit: &Commit) -> Result<bool, Failure> {
+    async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, Failure> {
         let deadline = Instant::now() + 3 * self.settings.patience;
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_BACKOFF;
         loop {
             let asked = async {
                 let leading = self.nodes.leading(self.settings.patience)?;
                 let asked = async {
                     // Never given back: whoever gives up in the middle leaves it within a transaction.
                     let client = Object::take(leading.node.writing().await?);
-                    transaction::was_committed(&client, commit).await
+                    transaction::is_committed(&client, commit).await
                 };
                 leading.within(asked).await.flatten()
             };
@@ -230,7 +230,7 @@ impl Writing {
                 Err(error) if Instant::now() + pause > deadline => return Err(error),
                 Err(_) => sleep(pause).await,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 }
@@ -251,6 +251,6 @@ fn refused(changes: &[&Change], why: Failure) -> Results {
         StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
         _ => StoreError::Failed { doing: DOING, error: told.clone().into() },
     };
-    let error = why.into_store(DOING);
+    let error = why.into_store_error(DOING);
     changes.iter().map(|_| Err(again(&error).into())).collect()
 }

@@ -1,7 +1,7 @@
 //! Aux entries: edits, paging, preconditions.
 
 use super::{commit, data, put};
-use crate::{CommitError, Edit, Expect, Key, Store};
+use crate::{CommitError, Edit, Precondition, Key, Store};
 
 fn put_note(key: &[u8], body: &str) -> Edit {
     Edit::PutNote { key: key.into(), body: body.as_bytes().into() }
@@ -21,13 +21,13 @@ pub async fn aux_entries(store: &impl Store) {
     assert_eq!(note(store, b"a").await, None);
     assert_eq!(commit(store, vec![put_note(b"a", "one")]).await.unwrap(), 0);
     assert_eq!(note(store, b"a").await.unwrap(), "one");
-    let first = commit(store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    let first = commit(store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     let alone = vec![put_note(b"a", "two"), put_note(b"A", ""), put_note(b"b", "b"), remove_note(b"b")];
     assert_eq!(commit(store, alone).await.unwrap(), first);
     assert_eq!(note(store, b"a").await.unwrap(), "two");
     assert_eq!(note(store, b"A").await.unwrap(), "");
     assert_eq!(note(store, b"b").await, None);
-    let with = vec![put_note(b"c", "c"), put("10.1000/2", "x", Expect::Absent), remove_note(b"a")];
+    let with = vec![put_note(b"c", "c"), put("10.1000/2", "x", Precondition::Absent), remove_note(b"a")];
     assert_eq!(commit(store, with).await.unwrap(), first + 1);
     assert_eq!((note(store, b"a").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
     assert_eq!(commit(store, vec![remove_note(b"never there")]).await.unwrap(), first + 1);
@@ -35,16 +35,16 @@ pub async fn aux_entries(store: &impl Store) {
     let lines: Vec<_> = log.iter().map(|line| (line.revision, &*line.name)).collect();
     assert_eq!(lines, [(first, "10.1000/1"), (first + 1, "10.1000/2")]);
     // What is refused leaves none and removes none.
-    let refused = vec![put_note(b"d", "d"), remove_note(b"c"), put("10.1000/1", "x", Expect::Absent)];
+    let refused = vec![put_note(b"d", "d"), remove_note(b"c"), put("10.1000/1", "x", Precondition::Absent)];
     commit(store, refused).await.unwrap_err();
     assert_eq!((note(store, b"d").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
     // Any bytes are a key, up to a length.
-    let longest = [0xff; Key::LONGEST_NOTE];
+    let longest = [0xff; Key::MAX_KEY_LEN];
     for key in [&b"\0"[..], b"\0\0", &longest] {
         commit(store, vec![put_note(key, "odd")]).await.unwrap();
         assert_eq!(note(store, key).await.unwrap(), "odd");
     }
-    let too_long = [0xff; Key::LONGEST_NOTE + 1];
+    let too_long = [0xff; Key::MAX_KEY_LEN + 1];
     for key in [&b""[..], &too_long] {
         let require = Edit::RequireNote { key: key.into(), body: None };
         for edit in [put_note(key, "none"), remove_note(key), require] {
@@ -93,7 +93,7 @@ pub async fn required_aux(store: &impl Store) {
         body: body.map(|body| body.as_bytes().into()),
     };
     commit(store, vec![put_note(b"a", "one")]).await.unwrap();
-    let made = || [put("10.1000/1", "x", Expect::Absent), put_note(b"made", "x")];
+    let made = || [put("10.1000/1", "x", Precondition::Absent), put_note(b"made", "x")];
     let unmet: [&dyn Fn() -> Vec<Edit>; 7] = [
         &|| vec![require(b"a", None)],
         &|| vec![require(b"a", Some("two"))],

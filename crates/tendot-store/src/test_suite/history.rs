@@ -3,7 +3,7 @@
 use tendot_proto::Value;
 
 use super::{commit, key, put, tombstone};
-use crate::{Before, Edit, EditKind, Expect, Order, Past, State, Store};
+use crate::{Before, Edit, EditKind, Precondition, HistoryOrder, Past, State, Store};
 
 /// The kind of a change, and the status and data of its prior state.
 fn summary(past: &Past) -> (EditKind, Option<(State, String)>) {
@@ -18,34 +18,34 @@ fn summary(past: &Past) -> (EditKind, Option<(State, String)>) {
     (past.line.kind, before)
 }
 
-pub(super) const WHOLE_HISTORY: Order = Order::OldestFirst { after: 0 };
+pub(super) const WHOLE_HISTORY: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
 
 /// The history of one name with prior states, also of removed and tombstoned names, and of no other name.
 pub async fn history(store: &impl Store) {
     use EditKind::{Create, Remove, Tombstone, Update};
     let long = |end: &str| format!("10.1000/{}{end}", "x".repeat(4_000));
-    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
     let live = |data: &str| Some((State::Live, data.to_owned()));
     for name in ["10.1000/Abc", "10.1000", &"y".repeat(1_900), &long("1")] {
         // Names that begin as this one does have histories of their own, wherever these stand.
         for beside in [format!("{name}\u{0}"), format!("{name}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{1}")] {
-            commit(store, vec![put(&beside, "beside", Expect::Absent)]).await.unwrap();
+            commit(store, vec![put(&beside, "beside", Precondition::Absent)]).await.unwrap();
         }
         assert_eq!(store.history(&key(name), WHOLE_HISTORY, 10).await.unwrap().items, []);
-        commit(store, vec![put(name, "a", Expect::Absent)]).await.unwrap();
-        commit(store, vec![put(&name.to_ascii_uppercase(), "b", Expect::Live)]).await.unwrap();
+        commit(store, vec![put(name, "a", Precondition::Absent)]).await.unwrap();
+        commit(store, vec![put(&name.to_ascii_uppercase(), "b", Precondition::Live)]).await.unwrap();
         // Several of one change, among others.
         let several = vec![
-            put("10.1000/other", "x", Expect::Any),
-            put(name, "c", Expect::Live),
+            put("10.1000/other", "x", Precondition::Any),
+            put(name, "c", Precondition::Live),
             Edit::Home { prefix: "10.1000".into() },
             remove(name),
-            put(name, "d", Expect::Absent),
-            put(name, "e", Expect::Live),
+            put(name, "d", Precondition::Absent),
+            put(name, "e", Precondition::Live),
         ];
         let revision = commit(store, several).await.unwrap();
         commit(store, vec![tombstone(&name.to_ascii_lowercase())]).await.unwrap();
-        commit(store, vec![put(name, "refused", Expect::Any)]).await.unwrap_err();
+        commit(store, vec![put(name, "refused", Precondition::Any)]).await.unwrap_err();
         let history = store.history(&key(&name.to_ascii_lowercase()), WHOLE_HISTORY, 10).await.unwrap();
         let expected = [
             (Create, None),
@@ -74,20 +74,20 @@ pub async fn history(store: &impl Store) {
     let names: Vec<String> = (0..4_097).map(|number| format!("10.1000/many-{number}")).collect();
     for count in [1, 2, 200, 4_096, 4_097] {
         let of_all = |edit: &dyn Fn(&str) -> Edit| names.iter().take(count).map(|name| edit(name)).collect();
-        commit(store, of_all(&|name| put(name, "a", Expect::Absent))).await.unwrap();
-        commit(store, of_all(&|name| put(name, "b", Expect::Live))).await.unwrap();
+        commit(store, of_all(&|name| put(name, "a", Precondition::Absent))).await.unwrap();
+        commit(store, of_all(&|name| put(name, "b", Precondition::Live))).await.unwrap();
         commit(store, of_all(&remove)).await.unwrap();
         let expected = [(Create, None), (Update, live("a")), (Remove, live("b"))];
         for name in names.iter().take(count).step_by(count.div_ceil(20)).chain(names.get(count - 1)) {
             let history =
-                store.history(&key(name), Order::NewestFirst { before: u64::MAX }, 3).await.unwrap();
+                store.history(&key(name), HistoryOrder::NewestFirst { before: u64::MAX }, 3).await.unwrap();
             let found: Vec<_> = history.items.iter().rev().map(summary).collect();
             assert_eq!(found, expected, "{name} of {count}");
             assert!(history.items.iter().all(|past| *past.line.name == **name));
         }
     }
     // What is gone has its history still.
-    commit(store, vec![put("10.1000/gone", "a", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put("10.1000/gone", "a", Precondition::Absent)]).await.unwrap();
     commit(store, vec![remove("10.1000/gone")]).await.unwrap();
     let history = store.history(&key("10.1000/GONE"), WHOLE_HISTORY, 10).await.unwrap();
     let found: Vec<_> = history.items.iter().map(summary).collect();
@@ -97,14 +97,14 @@ pub async fn history(store: &impl Store) {
 /// The history is paged in both directions with any page size; pages of large records are short.
 pub async fn history_paging(store: &impl Store) {
     for number in 0..20 {
-        commit(store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
-        commit(store, vec![put(&format!("10.1000/1{number}"), "x", Expect::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/1", &number.to_string(), Precondition::Any)]).await.unwrap();
+        commit(store, vec![put(&format!("10.1000/1{number}"), "x", Precondition::Any)]).await.unwrap();
     }
     let name = key("10.1000/1");
     let all = store.history(&name, WHOLE_HISTORY, 100).await.unwrap().items;
     assert_eq!(all.len(), 20);
     for limit in [0, 1, 3, 19, 20, 21] {
-        let (mut forth, mut back) = (WHOLE_HISTORY, Order::NewestFirst { before: u64::MAX });
+        let (mut forth, mut back) = (WHOLE_HISTORY, HistoryOrder::NewestFirst { before: u64::MAX });
         for (order, is_back) in [(&mut forth, false), (&mut back, true)] {
             let mut seen = Vec::new();
             loop {
@@ -113,9 +113,9 @@ pub async fn history_paging(store: &impl Store) {
                 seen.extend(piece.items);
                 let Some(next) = piece.next else { break };
                 *order = if is_back {
-                    Order::NewestFirst { before: next }
+                    HistoryOrder::NewestFirst { before: next }
                 } else {
-                    Order::OldestFirst { after: next }
+                    HistoryOrder::OldestFirst { after: next }
                 };
             }
             if is_back {
@@ -124,12 +124,12 @@ pub async fn history_paging(store: &impl Store) {
             assert_eq!(seen, all, "by {limit}");
         }
     }
-    for order in [Order::OldestFirst { after: u64::MAX }, Order::NewestFirst { before: 0 }] {
+    for order in [HistoryOrder::OldestFirst { after: u64::MAX }, HistoryOrder::NewestFirst { before: 0 }] {
         assert_eq!(store.history(&name, order, 9).await.unwrap().items, []);
     }
     let large = "x".repeat(3 << 20);
     for _ in 0..5 {
-        commit(store, vec![put("10.1000/large", &large, Expect::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/large", &large, Precondition::Any)]).await.unwrap();
     }
     let piece = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
     assert!(piece.items.len() < 5 && piece.next.is_some());
@@ -140,7 +140,7 @@ pub async fn history_redacts_secrets(store: &impl Store) {
     let put = |secret: &'static str| Edit::Put {
         name: "10.1000/1".into(),
         values: vec![Value::new(300, "HS_SECKEY", secret), Value::new(1, "URL", "https://example.org/")],
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     commit(store, vec![put("first secret"), put("second secret")]).await.unwrap();
     commit(store, vec![put("third secret")]).await.unwrap();

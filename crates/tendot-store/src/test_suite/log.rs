@@ -1,7 +1,7 @@
 //! The change log, names at a revision, change counters.
 
 use super::{commit, key, put, tombstone};
-use crate::{Change, Edit, EditKind, Expect, Store};
+use crate::{Change, Edit, EditKind, Precondition, Store};
 
 /// The log contains every edit once and in order, and can be read page by page.
 pub async fn change_log(store: &impl Store) {
@@ -9,7 +9,7 @@ pub async fn change_log(store: &impl Store) {
         let change = Change {
             by: format!("person {number}").into(),
             at: 1_700_000_000_000 + number,
-            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Expect::Any)],
+            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::Any)],
         };
         store.commit(change).await.unwrap();
     }
@@ -37,15 +37,15 @@ pub async fn change_log(store: &impl Store) {
 pub async fn names_at_revision(store: &impl Store) {
     let names: Vec<String> = (0..40).map(|number| format!("10.1000/Rec-{number:02}")).collect();
     let long = format!("10.1000/{}", "x".repeat(3_000));
-    commit(store, vec![put("10.1000/before", "x", Expect::Absent)]).await.unwrap();
-    let all = names.iter().chain([&long]).map(|name| put(name, "x", Expect::Absent)).collect();
+    commit(store, vec![put("10.1000/before", "x", Precondition::Absent)]).await.unwrap();
+    let all = names.iter().chain([&long]).map(|name| put(name, "x", Precondition::Absent)).collect();
     let import = commit(store, all).await.unwrap();
     assert_eq!(revision_in_pieces(store, import, 100).await.len(), 41);
     let later = vec![
-        put("10.1000/rec-00", "y", Expect::Live),
+        put("10.1000/rec-00", "y", Precondition::Live),
         tombstone("10.1000/rec-07"),
-        Edit::Remove { name: "10.1000/rec-08".into(), expect: Expect::Live },
-        put("10.1000/rec-08a", "y", Expect::Absent),
+        Edit::Remove { name: "10.1000/rec-08".into(), expect: Precondition::Live },
+        put("10.1000/rec-08a", "y", Precondition::Absent),
     ];
     let later = commit(store, later).await.unwrap();
     let untouched = |name: &String| !["00", "07", "08"].iter().any(|number| name.ends_with(number));
@@ -61,13 +61,13 @@ pub async fn names_at_revision(store: &impl Store) {
 /// A change counter is current until its record changes; failed changes may count, other records do not.
 pub async fn change_counters(store: &impl Store) {
     let Some(versions) = store.versions() else { return };
-    commit(store, vec![put("10.1000/a", "1", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put("10.1000/a", "1", Precondition::Absent)]).await.unwrap();
     let version = || versions.of(&key("10.1000/A")).unwrap();
     let other = versions.of(&key("10.1000/b")).unwrap();
     // A store that follows its own log may count an earlier change of the record once more, but not for ever.
     let mut before = version();
     for attempt in 0.. {
-        commit(store, vec![put("10.1000/c", "1", Expect::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/c", "1", Precondition::Any)]).await.unwrap();
         assert!(versions.is_current(other));
         if versions.is_current(before) {
             break;
@@ -75,16 +75,16 @@ pub async fn change_counters(store: &impl Store) {
         assert!(attempt < 20, "changes of other records count");
         before = version();
     }
-    commit(store, vec![put("10.1000/a", "2", Expect::Live)]).await.unwrap();
+    commit(store, vec![put("10.1000/a", "2", Precondition::Live)]).await.unwrap();
     assert!(!versions.is_current(before) && versions.is_current(other));
     let before = version();
-    commit(store, vec![put("0.NA/10.1000", "1", Expect::Any)]).await.unwrap();
+    commit(store, vec![put("0.NA/10.1000", "1", Precondition::Any)]).await.unwrap();
     assert!(!versions.is_current(before) && !versions.is_current(other));
     let before = version();
     commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
     assert!(!versions.is_current(before));
     let before = version();
-    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Expect::Live }]).await.unwrap();
+    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Precondition::Live }]).await.unwrap();
     assert!(!versions.is_current(before));
 }
 

@@ -21,9 +21,9 @@ pub use registrations::{history_keeps_registrations, registrations};
 
 use tendot_proto::Value;
 
-use crate::{Change, CommitError, Edit, Expect, Key, State, Store};
+use crate::{Change, CommitError, Edit, Precondition, Key, State, Store};
 
-/// Declares one test per function of the suite: `store_test_suite!(block_on, EXPRESSION)`. The expression makes an empty store.
+/// Declares one test per function of the suite: `store_test_suite!(block_on, REGEX_COMPILE)`. The expression makes an empty store.
 #[macro_export]
 macro_rules! store_test_suite {
     ($block_on:expr, $store:expr) => {
@@ -66,7 +66,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-fn put(name: &str, data: &str, expect: Expect) -> Edit {
+fn put(name: &str, data: &str, expect: Precondition) -> Edit {
     Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
 }
 
@@ -90,7 +90,7 @@ fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, 
 }
 
 fn tombstone(name: &str) -> Edit {
-    Edit::Tombstone { name: name.into(), expect: Expect::Live }
+    Edit::Tombstone { name: name.into(), expect: Precondition::Live }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{commit, data, key, put, tombstone};
-use crate::{CommitError, Edit, Entry, Expect, KeyError, State, Store};
+use crate::{CommitError, Edit, Entry, Precondition, KeyError, State, Store};
 
 /// Names of one prefix in order, page by page.
 pub async fn list_names(store: &impl Store) {
@@ -12,12 +12,12 @@ pub async fn list_names(store: &impl Store) {
     for prefix in ["10.1", "10.10", "10.100", "10.1.1", "10.1Z"] {
         for number in 0..25 {
             let name = format!("{prefix}/n{}", number * 7 % 25);
-            edits.push(put(&name, "x", Expect::Absent));
+            edits.push(put(&name, "x", Precondition::Absent));
             expected.entry(prefix.to_ascii_uppercase()).or_insert_with(Vec::new).push(name);
         }
     }
     commit(store, edits).await.unwrap();
-    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), expect: Expect::Live }]).await.unwrap();
+    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), expect: Precondition::Live }]).await.unwrap();
     for (prefix, mut names) in expected {
         names.sort_by_key(|name| name.to_ascii_uppercase());
         for limit in [1, 7, 25, 1000] {
@@ -45,8 +45,8 @@ pub async fn list_names(store: &impl Store) {
 /// All records, or those of one prefix, once and in order, until the visitor stops.
 pub async fn scan_records(store: &impl Store) {
     let names = ["10.1", "10.1/a", "10.1/B", "10.1/c", "10.1.1/x", "10.10/x"];
-    commit(store, names.iter().map(|name| put(name, name, Expect::Absent)).collect()).await.unwrap();
-    commit(store, vec![Edit::Tombstone { name: "10.1/c".into(), expect: Expect::Live }]).await.unwrap();
+    commit(store, names.iter().map(|name| put(name, name, Precondition::Absent)).collect()).await.unwrap();
+    commit(store, vec![Edit::Tombstone { name: "10.1/c".into(), expect: Precondition::Live }]).await.unwrap();
     let all = ["10.1", "10.1.1/x", "10.1/a", "10.1/B", "10.1/c", "10.10/x"];
     for (prefix, expected) in [
         (None, &all[..]),
@@ -123,7 +123,7 @@ pub async fn unusual_names(store: &impl Store) {
         format!("{}/x", "1".repeat(4_094)),
     ];
     for (number, name) in names.iter().enumerate() {
-        let made = commit(store, vec![put(name, &number.to_string(), Expect::Absent)]).await;
+        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
         assert!(made.is_ok(), "{number}: {made:?}");
     }
     for (number, name) in names.iter().enumerate() {
@@ -135,19 +135,19 @@ pub async fn unusual_names(store: &impl Store) {
     assert_eq!(listed.len(), 10, "all with this prefix, also the one that is nothing else");
     assert_eq!(data(store, &long("3")).await, None);
     let too_long = long("12");
-    let refused = commit(store, vec![put(&format!("{too_long}4"), "x", Expect::Any)]).await.unwrap_err();
+    let refused = commit(store, vec![put(&format!("{too_long}4"), "x", Precondition::Any)]).await.unwrap_err();
     assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::TooLong { length: 4_097 } }));
-    let refused = commit(store, vec![put("", "x", Expect::Any)]).await.unwrap_err();
+    let refused = commit(store, vec![put("", "x", Precondition::Any)]).await.unwrap_err();
     assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
 }
 
 /// Live names of one prefix are counted page by page; tombstones are not counted.
 pub async fn count_names(store: &impl Store) {
-    let mut edits = vec![put("10.1", "x", Expect::Absent)];
+    let mut edits = vec![put("10.1", "x", Precondition::Absent)];
     for prefix in ["10.1", "10.10", "10.1.1"] {
-        edits.extend((0..25).map(|number| put(&format!("{prefix}/n{number}"), "x", Expect::Absent)));
+        edits.extend((0..25).map(|number| put(&format!("{prefix}/n{number}"), "x", Precondition::Absent)));
     }
-    edits.push(put(&format!("10.1/{}", "x".repeat(3_000)), "x", Expect::Absent));
+    edits.push(put(&format!("10.1/{}", "x".repeat(3_000)), "x", Precondition::Absent));
     edits.extend(["10.1/n3", "10.1/n24", "10.10/n0"].map(tombstone));
     commit(store, edits).await.unwrap();
     let counts: [(&[u8], u64); 6] =

@@ -1,19 +1,19 @@
 //! Preconditions of edits and required revisions.
 
 use super::{commit, conflict, data, key, put, tombstone};
-use crate::{CommitError, Edit, Expect, KeyError, State, Store};
+use crate::{CommitError, Edit, Precondition, KeyError, State, Store};
 
 /// A precondition that does not hold rejects the change set and returns the actual state.
 pub async fn preconditions(store: &impl Store) {
-    for expect in [Expect::Live, Expect::Revision(0), Expect::Revision(1)] {
+    for expect in [Precondition::Live, Precondition::Revision(0), Precondition::Revision(1)] {
         assert_eq!(conflict(commit(store, vec![put("10.1000/1", "x", expect)]).await), None);
     }
-    let first = commit(store, vec![put("10.1000/1", "a", Expect::Any)]).await.unwrap();
-    let second = commit(store, vec![put("10.1000/1", "b", Expect::Revision(first))]).await.unwrap();
+    let first = commit(store, vec![put("10.1000/1", "a", Precondition::Any)]).await.unwrap();
+    let second = commit(store, vec![put("10.1000/1", "b", Precondition::Revision(first))]).await.unwrap();
     assert!(second > first);
-    let late = commit(store, vec![put("10.1000/1", "c", Expect::Revision(first))]).await;
+    let late = commit(store, vec![put("10.1000/1", "c", Precondition::Revision(first))]).await;
     assert_eq!(conflict(late), Some((second, State::Live)));
-    commit(store, vec![put("10.1000/1", "d", Expect::Live)]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "d", Precondition::Live)]).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "d");
 }
 
@@ -27,11 +27,11 @@ fn require_homed(prefix: &str, is_homed: bool) -> Edit {
 
 /// A required revision is checked at its position among the edits; if it does not hold, nothing is done.
 pub async fn required_revisions(store: &impl Store) {
-    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
-    let ended = [put("10.1000/2", "a", Expect::Absent), tombstone("10.1000/2")];
+    let first = commit(store, vec![put("10.1000/1", "a", Precondition::Absent)]).await.unwrap();
+    let ended = [put("10.1000/2", "a", Precondition::Absent), tombstone("10.1000/2")];
     let end = commit(store, ended.to_vec()).await.unwrap();
     commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
-    let made = || put("10.1000/3", "x", Expect::Absent);
+    let made = || put("10.1000/3", "x", Precondition::Absent);
     let unmet = [
         require("10.1000/1", None),
         require("10.1000/1", Some(first + 1)),
@@ -64,16 +64,16 @@ pub async fn required_revisions(store: &impl Store) {
         require_homed("10.1000", true),
         require_homed("10.1001", false),
         made(),
-        put("10.1000/1", "b", Expect::Revision(first)),
+        put("10.1000/1", "b", Precondition::Revision(first)),
         Edit::Unhome { prefix: "10.1000".into() },
         require_homed("10.1000", false),
     ];
     let revision = commit(store, met).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
     // An edit of the same change comes before what is required after it.
-    let late = vec![put("10.1000/1", "c", Expect::Any), require("10.1000/1", Some(revision))];
+    let late = vec![put("10.1000/1", "c", Precondition::Any), require("10.1000/1", Some(revision))];
     assert_eq!(conflict(commit(store, late).await), Some((revision + 1, State::Live)));
-    let gone = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+    let gone = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
     commit(store, vec![gone, require("10.1000/1", None)]).await.unwrap();
     let refused = commit(store, vec![require("", None)]).await.unwrap_err();
     assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
@@ -82,12 +82,12 @@ pub async fn required_revisions(store: &impl Store) {
 /// Requirements are not logged and use no revision.
 pub async fn requirements_are_not_logged(store: &impl Store) {
     assert_eq!(commit(store, vec![require("10.1000/1", None)]).await.unwrap(), 0);
-    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let first = commit(store, vec![put("10.1000/1", "a", Precondition::Absent)]).await.unwrap();
     let alone = vec![require("10.1000/1", Some(first)), require_homed("10.1000", false)];
     for _ in 0..3 {
         assert_eq!(commit(store, alone.clone()).await.unwrap(), first);
     }
-    let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Expect::Absent)];
+    let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Precondition::Absent)];
     assert_eq!(commit(store, with).await.unwrap(), first + 1);
     let log = store.changes(0, 100).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.sequence, line.revision, &*line.name)).collect();

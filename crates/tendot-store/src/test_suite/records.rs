@@ -3,20 +3,20 @@
 use tendot_proto::{Permissions, Reference, Ttl, Value};
 
 use super::{commit, conflict, data, key, put};
-use crate::{CommitError, Edit, EditKind, Expect, State, Store};
+use crate::{CommitError, Edit, EditKind, Precondition, State, Store};
 
 /// Names are compared without ASCII case and keep their first spelling; other letters are compared exactly.
 pub async fn names_ignore_ascii_case(store: &impl Store) {
-    let first = commit(store, vec![put("10.1000/Abc", "one", Expect::Absent)]).await.unwrap();
-    let again = commit(store, vec![put("10.1000/ABC", "two", Expect::Absent)]).await;
+    let first = commit(store, vec![put("10.1000/Abc", "one", Precondition::Absent)]).await.unwrap();
+    let again = commit(store, vec![put("10.1000/ABC", "two", Precondition::Absent)]).await;
     assert_eq!(conflict(again), Some((first, State::Live)));
-    commit(store, vec![put("10.1000/aBC", "three", Expect::Any)]).await.unwrap();
+    commit(store, vec![put("10.1000/aBC", "three", Precondition::Any)]).await.unwrap();
     let entry = store.get(&key("10.1000/abc")).await.unwrap().unwrap();
     assert_eq!((&*entry.name, &*entry.values[0].data), ("10.1000/Abc", &b"three"[..]));
     for (number, name) in
         ["10.1000/é", "10.1000/É", "10.1000/K", "10.1000/\u{212a}", "10.1000/ı"].iter().enumerate()
     {
-        let made = commit(store, vec![put(name, &number.to_string(), Expect::Absent)]).await;
+        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
         assert!(made.is_ok(), "{name}");
     }
     assert_eq!(data(store, "10.1000/É").await.unwrap(), "1");
@@ -45,27 +45,27 @@ pub async fn record_round_trip(store: &impl Store) {
         Value::new(2, "URL", "https://example.org/".repeat(3_000)),
     ];
     let name: Box<str> = "10.1000/x".into();
-    let edit = Edit::Put { name: name.clone(), values: values.clone(), expect: Expect::Absent };
+    let edit = Edit::Put { name: name.clone(), values: values.clone(), expect: Precondition::Absent };
     let revision = commit(store, vec![edit]).await.unwrap();
     let entry = store.get(&key("10.1000/X")).await.unwrap().unwrap();
     assert_eq!((entry.revision, entry.state), (revision, State::Live));
     assert_eq!(entry.values, values);
     // A record may have no values at all.
-    let edit = Edit::Put { name, values: Vec::new(), expect: Expect::Revision(revision) };
+    let edit = Edit::Put { name, values: Vec::new(), expect: Precondition::Revision(revision) };
     commit(store, vec![edit]).await.unwrap();
     assert_eq!(store.get(&key("10.1000/x")).await.unwrap().unwrap().values, []);
 }
 
 /// One failing edit rejects the whole change set; edits see the ones before them.
 pub async fn change_sets_are_atomic(store: &impl Store) {
-    commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "a", Precondition::Absent)]).await.unwrap();
     let log = store.changes(0, 100).await.unwrap().len();
     let refused = commit(
         store,
         vec![
-            put("10.1000/2", "b", Expect::Absent),
+            put("10.1000/2", "b", Precondition::Absent),
             Edit::Home { prefix: "10.1000".into() },
-            put("10.1000/1", "c", Expect::Absent),
+            put("10.1000/1", "c", Precondition::Absent),
         ],
     )
     .await;
@@ -75,10 +75,10 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
     assert!(!store.is_homed(b"10.1000").await.unwrap());
     assert_eq!(store.changes(0, 100).await.unwrap().len(), log);
 
-    let twice = vec![put("10.1000/3", "a", Expect::Absent), put("10.1000/3", "b", Expect::Absent)];
+    let twice = vec![put("10.1000/3", "a", Precondition::Absent), put("10.1000/3", "b", Precondition::Absent)];
     assert!(commit(store, twice).await.is_err());
     assert_eq!(data(store, "10.1000/3").await, None);
-    let both = vec![put("10.1000/3", "a", Expect::Absent), put("10.1000/3", "b", Expect::Live)];
+    let both = vec![put("10.1000/3", "a", Precondition::Absent), put("10.1000/3", "b", Precondition::Live)];
     let revision = commit(store, both).await.unwrap();
     assert_eq!(data(store, "10.1000/3").await.unwrap(), "b");
     let logged = store.changes(log as u64, 100).await.unwrap();
@@ -89,12 +89,12 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
 /// A tombstone keeps its values and can be neither replaced nor removed.
 pub async fn tombstones_are_final(store: &impl Store) {
     let name: Box<str> = "10.1000/1".into();
-    commit(store, vec![put(&name, "a", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put(&name, "a", Precondition::Absent)]).await.unwrap();
     let end =
-        commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Expect::Live }]).await.unwrap();
+        commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Precondition::Live }]).await.unwrap();
     let entry = store.get(&key(&name)).await.unwrap().unwrap();
     assert_eq!((entry.state, &*entry.values[0].data), (State::Tombstone, &b"a"[..]));
-    for expect in [Expect::Any, Expect::Absent, Expect::Live, Expect::Revision(end)] {
+    for expect in [Precondition::Any, Precondition::Absent, Precondition::Live, Precondition::Revision(end)] {
         assert_eq!(
             conflict(commit(store, vec![put(&name, "b", expect)]).await),
             Some((end, State::Tombstone))
@@ -106,12 +106,12 @@ pub async fn tombstones_are_final(store: &impl Store) {
 
 /// A removed name is free again; the log keeps its entries.
 pub async fn removed_names_can_be_recreated(store: &impl Store) {
-    commit(store, vec![put("10.1000/Abc", "a", Expect::Absent)]).await.unwrap();
-    let remove = Edit::Remove { name: "10.1000/ABC".into(), expect: Expect::Live };
+    commit(store, vec![put("10.1000/Abc", "a", Precondition::Absent)]).await.unwrap();
+    let remove = Edit::Remove { name: "10.1000/ABC".into(), expect: Precondition::Live };
     commit(store, vec![remove.clone()]).await.unwrap();
     assert_eq!(store.get(&key("10.1000/abc")).await.unwrap(), None);
     assert_eq!(conflict(commit(store, vec![remove]).await), None);
-    commit(store, vec![put("10.1000/aBC", "b", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put("10.1000/aBC", "b", Precondition::Absent)]).await.unwrap();
     assert_eq!(&*store.get(&key("10.1000/abc")).await.unwrap().unwrap().name, "10.1000/aBC");
     let log = store.changes(0, 10).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.kind, &*line.name)).collect();

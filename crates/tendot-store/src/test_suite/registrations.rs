@@ -4,7 +4,7 @@ use tendot_proto::Value;
 
 use super::history::WHOLE_HISTORY;
 use super::{commit, conflict, key, put, tombstone};
-use crate::{Before, Edit, Entry, Expect, State, Store};
+use crate::{Before, Edit, Entry, Precondition, State, Store};
 
 fn register(name: &str, data: &str, registration: &str) -> Edit {
     let values = vec![Value::new(1, "URL", data.to_owned())];
@@ -12,7 +12,7 @@ fn register(name: &str, data: &str, registration: &str) -> Edit {
         name: name.into(),
         values,
         registration: registration.as_bytes().into(),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     }
 }
 
@@ -23,20 +23,20 @@ async fn registration(store: &impl Store, name: &str) -> Option<String> {
 
 /// A registration is set by `Register`, removed with the record, and kept by every other edit.
 pub async fn registrations(store: &impl Store) {
-    let remove = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+    let remove = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
     let large = "x".repeat(100_000);
     let steps = [
-        (put("10.1000/1", "a", Expect::Absent), Some("")),
+        (put("10.1000/1", "a", Precondition::Absent), Some("")),
         (register("10.1000/1", "b", "known"), Some("known")),
-        (put("10.1000/1", "c", Expect::Live), Some("known")),
+        (put("10.1000/1", "c", Precondition::Live), Some("known")),
         (register("10.1000/1", "d", &large), Some(&*large)),
         (register("10.1000/1", "e", ""), Some("")),
         (register("10.1000/1", "f", "known again"), Some("known again")),
         (remove.clone(), None),
-        (put("10.1000/1", "g", Expect::Absent), Some("")),
+        (put("10.1000/1", "g", Precondition::Absent), Some("")),
         (remove.clone(), None),
         (register("10.1000/1", "h", "known at last"), Some("known at last")),
-        (put("10.1000/1", "i", Expect::Live), Some("known at last")),
+        (put("10.1000/1", "i", Precondition::Live), Some("known at last")),
         (tombstone("10.1000/1"), Some("known at last")),
     ];
     for (number, (edit, expected)) in steps.into_iter().enumerate() {
@@ -51,15 +51,15 @@ pub async fn registrations(store: &impl Store) {
     let edits = vec![
         register("10.1000/3", "a", "of another"),
         register(name, "a", "one"),
-        put(name, "b", Expect::Live),
+        put(name, "b", Precondition::Live),
         Edit::Home { prefix: "10.1000".into() },
     ];
     commit(store, edits).await.unwrap();
     assert_eq!(registration(store, name).await.unwrap(), "one");
     assert_eq!(registration(store, "10.1000/3").await.unwrap(), "of another");
     let edits = vec![
-        Edit::Remove { name: name.into(), expect: Expect::Live },
-        put(name, "c", Expect::Absent),
+        Edit::Remove { name: name.into(), expect: Precondition::Live },
+        put(name, "c", Precondition::Absent),
         register("10.1000/4", "a", "two"),
         tombstone("10.1000/4"),
     ];
@@ -67,7 +67,7 @@ pub async fn registrations(store: &impl Store) {
     assert_eq!(registration(store, name).await.unwrap(), "");
     assert_eq!(registration(store, "10.1000/4").await.unwrap(), "two");
     // What is refused leaves none, and takes nobody's place.
-    let refused = vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Expect::Any)];
+    let refused = vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Precondition::Any)];
     commit(store, refused).await.unwrap_err();
     commit(store, vec![register("10.1000/6", "a", "six")]).await.unwrap();
     assert_eq!(registration(store, "10.1000/5").await, None);
@@ -87,13 +87,13 @@ pub async fn history_keeps_registrations(store: &impl Store) {
         name: "10.1000/1".into(),
         values: vec![Value::new(300, "HS_SECKEY", "secret")],
         registration: registration.as_bytes().into(),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     commit(store, vec![register("10.1000/1", "a", "one")]).await.unwrap();
-    commit(store, vec![put("10.1000/1", "b", Expect::Live), secret("two"), secret("three")]).await.unwrap();
-    commit(store, vec![put("10.1000/1", "c", Expect::Live)]).await.unwrap();
-    commit(store, vec![Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live }]).await.unwrap();
-    commit(store, vec![put("10.1000/1", "d", Expect::Absent)]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "b", Precondition::Live), secret("two"), secret("three")]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "c", Precondition::Live)]).await.unwrap();
+    commit(store, vec![Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live }]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "d", Precondition::Absent)]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
     let before = history.items.iter().map(|past| match &past.before {

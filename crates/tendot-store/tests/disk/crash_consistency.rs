@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{
-    Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Note, Order, Store, restore,
+    Change, Edit, Embedded, Entry, Precondition, History, EmbeddedImporter, Key, LogEntry, Note, HistoryOrder, Store, restore,
 };
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
@@ -34,14 +34,14 @@ const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
 
 /// Everything readable in a store.
-type StoreSnapshot = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+type StoreSnapshot = (Vec<Entry>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<Note>);
 
 fn state(store: &Embedded) -> StoreSnapshot {
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
     let histories = log
         .iter()
         .filter_map(|line| Key::new(&line.name).ok())
-        .map(|key| block_on(store.history(&key, Order::OldestFirst { after: 0 }, usize::MAX)).unwrap());
+        .map(|key| block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap());
     let histories = histories.collect();
     let (records, homed) = (store.scan(None, usize::MAX).unwrap(), block_on(store.homed(None, 100)).unwrap());
     (records, log, homed, histories, block_on(store.notes(b"", None, usize::MAX)).unwrap())
@@ -62,13 +62,13 @@ fn values(data: &str) -> Vec<Value<'static>> {
 fn change(number: usize) -> Change {
     let put = |name: usize, length: usize| {
         let data = format!("{number}-{}", "x".repeat(length));
-        Edit::Put { name: format!("10.1/name-{name}").into(), values: values(&data), expect: Expect::Any }
+        Edit::Put { name: format!("10.1/name-{name}").into(), values: values(&data), expect: Precondition::Any }
     };
     let register = |name: usize, length: usize| Edit::Register {
         name: format!("10.1/name-{name}").into(),
         values: values(&number.to_string()),
         registration: format!("{number}{}", " ".repeat(length)).into_bytes().into(),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     let note = |length: usize| Edit::PutNote {
         key: (number % 5).to_string().into_bytes().into(),
@@ -79,11 +79,11 @@ fn change(number: usize) -> Change {
         0 => vec![register(number % 4, 10), put(4, 5), note(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
-        3 => vec![Edit::Remove { name: named(6), expect: Expect::Live }, put(7, 100)],
+        3 => vec![Edit::Remove { name: named(6), expect: Precondition::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
         // Only aux entries.
         _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
-        _ => vec![Edit::Tombstone { name: named(9 + number), expect: Expect::Live }],
+        _ => vec![Edit::Tombstone { name: named(9 + number), expect: Precondition::Live }],
     };
     Change { by: "somebody".into(), at: number as u64, edits }
 }
@@ -139,7 +139,7 @@ fn imports_survive_power_loss() {
     block_on(before.commit(change(0))).unwrap();
     drop(before);
     let import = |directory: &Path| {
-        let mut importer = Importer::open(directory, "importer", 1).unwrap().together(40).buffer(10_000);
+        let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap().together(40).buffer(10_000);
         for number in 0..RECORDS {
             let data = format!("{number}-{}", "y".repeat(number * 3));
             importer.put(format!("10.2/Name-{:03}", number * 7 % RECORDS).into(), &values(&data)).unwrap();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pollster::block_on;
 use tempfile::TempDir;
 use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Importer, Key, Store, StoreError, restore};
+use tendot_store::{Change, CommitError, Edit, Embedded, Precondition, EmbeddedImporter, Key, Store, StoreError, restore};
 use tendot_testing::{child_test, ram_dir, wait_until};
 
 use crate::libc_shim::{DiskCall, RecordingGuard};
@@ -31,7 +31,7 @@ const MAX_CALLS: u32 = 200;
 
 fn put(number: usize, length: usize) -> Change {
     let values = vec![Value::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
-    let edit = |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Expect::Absent };
+    let edit = |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Absent };
     let edits = vec![edit(format!("10.1/name-{number}")), edit(format!("10.1/name-{number}-twin"))];
     Change { by: "somebody".into(), at: number as u64, edits }
 }
@@ -211,7 +211,7 @@ fn creation() {
 fn imports() {
     let _lock = run_beside_others();
     let import = |directory: &Path| -> Result<(), Box<dyn std::error::Error>> {
-        let mut importer = Importer::open(directory, "importer", 1)?.together(10).buffer(2_000);
+        let mut importer = EmbeddedImporter::open(directory, "importer", 1)?.together(10).buffer(2_000);
         for number in 0..35 {
             importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(200))])?;
         }
@@ -372,7 +372,7 @@ fn disk_full() {
         assert_eq!(found, [&acknowledged[..], &[95]].concat());
 
         full.remount("remount,size=500k");
-        let mut importer = Importer::open(&path, "importer", 1).unwrap().together(10).buffer(100_000);
+        let mut importer = EmbeddedImporter::open(&path, "importer", 1).unwrap().together(10).buffer(100_000);
         let imported = (0..500).try_for_each(|number| {
             importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(2_000))])
         });
@@ -432,7 +432,7 @@ fn read_only_file_system() {
     let expected = "Read-only file system";
     assert_contains(&Embedded::open(&path).unwrap_err().to_string(), expected);
     assert_contains(&Embedded::open(&disk.0.path().join("new")).unwrap_err().to_string(), expected);
-    assert_contains(&Importer::open(&path, "importer", 1).unwrap_err().to_string(), expected);
+    assert_contains(&EmbeddedImporter::open(&path, "importer", 1).unwrap_err().to_string(), expected);
     let reader = Embedded::open_read_only(&path);
     // LMDB reads without a reader table where it cannot create one.
     assert_eq!(committed_changes(&reader.unwrap()), [1]);
@@ -460,5 +460,5 @@ fn child_without_permission() {
     // SAFETY: gives up the privileges of this process.
     unsafe { libc::setuid(65_534) };
     assert_contains(&Embedded::open(&path).unwrap_err().to_string(), "Permission denied");
-    assert_contains(&Importer::open(&path.join("new"), "x", 1).unwrap_err().to_string(), "Permission denied");
+    assert_contains(&EmbeddedImporter::open(&path.join("new"), "x", 1).unwrap_err().to_string(), "Permission denied");
 }

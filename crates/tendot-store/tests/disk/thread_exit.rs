@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tendot_proto::Value;
-use tendot_store::Importer;
+use tendot_store::EmbeddedImporter;
 use tendot_testing::ram_dir;
 
 use crate::serialize_tests;
@@ -39,7 +39,7 @@ extern "C" fn getpid() -> libc::pid_t {
 fn import_thread_exits_before_close() {
     let _lock = serialize_tests();
     let directory = ram_dir();
-    let mut importer = Importer::open(directory.path(), "importer", 1).unwrap();
+    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 1).unwrap();
     importer.put("10.1/name".into(), &[Value::new(1, "URL", "https://example.org/")]).unwrap();
     IS_ACTIVE.store(true, Ordering::SeqCst);
     importer.finish(|_| {}).unwrap();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pollster::block_on;
 use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
+use tendot_store::{Change, Edit, Embedded, Entry, Precondition, EmbeddedImporter, Key, Store};
 use tendot_testing::{
     SeededRng, child_test, emit, emitted_lines, is_full_run, ram_dir, repetitions, test_seed,
 };
@@ -59,7 +59,7 @@ fn key(name: &str) -> Key {
 fn put(name: &str, data: String) -> Edit {
     let values =
         vec![Value::new(1, "URL", format!("https://example.org/{data}")), Value::new(2, "EMAIL", data)];
-    Edit::Put { name: name.into(), values, expect: Expect::Any }
+    Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
 fn commit(store: &Embedded, edits: Vec<Edit>) {
@@ -72,7 +72,7 @@ type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
 /// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
 fn build_store(directory: &Path) -> RecordVersions {
     let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
-    let mut importer = Importer::open(directory, "importer", 1).unwrap();
+    let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap();
     for name in &names {
         importer
             .put((**name).into(), &[Value::new(1, "URL", format!("https://example.org/{name}"))])
@@ -97,8 +97,8 @@ fn build_store(directory: &Path) -> RecordVersions {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
             3 => put(name, "x".repeat(9_000 + round)),
-            5 => Edit::Remove { name: (**name).into(), expect: Expect::Live },
-            7 => Edit::Tombstone { name: (**name).into(), expect: Expect::Live },
+            5 => Edit::Remove { name: (**name).into(), expect: Precondition::Live },
+            7 => Edit::Tombstone { name: (**name).into(), expect: Precondition::Live },
             _ => put(name, format!("again/{round}")),
         };
         let twin = put(&names[(round * 7 + 3) % names.len()], format!("twin/{round}"));
@@ -256,7 +256,7 @@ fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
             versions.last().unwrap().as_ref().is_some_and(|entry| entry.state == tendot_store::State::Live)
         };
         let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
-        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Expect::Live }]);
+        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Precondition::Live }]);
         changed.insert(name);
     }
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0], "{flip}");

@@ -9,7 +9,7 @@ use pollster::block_on;
 use proptest::prelude::*;
 use tendot_proto::Value;
 use tendot_store::{
-    Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, Order, State, Store,
+    Change, CommitError, Edit, Embedded, Entry, Precondition, Key, Memory, OpenError, HistoryOrder, State, Store,
     StoreError,
 };
 use tendot_testing::{ram_dir, wait_until};
@@ -18,13 +18,13 @@ fn change(edits: Vec<Edit>) -> Change {
     Change { by: "tester".into(), at: 1_700_000_000_000, edits }
 }
 
-fn put(name: &str, data: &str, expect: Expect) -> Edit {
+fn put(name: &str, data: &str, expect: Precondition) -> Edit {
     let values =
         vec![Value::new(1, "URL", data.to_owned()), Value::new(100, "HS_ADMIN", "somebody with rights")];
     Edit::Put { name: name.into(), values, expect }
 }
 
-fn register(name: &str, registration: &str, expect: Expect) -> Edit {
+fn register(name: &str, registration: &str, expect: Precondition) -> Edit {
     let values = vec![Value::new(1, "URL", format!("https://example.org/{registration}"))];
     Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
 }
@@ -42,7 +42,7 @@ fn commits_survive_reopen() {
         for number in 0..50 {
             let name = format!("10.1000/Name-{}", number * 3 % 50);
             let data = format!("https://example.org/{round}/{number}");
-            block_on(store.commit(change(vec![put(&name, &data, Expect::Any)]))).unwrap();
+            block_on(store.commit(change(vec![put(&name, &data, Precondition::Any)]))).unwrap();
             expected.insert(name, data);
         }
         for (name, data) in &expected {
@@ -61,14 +61,14 @@ fn single_writer_many_readers() {
     let refused = Embedded::open_read_only(directory.path()).unwrap_err();
     assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
     let store = Embedded::open(directory.path()).unwrap();
-    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
     let refused = Embedded::open(directory.path()).unwrap_err().to_string();
     let who = format!("is in use by process {}", std::process::id());
     assert!(refused.ends_with(&who), "{refused}");
     drop(store);
     let reader = Embedded::open_read_only(directory.path()).unwrap();
     assert!(get(&reader, "10.1000/1").is_some());
-    let refused = block_on(reader.commit(change(vec![put("10.1000/2", "a", Expect::Absent)]))).unwrap_err();
+    let refused = block_on(reader.commit(change(vec![put("10.1000/2", "a", Precondition::Absent)]))).unwrap_err();
     assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 }
 
@@ -102,7 +102,7 @@ fn corruption_is_never_served() {
     let store = Embedded::open(directory.path()).unwrap();
     for name in &names {
         let data = format!("https://example.org/{name}");
-        block_on(store.commit(change(vec![put(name, &data, Expect::Absent)]))).unwrap();
+        block_on(store.commit(change(vec![put(name, &data, Precondition::Absent)]))).unwrap();
     }
     let verified = store.verify(|_| {}).unwrap();
     assert_eq!(
@@ -175,7 +175,7 @@ fn check_one_wins(store: &impl Store, round: u32) {
     };
     let register = |number: u32| {
         let name = format!("{}-{round}", spelled(number));
-        match block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))) {
+        match block_on(store.commit(change(vec![put(&name, &name, Precondition::Absent)]))) {
             Ok(_) => Some(name),
             Err(CommitError::Conflict(_)) => None,
             Err(error) => panic!("{error}"),
@@ -196,10 +196,10 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         if upper { name.to_uppercase() } else { name }
     });
     let expect = prop_oneof![
-        Just(Expect::Any),
-        Just(Expect::Absent),
-        Just(Expect::Live),
-        (0_u64..20).prop_map(Expect::Revision),
+        Just(Precondition::Any),
+        Just(Precondition::Absent),
+        Just(Precondition::Live),
+        (0_u64..20).prop_map(Precondition::Revision),
     ];
     let edit = (name, expect, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
         0..=3 => put(&name, &format!("https://example.org/{data}"), expect),
@@ -248,7 +248,7 @@ proptest! {
         for number in 0..6 {
             let name = format!("10.{}/name{number}", number % 2);
             prop_assert_eq!(get(&memory, &name), get(&embedded, &name));
-            let (key, order) = (Key::new(&name).unwrap(), Order::OldestFirst { after: 0 });
+            let (key, order) = (Key::new(&name).unwrap(), HistoryOrder::OldestFirst { after: 0 });
             let expected = block_on(memory.history(&key, order, 999)).unwrap();
             prop_assert_eq!(expected, block_on(embedded.history(&key, order, 999)).unwrap());
         }
@@ -271,7 +271,7 @@ fn aux_entries_and_registrations_are_durable() {
     let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
     let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
-    let edits = vec![register("10.1000/1", known, Expect::Absent)];
+    let edits = vec![register("10.1000/1", known, Precondition::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
     let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
     assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
@@ -322,7 +322,7 @@ fn rejects_oversized_records() {
         name: "10.1000/1".into(),
         values: Vec::new(),
         registration: vec![b'x'; length].into(),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     let note = |length: usize| Edit::PutNote { key: b"key"[..].into(), body: vec![b'x'; length].into() };
     for edit in [&register as &dyn Fn(usize) -> Edit, &note] {
@@ -337,8 +337,8 @@ fn rejects_oversized_records() {
 fn tombstones_keep_their_values() {
     let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
-    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
-    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Expect::Live };
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
+    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Precondition::Live };
     block_on(store.commit(change(vec![end]))).unwrap();
     let entry = get(&store, "10.1000/1").unwrap();
     assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
@@ -351,11 +351,11 @@ fn changes_of_one_record_in_one_transaction() {
     let store = Embedded::open(directory.path()).unwrap();
     for round in 0..100 {
         let name = format!("10.1000/{round}");
-        block_on(store.commit(change(vec![put(&name, "https://a/b/c", Expect::Absent)]))).unwrap();
+        block_on(store.commit(change(vec![put(&name, "https://a/b/c", Precondition::Absent)]))).unwrap();
         let both = std::thread::scope(|scope| {
             let data = format!("https://example.org/{round}/x/y");
-            let update = put(&name, &data, Expect::Any);
-            let end = Edit::Tombstone { name: name.clone().into(), expect: Expect::Live };
+            let update = put(&name, &data, Precondition::Any);
+            let end = Edit::Tombstone { name: name.clone().into(), expect: Precondition::Live };
             let store = &store;
             [update, end]
                 .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
@@ -376,7 +376,7 @@ fn rejects_truncated_files() {
     let store = Embedded::open(directory.path()).unwrap();
     for number in 0..500 {
         let name = format!("10.1000/{number}");
-        block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))).unwrap();
+        block_on(store.commit(change(vec![put(&name, &name, Precondition::Absent)]))).unwrap();
     }
     drop(store);
     let file = directory.path().join("data.mdb");
@@ -414,7 +414,7 @@ fn secrets_are_not_interned() {
     let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
     let secret = |name: &str, data: &str| {
         let values = vec![Value::new(1, "HS_SECKEY", data.to_owned())];
-        Edit::Put { name: name.into(), values, expect: Expect::Any }
+        Edit::Put { name: name.into(), values, expect: Precondition::Any }
     };
     for number in 0..4 {
         block_on(store.commit(change(vec![secret(&format!("10.1000/{number}"), "plain secret")]))).unwrap();
@@ -438,7 +438,7 @@ fn dictionary_grows_with_record_count() {
             let edit = Edit::Put {
                 name: name.into(),
                 values: (1..=2_048).map(address).collect(),
-                expect: Expect::Any,
+                expect: Precondition::Any,
             };
             block_on(store.commit(change(vec![edit]))).unwrap();
         }
@@ -461,9 +461,9 @@ fn unwritten_free_pages_are_valid() {
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         // The first one keeps the writer busy, so that the others are committed together.
-        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Expect::Any);
-        let remove = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
-        let mut commits: Vec<_> = [put("10.1000/1", "x", Expect::Any), large, remove]
+        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Precondition::Any);
+        let remove = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
+        let mut commits: Vec<_> = [put("10.1000/1", "x", Precondition::Any), large, remove]
             .map(|edit| Box::pin(store.commit(change(vec![edit]))))
             .into();
         for commit in &mut commits {
@@ -490,7 +490,7 @@ fn verify_under_load() {
                         number < 20 * (verified.load(Ordering::SeqCst) + 1)
                     });
                     let name = format!("10.1000/{writer}-{}", number % 100);
-                    block_on(store.commit(change(vec![put(&name, &name, Expect::Any)]))).unwrap();
+                    block_on(store.commit(change(vec![put(&name, &name, Precondition::Any)]))).unwrap();
                     number += 1;
                 }
             });

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{
-    Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, OpenError, Order, Store,
+    Before, Change, Edit, EditKind, Embedded, Precondition, FAIL_POINTS, EmbeddedImporter, Key, OpenError, HistoryOrder, Store,
     migrate, restore,
 };
 use tendot_testing::{child_test, emit, emitted_lines, ram_dir};
@@ -105,7 +105,7 @@ fn prepare(child: &str, directory: &Path) {
     match child {
         "child_imports" => {
             // An interrupted import, which the next one has to recover.
-            let mut importer = Importer::open(&store, "first", 1).unwrap().together(10);
+            let mut importer = EmbeddedImporter::open(&store, "first", 1).unwrap().together(10);
             for number in 0..IMPORTED_RECORDS {
                 importer.put(format!("10.1/before-{number:03}").into(), &values("before")).unwrap();
             }
@@ -140,13 +140,13 @@ fn put(name: &str, number: u64) -> Change {
     let edit = |name: String| Edit::Put {
         name: name.into(),
         values: values(&number.to_string()),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     let twin = Edit::Register {
         name: format!("10.1/{name}-twin").into(),
         values: values(&number.to_string()),
         registration: number.to_string().into_bytes().into(),
-        expect: Expect::Any,
+        expect: Precondition::Any,
     };
     let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
     let edits = vec![edit(format!("10.1/{name}")), note, twin];
@@ -186,7 +186,7 @@ fn check_commits(directory: &Path, output: &Output) {
         assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         // The history has the same changes, each with the result of the one before as prior state.
         let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
-        let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();
+        let history = block_on(store.history(&name, HistoryOrder::OldestFirst { after: 0 }, 100)).unwrap();
         let of_it: Vec<u64> = (1..=there)
             .filter(|number| format!("10.1/NAME-{}-TWIN", number % 3) == name.to_string())
             .collect();
@@ -217,7 +217,7 @@ fn child_imports() {
 }
 
 fn import(store: &Path) {
-    let mut importer = Importer::open(store, "second", 2).unwrap().together(10).buffer(1_500);
+    let mut importer = EmbeddedImporter::open(store, "second", 2).unwrap().together(10).buffer(1_500);
     for number in (0..IMPORTED_RECORDS).rev() {
         importer.put(format!("10.1/Import-{number:03}").into(), &values(&number.to_string())).unwrap();
     }

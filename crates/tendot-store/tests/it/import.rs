@@ -6,8 +6,8 @@ use std::path::Path;
 use pollster::block_on;
 use tendot_proto::{Reference, Value};
 use tendot_store::{
-    Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer,
-    Key, OpenError, Order, State, Store,
+    Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Precondition, ImportError, ImportSummary, EmbeddedImporter,
+    Key, OpenError, HistoryOrder, State, Store,
 };
 use tendot_testing::{is_full_run, ram_dir};
 
@@ -18,8 +18,8 @@ fn values(data: &str) -> Vec<Value<'static>> {
     ]
 }
 
-fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Imported {
-    let mut importer = Importer::open(directory, "importer", 1_700_000_000_000).unwrap().buffer(buffer);
+fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> ImportSummary {
+    let mut importer = EmbeddedImporter::open(directory, "importer", 1_700_000_000_000).unwrap().buffer(buffer);
     for (name, data) in records {
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
@@ -90,9 +90,9 @@ fn reimport_is_idempotent() {
     let store = Embedded::open(directory.path()).unwrap();
     let log = block_on(store.changes(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
-    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Expect::Live };
+    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Precondition::Live };
     block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
-    assert!(matches!(Importer::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
+    assert!(matches!(EmbeddedImporter::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
     drop(store);
 
     let other = [
@@ -140,7 +140,7 @@ fn long_names() {
 #[test]
 fn rejects_invalid_records_only() {
     let directory = ram_dir();
-    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
     assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
     assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
     let large = [Value::with_data(1, "URL", vec![0; 5 << 20])];
@@ -153,7 +153,7 @@ fn rejects_invalid_records_only() {
 #[test]
 fn transactions_are_bounded_by_bytes() {
     let directory = ram_dir();
-    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
     for number in 0..40 {
         let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
         importer.put(format!("10.1000/{number}").into(), &large).unwrap();
@@ -171,13 +171,13 @@ fn all_bytes_of_a_record_count() {
     let directory = ram_dir();
     let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
     let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
-    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
     let refused = importer.put("10.1000/1".into(), &large);
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
     assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
     let store = Embedded::open(directory.path()).unwrap();
-    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Expect::Any };
+    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Precondition::Any };
     let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
@@ -192,7 +192,7 @@ fn interrupted() {
     let records: Vec<(String, String)> =
         (0..number).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
     let interrupted = std::panic::catch_unwind(|| {
-        let mut importer = Importer::open(directory.path(), "importer", 5).unwrap().together(together);
+        let mut importer = EmbeddedImporter::open(directory.path(), "importer", 5).unwrap().together(together);
         for (name, data) in &records {
             importer.put((**name).into(), &values(data)).unwrap();
         }
@@ -251,8 +251,8 @@ fn imports_are_in_the_history() {
     use EditKind::{Create, Import, Remove, Update};
     let directory = ram_dir();
     let put =
-        |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Expect::Any };
-    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+        |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Precondition::Any };
+    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
     let commit = |edits| {
         let change = Change { by: "somebody".into(), at: 1, edits };
         block_on(Embedded::open(directory.path()).unwrap().commit(change)).unwrap();
@@ -274,8 +274,8 @@ fn imports_are_in_the_history() {
                 let (mut found, mut from) = (Vec::new(), if is_back { u64::MAX } else { 0 });
                 loop {
                     let order = match is_back {
-                        true => Order::NewestFirst { before: from },
-                        false => Order::OldestFirst { after: from },
+                        true => HistoryOrder::NewestFirst { before: from },
+                        false => HistoryOrder::OldestFirst { after: from },
                     };
                     let history = block_on(store.history(&key, order, limit)).unwrap();
                     found.extend(history.items.into_iter().map(|past| match past.before {
@@ -315,7 +315,7 @@ fn import_keeps_registrations_and_aux() {
             name: "10.1/found".into(),
             values: values("a"),
             registration: b"known"[..].into(),
-            expect: Expect::Absent,
+            expect: Precondition::Absent,
         },
         Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
     ];
@@ -328,7 +328,7 @@ fn import_keeps_registrations_and_aux() {
     let known: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
     assert_eq!(known, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
     assert!(entries.iter().all(|entry| entry.values == values("i")));
-    let (key, order) = (Key::new("10.1/found").unwrap(), Order::OldestFirst { after: 0 });
+    let (key, order) = (Key::new("10.1/found").unwrap(), HistoryOrder::OldestFirst { after: 0 });
     let history = block_on(store.history(&key, order, 9)).unwrap();
     let Before::Record(before) = &history.items[1].before else { panic!("{history:?}") };
     assert_eq!((&before.values, &*before.registration), (&values("a"), &b"known"[..]));

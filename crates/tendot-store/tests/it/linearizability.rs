@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollster::block_on;
 use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
+use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Precondition, Key, Memory, State, Store};
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
 /// Histories for each store.
@@ -29,21 +29,21 @@ type ModelState = Option<(u64, State, u64, u64)>;
 #[derive(Clone, Debug)]
 enum Observation {
     Put {
-        expect: Expect,
+        expect: Precondition,
         data: u64,
         result: Result<u64, Option<(u64, State)>>,
     },
     Register {
-        expect: Expect,
+        expect: Precondition,
         data: u64,
         result: Result<u64, Option<(u64, State)>>,
     },
     Tombstone {
-        expect: Expect,
+        expect: Precondition,
         result: Result<u64, Option<(u64, State)>>,
     },
     Remove {
-        expect: Expect,
+        expect: Precondition,
         result: Result<u64, Option<(u64, State)>>,
     },
     Get {
@@ -83,7 +83,7 @@ impl Observation {
         let known = there.map_or(0, |(.., known)| known);
         let note = |data: u64| Some((0, State::Live, data, 0));
         let data_there = there.map(|(_, _, data, _)| data);
-        let written = |expect: &Expect,
+        let written = |expect: &Precondition,
                        result: &Result<u64, Option<(u64, State)>>,
                        next: &dyn Fn(u64) -> ModelState| {
             match result {
@@ -116,14 +116,14 @@ impl Observation {
 }
 
 /// The definition of preconditions, written down independently.
-fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
+fn is_met(expect: Precondition, there: Option<(u64, State)>) -> bool {
     match there {
-        None => matches!(expect, Expect::Any | Expect::Absent),
+        None => matches!(expect, Precondition::Any | Precondition::Absent),
         Some((_, State::Tombstone)) => false,
         Some((revision, State::Live)) => match expect {
-            Expect::Any | Expect::Live => true,
-            Expect::Absent => false,
-            Expect::Revision(expected) => expected == revision,
+            Precondition::Any | Precondition::Live => true,
+            Precondition::Absent => false,
+            Precondition::Revision(expected) => expected == revision,
         },
     }
 }
@@ -222,10 +222,10 @@ fn run_thread(
         let number = rng.below(NAME_COUNT);
         let name = name(history, number);
         let expect = match rng.below(4) {
-            0 => Expect::Any,
-            1 => Expect::Absent,
-            2 => Expect::Live,
-            _ => Expect::Revision(known),
+            0 => Precondition::Any,
+            1 => Precondition::Absent,
+            2 => Precondition::Live,
+            _ => Precondition::Revision(known),
         };
         let data = (thread * 100 + step + 1) as u64;
         let commit = |edit: Edit| {
@@ -349,9 +349,9 @@ fn check_atomicity(store: &impl Store) {
                     let put = |name: &String| Edit::Put {
                         name: (**name).into(),
                         values: data(),
-                        expect: Expect::Any,
+                        expect: Precondition::Any,
                     };
-                    let remove = |name: &String| Edit::Remove { name: (**name).into(), expect: Expect::Live };
+                    let remove = |name: &String| Edit::Remove { name: (**name).into(), expect: Precondition::Live };
                     let edits = if round % 3 == 2 {
                         names.iter().map(remove).collect()
                     } else {
@@ -407,7 +407,7 @@ fn change_sets_are_atomic_embedded() {
 #[test]
 fn checker_rejects_invalid_histories() {
     let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
-    let put = |data, result| Observation::Put { expect: Expect::Absent, data, result };
+    let put = |data, result| Observation::Put { expect: Precondition::Absent, data, result };
     let get = |found| Observation::Get { found };
     let there = |revision, data| Some((revision, State::Live, data, 0));
     for (expected, operations) in [
@@ -440,8 +440,8 @@ fn checker_rejects_invalid_histories() {
         (
             false,
             vec![
-                operation(0, 1, Observation::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
-                operation(2, 3, Observation::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
+                operation(0, 1, Observation::Register { expect: Precondition::Any, data: 5, result: Ok(1) }),
+                operation(2, 3, Observation::Put { expect: Precondition::Any, data: 6, result: Ok(2) }),
                 operation(4, 5, get(there(2, 6))),
             ],
         ),

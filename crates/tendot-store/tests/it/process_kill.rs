@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Expect, Importer, Key, Store};
+use tendot_store::{Change, Edit, Embedded, Precondition, EmbeddedImporter, Key, Store};
 use tendot_testing::{SeededRng, child_test, emit, ram_dir, repetitions, test_seed};
 
 /// Set in child processes: the store.
@@ -63,12 +63,12 @@ fn values(name: &str, round: u64) -> Vec<Value<'static>> {
 }
 
 fn put(name: &str, round: u64) -> Edit {
-    Edit::Put { name: name.into(), values: values(name, round), expect: Expect::Any }
+    Edit::Put { name: name.into(), values: values(name, round), expect: Precondition::Any }
 }
 
 fn register(name: &str, round: u64) -> Edit {
     let registration = round.to_string().into_bytes().into();
-    Edit::Register { name: name.into(), values: values(name, round), registration, expect: Expect::Any }
+    Edit::Register { name: name.into(), values: values(name, round), registration, expect: Precondition::Any }
 }
 
 /// Child process: imports and prints `imported` when it is done.
@@ -76,7 +76,7 @@ fn register(name: &str, round: u64) -> Edit {
 fn child_imports() {
     let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY_VAR), std::env::var(ROUND_VAR)) else { return };
     let mut importer =
-        Importer::open(Path::new(&directory), "importer", 1).unwrap().together(100).buffer(50_000);
+        EmbeddedImporter::open(Path::new(&directory), "importer", 1).unwrap().together(100).buffer(50_000);
     emit("opened");
     for number in 0..IMPORTED_RECORDS {
         // Not in the order of names.

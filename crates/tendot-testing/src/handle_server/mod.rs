@@ -112,7 +112,7 @@ impl TestHandleServer {
 
 /// A primary site of these servers.
 pub fn site(servers: Vec<Server<'static>>) -> Site<'static> {
-    Site { flags: Site::PRIMARY, serial: 1, servers, ..Site::default() }
+    Site { flags: Site::FLAG_PRIMARY, serial: 1, servers, ..Site::default() }
 }
 
 /// Settings of a client that has these sites as its root, and may follow records to loopback addresses.

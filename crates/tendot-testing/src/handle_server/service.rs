@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Policy, SessionAnswer, SessionLimits, SessionTable,
+    Answer, ChallengeLimits, ChallengeTable, Policy, ServerKeyExchange, SessionLimits, SessionTable,
 };
-use tendot_proto::crypto::{AwsLc, SigningKey, SystemRandom};
-use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Sealing};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
+use tendot_proto::endpoint::{Endpoint, Incoming, Reason, SealContext};
 use tendot_proto::message::KeyExchangeMode;
 use tendot_proto::record::{PublicKey, Transport};
 use tendot_proto::wire::List;
@@ -78,7 +78,7 @@ impl TestHandleService {
             public_key: handle_keys::public_key(public),
             challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
             sessions: SessionTable::new(SessionLimits::default()),
-            key: handle_keys::private_key(private).signing_key(&AwsLc).unwrap(),
+            key: handle_keys::private_key(private).signing_key(&AwsLcProvider).unwrap(),
         }
     }
 
@@ -120,13 +120,13 @@ impl TestHandleService {
         let mut now = now();
         now.unix -= self.clock_lag_secs;
         let Ok(envelope) = Envelope::from_bytes(bytes) else { return Vec::new() };
-        let mut work = Work::REQUEST;
+        let mut work = Work::PER_REQUEST;
         let opened;
         let mut bytes = bytes;
         let is_challenged = self.challenges.contains(envelope.session_id);
         let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
         if encrypted {
-            match self.sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
+            match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => return self.error_response(envelope, Reason::Session(error)),
             }
@@ -143,7 +143,7 @@ impl TestHandleService {
         if envelope.session_id != 0
             && !encrypted
             && !is_challenge_response
-            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLc, &mut work)
+            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
         {
             return self.error_response(envelope, Reason::Session(error));
         }
@@ -162,14 +162,14 @@ impl TestHandleService {
         let taken = self.challenges.take(incoming.message.envelope.session_id, now());
         let proven = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
-            let index = pending.verify(answer, &values, &Policy::default(), &AwsLc, &mut incoming.work)?;
+            let index = pending.verify(answer, &values, &Policy::default(), &AwsLcProvider, &mut incoming.work)?;
             Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
         match proven {
             Ok((pending, identity)) => {
                 self.sessions.authenticate(pending.id(), &identity);
                 let request = self.endpoint.read(pending.request(), incoming.transport, now()).unwrap();
-                self.execute(&mut request.proved_by(incoming), true)
+                self.execute(&mut request.resume_after_challenge(incoming), true)
             }
             Err(error) => {
                 let text = error.to_string();
@@ -193,7 +193,7 @@ impl TestHandleService {
             let response = incoming.respond(code, Outcome::Referral { handle: Handle::new(&handle), values });
             return vec![self.seal(incoming, response)];
         }
-        if opcode.is_administration() && !is_authenticated && !proven {
+        if opcode.is_admin() && !is_authenticated && !proven {
             return vec![self.challenge(incoming)];
         }
         if matches!(opcode, Opcode::LIST_HANDLES | Opcode::LIST_HOMED_PREFIXES) {
@@ -234,7 +234,7 @@ impl TestHandleService {
         let all = indexes.is_empty() && types.is_empty();
         let is_requested = |value: &Value<'_>| {
             all || indexes.iter().any(|index| index == value.index)
-                || types.iter().any(|requested| value.is_selected_by(requested))
+                || types.iter().any(|requested| value.matches_type_filter(requested))
         };
         let selected: Vec<Value<'_>> = values
             .into_iter()
@@ -327,7 +327,7 @@ impl TestHandleService {
             }
             _ => self.homed.iter().cloned().collect(),
         };
-        let mut messages: Vec<&[Vec<u8>]> = names.chunks(limits::LIST_BATCH).collect();
+        let mut messages: Vec<&[Vec<u8>]> = names.chunks(limits::LIST_BATCH_HANDLES).collect();
         if messages.is_empty() {
             messages.push(&[]);
         }
@@ -353,7 +353,7 @@ impl TestHandleService {
         let envelope = incoming.message.envelope;
         let policy = Policy::default();
         let answer =
-            SessionAnswer::new(setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut incoming.work)
+            ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut incoming.work)
                 .unwrap();
         let data = answer.data().to_vec();
         let taken = |id| self.challenges.contains(id);
@@ -368,7 +368,7 @@ impl TestHandleService {
         let request = incoming.message.to_bytes().unwrap();
         let taken = |id| self.sessions.contains(id);
         let work = &mut incoming.work;
-        let issued = self.challenges.issue(&request, now(), &AwsLc, &mut SystemRandom, work, taken);
+        let issued = self.challenges.issue(&request, now(), &AwsLcProvider, &mut SystemRandom, work, taken);
         let challenge = incoming_challenge(issued.unwrap(), incoming);
         let challenge = Message::from_bytes(&challenge).unwrap();
         self.seal(incoming, challenge)
@@ -376,8 +376,8 @@ impl TestHandleService {
 
     fn seal(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
-        let mut sealing = Sealing {
-            crypto: &AwsLc,
+        let mut sealing = SealContext {
+            crypto: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &Policy::default(),
             key: self.is_signing.then_some(&*self.key),

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// Which service is asked, and by whom; all commands of the registry have these.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct RegistryArguments {
+pub(crate) struct ApiConnectionArguments {
     /// The service that is asked [default: TENDOT_SERVER, else http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
@@ -39,7 +39,7 @@ Examples:
 Exit codes: 0 done, 1 there is no such agency or it was refused (told on stderr), 2 it could not be carried out.")]
 pub(crate) struct AgencyArguments {
     #[command(flatten)]
-    pub(crate) registry: RegistryArguments,
+    pub(crate) registry: ApiConnectionArguments,
 
     #[command(subcommand)]
     pub(crate) command: AgencyCommand,
@@ -56,7 +56,7 @@ pub(crate) enum AgencyCommand {
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
-        settings: AgencySettings,
+        settings: AgencyFieldArguments,
     },
     /// Print all agencies
     List(ListArguments),
@@ -75,7 +75,7 @@ pub(crate) enum AgencyCommand {
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         #[command(flatten)]
-        settings: AgencySettings,
+        settings: AgencyFieldArguments,
     },
     /// End an agency, and give all it has to another, at once; print the id of the transfer
     End {
@@ -89,10 +89,10 @@ pub(crate) enum AgencyCommand {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct AgencySettings {
+pub(crate) struct AgencyFieldArguments {
     /// Whether its names have to come with metadata
     #[arg(long, value_name = "WHEN")]
-    pub(crate) metadata: Option<DemandArgument>,
+    pub(crate) metadata: Option<MetadataPolicyArgument>,
     /// The prefixes it gives away, such as 10.70000-10.79999
     #[arg(long, value_name = "FIRST-LAST")]
     pub(crate) range: Option<String>,
@@ -110,7 +110,7 @@ pub(crate) struct ListArguments {
 
 /// Whether metadata has to be there.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum DemandArgument {
+pub(crate) enum MetadataPolicyArgument {
     /// A name is not registered without
     Required,
     /// It may come later, or never
@@ -130,7 +130,7 @@ Examples:
 Exit codes: 0 done, 1 there is no such registrant or it was refused (told on stderr), 2 it could not be carried out.")]
 pub(crate) struct RegistrantArguments {
     #[command(flatten)]
-    pub(crate) registry: RegistryArguments,
+    pub(crate) registry: ApiConnectionArguments,
 
     #[command(subcommand)]
     pub(crate) command: RegistrantCommand,
@@ -201,7 +201,7 @@ Examples:
 Exit codes: 0 done, 1 there is no such prefix or it was refused (told on stderr), 2 it could not be carried out.")]
 pub(crate) struct PrefixArguments {
     #[command(flatten)]
-    pub(crate) registry: RegistryArguments,
+    pub(crate) registry: ApiConnectionArguments,
 
     #[command(subcommand)]
     pub(crate) command: PrefixCommand,
@@ -249,7 +249,7 @@ pub(crate) enum PrefixCommand {
         policy: PolicyArguments,
         /// What is no longer asked for; may be repeated
         #[arg(long, value_name = "WHAT")]
-        clear: Vec<PolicyPart>,
+        clear: Vec<PolicyField>,
     },
     /// Propose that another registrant gets a prefix and the names under it; print the id of the transfer
     Transfer {
@@ -257,7 +257,7 @@ pub(crate) enum PrefixCommand {
         #[arg(value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
         prefix: String,
         #[command(flatten)]
-        receiver: ReceiverArguments,
+        receiver: TransferTargetArguments,
     },
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct PolicyArguments {
     pub(crate) quota: Option<u64>,
     /// Whether names have to come with metadata, whatever the agency says
     #[arg(long, value_name = "WHEN")]
-    pub(crate) metadata: Option<DemandArgument>,
+    pub(crate) metadata: Option<MetadataPolicyArgument>,
     /// What is done about names that look like others
     #[arg(long, value_name = "WHAT")]
     pub(crate) confusable: Option<ConfusableArgument>,
@@ -291,7 +291,7 @@ pub(crate) enum ConfusableArgument {
 
 /// A part of what may be registered under a prefix.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum PolicyPart {
+pub(crate) enum PolicyField {
     /// Any suffix
     Pattern,
     /// Any host
@@ -305,7 +305,7 @@ pub(crate) enum PolicyPart {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ReceiverArguments {
+pub(crate) struct TransferTargetArguments {
     /// The id of the registrant who is to get it
     #[arg(long, value_name = "ID")]
     pub(crate) to: String,
@@ -327,7 +327,7 @@ Examples:
 Exit codes: 0 done, 1 there is no such token or it was refused (told on stderr), 2 it could not be carried out.")]
 pub(crate) struct TokenArguments {
     #[command(flatten)]
-    pub(crate) registry: RegistryArguments,
+    pub(crate) registry: ApiConnectionArguments,
 
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
@@ -406,7 +406,7 @@ Examples:
 Exit codes: 0 done, 1 there is no such name or something was refused (told on stderr), 2 it could not be carried out.")]
 pub(crate) struct DoiArguments {
     #[command(flatten)]
-    pub(crate) registry: RegistryArguments,
+    pub(crate) registry: ApiConnectionArguments,
 
     #[command(subcommand)]
     pub(crate) command: DoiCommand,
@@ -427,7 +427,7 @@ pub(crate) enum DoiCommand {
         #[arg(long)]
         reserve: bool,
         #[command(flatten)]
-        deposit: DepositArguments,
+        deposit: RegistrationArguments,
     },
     /// Print all about a name
     Show {
@@ -444,7 +444,7 @@ pub(crate) enum DoiCommand {
         #[arg(long)]
         register: bool,
         #[command(flatten)]
-        deposit: DepositArguments,
+        deposit: RegistrationArguments,
     },
     /// End a name: it leads nowhere any more, and is never given again
     End {
@@ -477,7 +477,7 @@ pub(crate) enum DoiCommand {
         #[arg(value_name = "NAME", required = true, value_parser = NonEmptyStringValueParser::new())]
         names: Vec<String>,
         #[command(flatten)]
-        receiver: ReceiverArguments,
+        receiver: TransferTargetArguments,
     },
     /// Accept a transfer: of names, a prefix or an agency
     Accept {
@@ -497,7 +497,7 @@ pub(crate) enum DoiCommand {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct DepositArguments {
+pub(crate) struct RegistrationArguments {
     /// Where it leads
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::args::{AgencyArguments, AgencyCommand, AgencySettings};
+use crate::args::{AgencyArguments, AgencyCommand, AgencyFieldArguments};
 use crate::failure::escaped;
 use crate::registry::{Noun, Session, form, word};
 use crate::{Answer, Failure};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<Answer, Failure> {
     }
 }
 
-fn members(settings: &AgencySettings) -> Result<[(&'static str, Option<Json>); 3], Failure> {
+fn members(settings: &AgencyFieldArguments) -> Result<[(&'static str, Option<Json>); 3], Failure> {
     let range = settings.range.as_deref().map(|range| match range.split_once('-') {
         Some((first, last)) => Ok(json!({"first": first.trim(), "last": last.trim()})),
         None => Err(Failure::new(format!("`{}` is no range", escaped(range)))

@@ -12,7 +12,7 @@ use tendot_store::Embedded;
 use crate::args::BackupArguments;
 use crate::failure::tell;
 use crate::output::Output;
-use crate::replacement::Replacement;
+use crate::replacement::AtomicFile;
 use crate::store::{BYTES, Place, is_standard, progress, unopened, unread};
 use crate::{Answer, Failure, moving};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
             .hint("`./-` is a file of that name"));
     }
     if let Place::Database(address) = arguments.store.place()? {
-        return of_database(arguments, address);
+        return backup_postgres(arguments, address);
     }
     arguments.store.check_target(&arguments.file)?;
     let store = arguments.store.open_read_only()?;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
 }
 
 /// Moves the store of a database to an embedded one beside the file, and makes the backup of that.
-fn of_database(arguments: &BackupArguments, address: String) -> Result<Answer, Failure> {
+fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<Answer, Failure> {
     let mut name = OsString::from(".");
     name.push(arguments.file.file_name().unwrap_or_default());
     name.push(".moving");
@@ -66,7 +66,7 @@ fn of_database(arguments: &BackupArguments, address: String) -> Result<Answer, F
 }
 
 fn write(arguments: &BackupArguments, store: &Embedded, directory: &Path) -> Result<Answer, Failure> {
-    let mut replacement = Replacement::create(&arguments.file)?;
+    let mut replacement = AtomicFile::create(&arguments.file)?;
     if !replacement.is_regular() {
         return Err(Failure::new(format!(
             "`{}` is no file that a backup can be written to",

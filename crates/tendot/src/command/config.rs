@@ -71,9 +71,9 @@ fn value(said: &Said) -> Json {
 fn check(arguments: &ConfigCheckArguments) -> Result<Answer, Failure> {
     std::fs::metadata(&arguments.file)
         .map_err(|error| Failure::io(format!("`{}` can't be read", arguments.file.display()), &error))?;
-    let checked = Configuration::of_file(Some(arguments.file.clone())).settings();
+    let checked = Configuration::from_file(Some(arguments.file.clone())).settings();
     let (problems, warnings) = match &checked {
-        Ok(settings) => (certificate_problem(settings).into_iter().collect(), settings.warnings()),
+        Ok(settings) => (check_certificate(settings).into_iter().collect(), settings.warnings()),
         Err(problems) => (problems.clone(), Vec::new()),
     };
     if arguments.json {
@@ -96,7 +96,7 @@ fn check(arguments: &ConfigCheckArguments) -> Result<Answer, Failure> {
     Ok(Answer::No)
 }
 
-fn certificate_problem(settings: &Settings) -> Option<Problem> {
+fn check_certificate(settings: &Settings) -> Option<Problem> {
     let (Some(certificate), Some(key)) = (&settings.certificate, &settings.key) else { return None };
     let error = Tls::read(certificate, key).err()?;
     Some(Problem::new(Origin::Default, error.to_string()))

@@ -6,14 +6,14 @@ use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::http::{Http, Outcome};
 use tendot_store::{AnyStore, Embedded, PostgresSettings};
 
-use crate::args::DoctorArguments;
+use crate::args::ExplainArguments;
 use crate::config::{Configuration, Settings, StoreSetting, wrong};
 use crate::failure::{escaped, tell};
 use crate::output::Output;
 use crate::store::{Place, open_postgres, runtime, unopened};
 use crate::{Answer, Failure};
 
-pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<Answer, Failure> {
     let settings = Configuration::gather(&arguments.configuration, &[]).settings();
     let settings = settings.map_err(|problems| wrong(&problems))?;
     // What the command line says of the store wins over a file of settings.
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
 }
 
 async fn diagnose(
-    arguments: &DoctorArguments,
+    arguments: &ExplainArguments,
     settings: &Settings,
     store: AnyStore,
 ) -> Result<Answer, Failure> {

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use tendot_registry::metadata::{Kernel, MetadataFault};
+use tendot_registry::metadata::{KernelMetadata, MetadataFault};
 
 use super::resolve::name_in;
-use crate::args::{DepositArguments, DoiArguments, DoiCommand};
+use crate::args::{RegistrationArguments, DoiArguments, DoiCommand};
 use crate::failure::{escaped, shown, tell};
 use crate::registry::{Noun, Session, form, import};
 use crate::store::is_standard;
@@ -79,11 +79,11 @@ pub(super) fn tell_of_transfer(made: &Json) -> String {
     }
 }
 
-const fn dry(deposit: &DepositArguments) -> &'static [(&'static str, &'static str)] {
+const fn dry(deposit: &RegistrationArguments) -> &'static [(&'static str, &'static str)] {
     if deposit.dry_run { &[("dry-run", "true")] } else { &[] }
 }
 
-fn members(deposit: &DepositArguments) -> Result<[(&'static str, Option<Json>); 3], Failure> {
+fn members(deposit: &RegistrationArguments) -> Result<[(&'static str, Option<Json>); 3], Failure> {
     let values: Result<Vec<_>, _> = deposit.values.iter().map(|written| value(written)).collect();
     let metadata = deposit.metadata.as_deref().map(metadata).transpose()?;
     Ok([
@@ -93,7 +93,7 @@ fn members(deposit: &DepositArguments) -> Result<[(&'static str, Option<Json>); 
     ])
 }
 
-/// A value as `INDEX:TYPE:DATA`, or as in a record.
+/// A value as `INDEX:LOCATION_TYPE:DATA`, or as in a record.
 fn value(written: &str) -> Result<Json, Failure> {
     let wrong = |why: &str| {
         Failure::new(format!("`{}` is no value: {why}", shown(written.as_bytes())))
@@ -123,7 +123,7 @@ fn metadata(file: &Path) -> Result<Json, Failure> {
     }
     let text = text.trim_start_matches('\u{feff}');
     let text = if text.trim_start().starts_with('<') {
-        Kernel::from_xml(text).map_err(|faults| wrong(&name, &faults))?.to_json()
+        KernelMetadata::from_xml(text).map_err(|faults| wrong(&name, &faults))?.to_json()
     } else {
         text.to_owned()
     };

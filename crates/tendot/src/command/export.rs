@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::{ExportArguments, ExportFormat};
 use crate::failure::tell;
-use crate::replacement::Replacement;
+use crate::replacement::AtomicFile;
 use crate::store::{Place, RECORDS, few_connections, is_standard, open_postgres, progress, runtime, unread};
 use crate::{Answer, Failure};
 
@@ -20,21 +20,21 @@ use crate::{Answer, Failure};
 const SLICE: usize = 1_000;
 
 /// Bytes of values after which no more records are read in it.
-const SLICE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
     let runtime = runtime()?;
     match arguments.store.place()? {
-        Place::Directory(_) => run_with(arguments, &runtime, &arguments.store.open_read_only()?.into()),
+        Place::Directory(_) => export_store(arguments, &runtime, &arguments.store.open_read_only()?.into()),
         Place::Database(address) => {
             let settings = PostgresSettings { migrate: false, ..few_connections() };
             let store = runtime.block_on(open_postgres(&address, &settings))?;
-            run_with(arguments, &runtime, &store.into())
+            export_store(arguments, &runtime, &store.into())
         }
     }
 }
 
-fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &AnyStore) -> Result<Answer, Failure> {
+fn export_store(arguments: &ExportArguments, runtime: &Runtime, store: &AnyStore) -> Result<Answer, Failure> {
     let bar = || {
         let size = runtime.block_on(store.size()).map_err(|error| unread(&error))?;
         Ok::<_, Failure>(size.map_or_else(ProgressBar::hidden, |size| progress(size, RECORDS)))
@@ -48,7 +48,7 @@ fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &AnyStore) ->
         }
         Some(path) => {
             arguments.store.check_target(path)?;
-            let mut replacement = Replacement::create(path)?;
+            let mut replacement = AtomicFile::create(path)?;
             let what = format!("`{}`", path.display());
             export(runtime, store, arguments.format, &bar()?, &what, replacement.file())?;
             replacement.finish()?;
@@ -96,7 +96,7 @@ async fn slice(store: &AnyStore, after: Option<&Key>) -> Result<Vec<Entry>, Stor
     let visit = |entry: &Entry| {
         bytes += entry.values.iter().map(|value| value.data.len()).sum::<usize>();
         entries.push(entry.clone());
-        entries.len() < SLICE && bytes < SLICE_BYTES
+        entries.len() < SLICE && bytes < PAGE_BYTES
     };
     store.visit(None, after, visit).await?;
     Ok(entries)

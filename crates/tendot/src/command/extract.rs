@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<Answer, Failure> {
     // A name that is broken at a line's end could be broken between two parts.
     let in_parts = !arguments.join_lines;
     let with_lines = arguments.json;
-    let jobs = Paths::new(paths).flat_map(move |path| Job::all_of(path, in_parts));
+    let jobs = Paths::new(paths).flat_map(move |path| Job::for_path(path, in_parts));
     let mut report = Report::new(arguments);
     in_order(
         threads,
@@ -56,7 +56,7 @@ struct Report {
 }
 
 #[derive(Serialize)]
-struct HitObject<'a> {
+struct HitJson<'a> {
     name: &'a str,
     path: Cow<'a, str>,
     line: u64,
@@ -67,7 +67,7 @@ struct HitObject<'a> {
 }
 
 #[derive(Serialize)]
-struct CountObject {
+struct CountJson {
     count: u64,
 }
 
@@ -127,7 +127,7 @@ impl Report {
         if !self.is_new(hit.name.as_bytes()) || self.count_only {
             return Ok(());
         }
-        let object = HitObject {
+        let object = HitJson {
             name: &hit.name,
             path: path.to_string_lossy(),
             line: self.lines + hit.line + 1,
@@ -149,7 +149,7 @@ impl Report {
     fn finish(mut self) -> Result<Answer, Failure> {
         self.progress.finish_and_clear();
         if self.count_only && self.json {
-            self.output.json(&CountObject { count: self.count })?;
+            self.output.json(&CountJson { count: self.count })?;
         } else if self.count_only {
             self.output.line(self.count)?;
         }

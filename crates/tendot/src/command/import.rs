@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tendot_store::{Batch, ImportError, Imported, Importer, PostgresImporter};
+use tendot_store::{Batch, ImportError, ImportSummary, EmbeddedImporter, PostgresImporter};
 use tokio::runtime::Runtime;
 
 use crate::args::ImportArguments;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
         let format = arguments.format.map_or_else(|| Format::guess(path, &mut source), Ok)?;
         sources.push((source, format));
     }
-    let importer = if arguments.dry_run { None } else { Some(Importing::open(&place)?) };
+    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&place)?) };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = Report::new(progress(size, BYTES));
     let share = match &arguments.site {
@@ -47,18 +47,18 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
 }
 
 /// An import into a store of either kind.
-enum Importing {
-    Directory(Box<Importer>),
+enum StoreImporter {
+    Directory(Box<EmbeddedImporter>),
     Database(Box<PostgresImporter>, Runtime),
 }
 
-impl Importing {
+impl StoreImporter {
     fn open(place: &Place) -> Result<Self, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         match place {
             Place::Directory(directory) => {
-                let importer = Importer::open(directory, "import", now).map_err(|error| unopened(&error))?;
+                let importer = EmbeddedImporter::open(directory, "import", now).map_err(|error| unopened(&error))?;
                 Ok(Self::Directory(Box::new(importer)))
             }
             Place::Database(address) => {
@@ -86,7 +86,7 @@ impl Importing {
         }
     }
 
-    fn finish(self, progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
+    fn finish(self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         match self {
             Self::Directory(importer) => importer.finish(progress),
             Self::Database(importer, runtime) => runtime.block_on(importer.finish(progress)),
@@ -96,7 +96,7 @@ impl Importing {
 
 struct Run {
     /// None if nothing is to be written.
-    importer: Option<Importing>,
+    importer: Option<StoreImporter>,
     report: Report,
     read: u64,
 }
@@ -118,18 +118,18 @@ impl Run {
                 report.progress.finish_and_clear();
                 report.progress = progress(read, RECORDS);
                 let bar = report.progress.clone();
-                let written = |imported: &Imported| {
-                    let Imported { created, changed, unchanged, superseded, ended, .. } = imported;
+                let written = |imported: &ImportSummary| {
+                    let ImportSummary { created, changed, unchanged, superseded, ended, .. } = imported;
                     bar.set_position(created + changed + unchanged + superseded + ended);
                 };
                 Some(importer.finish(written).map_err(|error| failed(&error))?)
             }
         };
         if let Some(imported) = &imported {
-            report.tell_ended(&imported.ended_names, imported.ended);
+            report.print_retired(&imported.ended_names, imported.ended);
         }
         report.finish(imported.as_ref(), read, json)?;
-        Ok(if report.has_refused() { Answer::No } else { Answer::Yes })
+        Ok(if report.has_refusals() { Answer::No } else { Answer::Yes })
     }
 }
 

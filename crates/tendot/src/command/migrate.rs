@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use tendot_store::{Moved, Resumed};
+use tendot_store::{MigrationReport, PreviousRun};
 
 use crate::args::MigrateArguments;
 use crate::failure::{escaped, tell};
@@ -32,12 +32,12 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<Answer, Failure> {
     let to = Place::read("--to", &arguments.to)?;
     let start = Instant::now();
     let moved = moving::migrate(&from, &to, arguments.compare_all)?;
-    let Moved { revision, sequence, records, lines, history, notes, compared, different, .. } = moved;
+    let MigrationReport { revision, sequence, records, lines, history, notes, compared, different, .. } = moved;
     let mut output = Output::new();
     if arguments.json {
         let resumed = moved.resumed.map(|resumed| match resumed {
-            Resumed::Interrupted => "interrupted",
-            Resumed::Finished(_) => "finished",
+            PreviousRun::Interrupted => "interrupted",
+            PreviousRun::Finished(_) => "finished",
         });
         output.json(&Summary {
             resumed,

@@ -25,9 +25,9 @@ pub(crate) mod verify;
 
 use tendot_names::Parser;
 
-use crate::args::ReadingArguments;
+use crate::args::ParseArguments;
 
-impl ReadingArguments {
+impl ParseArguments {
     fn reader(self) -> Parser {
         let reader = if self.strict { Parser::strict() } else { Parser::lenient() };
         reader.rules(self.rules.0).max_len(crate::lines::LONGEST)

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
         None if json => Style::Json,
         None => Style::Text,
     };
-    let mut printer = Printer {
+    let mut printer = NamePrinter {
         reader: reading.reader(),
         repair,
         style,
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
         tell_that_input_is_awaited();
         let mut lines = Lines::new(io::stdin().lock());
         loop {
-            if lines.would_wait() {
+            if lines.is_buffer_empty() {
                 printer.output.flush()?;
             }
             let Some(line) = lines.next()? else { break };
@@ -54,7 +54,7 @@ enum Style {
     Form(OutputForm),
 }
 
-struct Printer {
+struct NamePrinter {
     reader: Parser,
     repair: bool,
     style: Style,
@@ -63,7 +63,7 @@ struct Printer {
     first: bool,
 }
 
-impl Printer {
+impl NamePrinter {
     fn print(&mut self, input: &[u8]) -> Result<(), Failure> {
         let read = self.read(input);
         if let Err(error) = &read {
@@ -158,14 +158,14 @@ struct Described<'a> {
     uri_2003: String,
     url_minimal: String,
     url_full: String,
-    rules: RulesObeyed,
+    rules: RuleConformance,
     notes: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<&'a Cut<'a>>,
 }
 
 #[derive(Serialize)]
-struct RulesObeyed {
+struct RuleConformance {
     current: bool,
     z3984: bool,
     minimal2002: bool,
@@ -189,7 +189,7 @@ impl<'a> Described<'a> {
             uri_2003: written(target, OutputForm::Uri2003),
             url_minimal: written(target, OutputForm::UrlMinimal),
             url_full: written(target, OutputForm::UrlFull),
-            rules: RulesObeyed {
+            rules: RuleConformance {
                 current: obeys(target, SyntaxRules::Current),
                 z3984: obeys(target, SyntaxRules::Z3984),
                 minimal2002: obeys(target, SyntaxRules::Minimal2002),

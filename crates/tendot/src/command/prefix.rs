@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::doi::tell_of_transfer;
-use crate::args::{PolicyArguments, PolicyPart, PrefixArguments, PrefixCommand};
+use crate::args::{PolicyArguments, PolicyField, PrefixArguments, PrefixCommand};
 use crate::failure::escaped;
 use crate::registry::{Noun, Session, form, word};
 use crate::{Answer, Failure};
@@ -60,12 +60,12 @@ fn members(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 5] {
     ]
 }
 
-const fn name_of(part: PolicyPart) -> &'static str {
+const fn name_of(part: PolicyField) -> &'static str {
     match part {
-        PolicyPart::Pattern => "pattern",
-        PolicyPart::Hosts => "hosts",
-        PolicyPart::Quota => "quota",
-        PolicyPart::Metadata => "metadata",
-        PolicyPart::Confusable => "confusable",
+        PolicyField::Pattern => "pattern",
+        PolicyField::Hosts => "hosts",
+        PolicyField::Quota => "quota",
+        PolicyField::Metadata => "metadata",
+        PolicyField::Confusable => "confusable",
     }
 }

@@ -23,7 +23,7 @@ use crate::output::Output;
 use crate::{Answer, Failure};
 
 /// The port of the Handle System (RFC 3652, 2.1).
-const PORT: u16 = 2641;
+const HANDLE_PORT: u16 = 2641;
 
 pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
     let name = name_in(&arguments.name);
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
         Some(server) if !server.starts_with("hdl://") => {
             runtime.block_on(over_http(server, &name, arguments))?
         }
-        server => runtime.block_on(over_native(server, &name, arguments))?,
+        server => runtime.block_on(resolve_native(server, &name, arguments))?,
     };
     if found == LookupOutcome::NotKept {
         let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
@@ -104,13 +104,13 @@ fn selected(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
         values.retain(|value| {
             arguments.indexes.contains(&value.index)
-                || arguments.types.iter().any(|asked| value.is_selected_by(asked.as_bytes()))
+                || arguments.types.iter().any(|asked| value.matches_type_filter(asked.as_bytes()))
         });
     }
     if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
 }
 
-async fn over_native(
+async fn resolve_native(
     server: Option<&str>,
     name: &str,
     arguments: &ResolveArguments,
@@ -162,13 +162,13 @@ fn public_key(file: &Path) -> Result<PublicKey<'static>, Failure> {
     key.map_err(|error| Failure::new(format!("{} is no public key: {error}", file.display())))
 }
 
-/// The addresses behind `hdl://HOST[:PORT]`.
+/// The addresses behind `hdl://HOST[:HANDLE_PORT]`.
 fn addresses(server: &str) -> Result<Vec<SocketAddr>, Failure> {
     let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
     let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
         port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
     });
-    let host = if has_port { host.to_owned() } else { format!("{host}:{PORT}") };
+    let host = if has_port { host.to_owned() } else { format!("{host}:{HANDLE_PORT}") };
     let found = host.to_socket_addrs().map_err(|error| {
         Failure::io(format_args!("`{}` can't be asked", shown(server.as_bytes())), &error)
             .hint("such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")

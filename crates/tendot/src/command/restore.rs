@@ -10,7 +10,7 @@ use tendot_store::{LockError, RestoreError, restore};
 use crate::args::RestoreArguments;
 use crate::failure::tell;
 use crate::output::Output;
-use crate::store::{IN_USE, Place, unopened};
+use crate::store::{STORE_LOCKED_HINT, Place, unopened};
 use crate::{Answer, Failure, moving};
 
 #[derive(Serialize)]
@@ -22,7 +22,7 @@ struct Summary<'a> {
 pub(crate) fn run(arguments: &RestoreArguments) -> Result<Answer, Failure> {
     let directory = match arguments.store.place()? {
         Place::Directory(directory) => directory,
-        Place::Database(address) => return to_database(arguments, address),
+        Place::Database(address) => return restore_postgres(arguments, address),
     };
     let path = arguments.file.display();
     let moved_to = make(arguments, &directory)?;
@@ -48,7 +48,7 @@ fn make(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf
         RestoreError::Occupied { .. } => {
             Failure::new(error.to_string()).hint("`--force` moves it aside, into a folder of its own")
         }
-        RestoreError::Locked(LockError::Held { .. }) => Failure::new(error.to_string()).hint(IN_USE),
+        RestoreError::Locked(LockError::Held { .. }) => Failure::new(error.to_string()).hint(STORE_LOCKED_HINT),
         RestoreError::Open(error) => unopened(error),
         RestoreError::OtherVersion => {
             Failure::new(format!("`{path}`: {error}")).hint("a newer version of tendot made it")
@@ -59,7 +59,7 @@ fn make(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf
 }
 
 /// Makes an embedded store for a while, and moves it to the database.
-fn to_database(arguments: &RestoreArguments, address: String) -> Result<Answer, Failure> {
+fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Answer, Failure> {
     if arguments.force {
         return Err(Failure::new("what is in a database is not moved aside")
             .hint("restore to another database, or to another schema: `?options=-csearch_path%3DSCHEMA`"));

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
-struct Comparison<'a> {
+struct ComparisonJson<'a> {
     same: bool,
     a: &'a str,
     b: &'a str,
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
     let same = a == b;
     if arguments.json {
         let mut output = Output::new();
-        output.json(&Comparison { same, a: a.as_str(), b: b.as_str() })?;
+        output.json(&ComparisonJson { same, a: a.as_str(), b: b.as_str() })?;
         output.flush()?;
     }
     if same {

@@ -15,21 +15,21 @@ use tendot_proto::record::Record;
 use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::Tally;
 use tendot_server::http::{Http, Listener, Tls, listen};
-use tendot_server::native::{self, Native, NativeSockets, OwnSite, SiteNeighbours};
-use tendot_store::{AnyStore, Change, CommitError, Edit, Embedded, Expect, Memory, Store};
+use tendot_server::native::{self, Native, NativeSockets, OwnSite, SitePeerClient};
+use tendot_store::{AnyStore, Change, CommitError, Edit, Embedded, Precondition, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::args::{ConfigurationArguments, ServeArguments};
+use crate::args::{ConfigSourceArguments, ServeArguments};
 use crate::config::{Configuration, Settings, StoreSetting, wrong};
 use crate::failure::tell;
-use crate::log::Log;
+use crate::log::LogWriter;
 use crate::output::Output;
-use crate::site::{Reached, joined_site, own_site};
+use crate::site::{PublishedEndpoints, joined_site, own_site};
 use crate::store::{open_postgres, unopened};
-use crate::systemd::Handed;
+use crate::systemd::InheritedSockets;
 use crate::{Answer, Failure, database, systemd};
 
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ struct Ready<'a> {
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
     let settings = settings(arguments)?;
-    let log = Log::begin(settings.log_format, settings.log_level)?;
+    let log = LogWriter::begin(settings.log_format, settings.log_level)?;
     settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = Builder::new_multi_thread()
         .enable_all()
@@ -81,12 +81,12 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     ];
     let said: Vec<_> =
         flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
-    settings_of(&arguments.configuration, &said)
+    load_settings_with(&arguments.configuration, &said)
 }
 
 /// The settings that hold, or all that is wrong with them.
-pub(crate) fn settings_of(
-    arguments: &ConfigurationArguments,
+pub(crate) fn load_settings_with(
+    arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
 ) -> Result<Settings, Failure> {
     Configuration::gather(arguments, flags).settings().map_err(|problems| wrong(&problems))
@@ -95,7 +95,7 @@ pub(crate) fn settings_of(
 async fn serve(
     arguments: &ServeArguments,
     settings: &Settings,
-    log: &Log,
+    log: &LogWriter,
     store: AnyStore,
     token: Option<String>,
 ) -> Result<Answer, Failure> {
@@ -105,13 +105,13 @@ async fn serve(
     let tls = match (&settings.certificate, &settings.key) {
         (Some(certificate), Some(key)) => {
             let read = Tls::read(certificate, key);
-            let asking = |tls: Tls| if settings.client_certificates { tls.asking_clients() } else { Ok(tls) };
+            let asking = |tls: Tls| if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) };
             Some(Arc::new(read.and_then(asking).map_err(|error| Failure::new(error.to_string()))?))
         }
         _ => None,
     };
     let lost = log.clone();
-    let Handed { http: handed, native: handed_native } =
+    let InheritedSockets { http: handed, native: handed_native } =
         systemd::sockets().map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
     let (listeners, mut addresses) = listeners(settings, tls.as_ref(), handed).await?;
     let sockets = native_sockets(settings, handed_native)?;
@@ -130,8 +130,8 @@ async fn serve(
     http = http
         .tally(Arc::clone(&tally))
         .trust(settings.trust())
-        .body_time(settings.body_time)
-        .search_time(settings.search_time)
+        .body_timeout(settings.body_timeout)
+        .reverse_lookup_timeout(settings.reverse_lookup_timeout)
         .keeps(settings.kept.bytes(&settings.store))
         .metrics_for(settings.metrics_for.clone())
         .logs_requests(settings.log_requests)
@@ -147,7 +147,7 @@ async fn serve(
     if let Some(tls) = tls.clone() {
         let name = "tendot_tls_certificate_expiry_timestamp_seconds";
         http = http
-            .figure(name, "When the certificate ends.", false, move || tls.expiry().map(|end| end as f64));
+            .figure(name, "When the certificate ends.", false, move || tls.not_after().map(|end| end as f64));
     }
     if let Some(token) = token {
         http = http.operator_token(token);
@@ -161,7 +161,7 @@ async fn serve(
         return Err(Failure::new("there is nothing to listen to").hint(hint));
     }
     let http = Arc::new(http);
-    let end = end_asked(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
+    let end = shutdown_signal(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
     http.set_ready(true);
     tell(format_args!("ready: {}", addresses.join(" ")));
     if arguments.json {
@@ -247,7 +247,7 @@ fn site(
         return directory.zip(joined).map(|(directory, joined)| joined_site(&directory, joined)).transpose();
     };
     let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
-    let reached = Reached {
+    let reached = PublishedEndpoints {
         native,
         address: settings.public_address,
         http: http
@@ -263,7 +263,7 @@ fn registry(settings: &Settings, store: AnyStore, site: Option<&OwnSite>) -> Reg
     let share = site.and_then(OwnSite::share);
     let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
     match site.filter(|_| share.is_some()) {
-        Some(site) => registry.with_neighbours(Arc::new(SiteNeighbours::new(site.site().clone()))),
+        Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
         None => registry,
     }
 }
@@ -271,11 +271,11 @@ fn registry(settings: &Settings, store: AnyStore, site: Option<&OwnSite>) -> Reg
 /// The native protocol.
 fn native(settings: &Settings, registry: &Arc<Registry>, tally: &Arc<Tally>, site: OwnSite) -> Native {
     let mut native = Native::new(Arc::clone(registry), site)
-        .small_group(settings.small_group)
+        .allow_dh_1024(settings.allow_dh_1024)
         .tally(Arc::clone(tally))
         .keeps(settings.native_kept.bytes(&settings.store))
         .logs_requests(settings.log_requests);
-    if let Some(rates) = settings.native_rates() {
+    if let Some(rates) = settings.native_rate_limits() {
         native = native.rates(rates);
     }
     native
@@ -318,7 +318,7 @@ async fn listeners(
 }
 
 /// Ready when the process is asked to end. Asked to read its files again, it does.
-fn end_asked(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>> {
+fn shutdown_signal(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
@@ -388,7 +388,7 @@ async fn load_demo(store: &AnyStore) -> Result<(), Failure> {
         let prefix = String::from_utf8_lossy(handle.prefix()).into();
         let name = handle.to_string().into();
         let edits =
-            vec![Edit::Put { name, values: record.values, expect: Expect::Absent }, Edit::Home { prefix }];
+            vec![Edit::Put { name, values: record.values, expect: Precondition::Absent }, Edit::Home { prefix }];
         let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         match store.commit(Change { by: "demo".into(), at, edits }).await {
             Ok(_) | Err(CommitError::Conflict(_)) => {}

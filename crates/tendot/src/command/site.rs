@@ -8,12 +8,12 @@ use serde::Serialize;
 use tendot_proto::record::{Attribute, HashOption, Server, Site};
 
 use crate::args::{
-    ConfigurationArguments, HashArgument, SiteArguments, SiteExportArguments, SiteJoinArguments,
+    ConfigSourceArguments, HashOptionArgument, SiteArguments, SiteExportArguments, SiteCombineArguments,
     SiteShowArguments,
 };
 use crate::failure::{tell, tell_error};
 use crate::output::Output;
-use crate::replacement::Replacement;
+use crate::replacement::AtomicFile;
 use crate::site::{
     ADMINISTRATOR, joined_site, make_key, next_serial, read_key, read_site, site_in, write_site,
 };
@@ -43,11 +43,11 @@ fn show(arguments: &SiteShowArguments) -> Result<Answer, Failure> {
 
 /// The directory of all data, and the record in it; it is told if there is none.
 fn found(
-    configuration: &ConfigurationArguments,
+    configuration: &ConfigSourceArguments,
     data: Option<&String>,
 ) -> Result<Option<(PathBuf, Site<'static>)>, Failure> {
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
-    let settings = command::serve::settings_of(configuration, &flags)?;
+    let settings = command::serve::load_settings_with(configuration, &flags)?;
     let Some(directory) = settings.directory() else {
         return Err(Failure::new("a store in memory has no record of a site that stays"));
     };
@@ -69,7 +69,7 @@ fn pretty(site: &Site<'_>) -> Result<String, Failure> {
     serde_json::to_string_pretty(site).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn join(arguments: &SiteJoinArguments) -> Result<Answer, Failure> {
+fn join(arguments: &SiteCombineArguments) -> Result<Answer, Failure> {
     let mut servers: Vec<Server<'static>> = Vec::new();
     let before = site_in(&arguments.into)?;
     let mut serial = before.as_ref().map_or(0, |before| before.serial);
@@ -96,12 +96,12 @@ fn join(arguments: &SiteJoinArguments) -> Result<Answer, Failure> {
         value: arguments.description.clone().into_bytes().into(),
     });
     let hash_option = match arguments.hash {
-        HashArgument::Name => HashOption::WHOLE,
-        HashArgument::Local => HashOption::SUFFIX,
-        HashArgument::Prefix => HashOption::PREFIX,
+        HashOptionArgument::Name => HashOption::WHOLE,
+        HashOptionArgument::Local => HashOption::SUFFIX,
+        HashOptionArgument::Prefix => HashOption::PREFIX,
     };
     let attributes = description.into_iter().collect();
-    let mut site = Site { flags: Site::PRIMARY, hash_option, attributes, servers, ..Site::default() };
+    let mut site = Site { flags: Site::FLAG_PRIMARY, hash_option, attributes, servers, ..Site::default() };
     match before {
         Some(before) if before == (Site { serial: before.serial, ..site.clone() }) => site = before,
         _ => {
@@ -121,7 +121,7 @@ fn join(arguments: &SiteJoinArguments) -> Result<Answer, Failure> {
 }
 
 #[derive(Serialize)]
-struct Exported<'a> {
+struct BundleJson<'a> {
     file: String,
     contents: Vec<&'a str>,
 }
@@ -156,14 +156,14 @@ fn export(arguments: &SiteExportArguments) -> Result<Answer, Failure> {
         (ADMINISTRATOR.public, public),
         ("contactdata.dct", contact(arguments).into_bytes()),
     ];
-    let mut replacement = Replacement::create(&arguments.file)?;
+    let mut replacement = AtomicFile::create(&arguments.file)?;
     let file = arguments.file.display().to_string();
     let written = replacement.file().write_all(&zip(&files));
     written.map_err(|error| Failure::io(format!("`{file}` can't be written"), &error))?;
     replacement.finish()?;
     if arguments.json {
         let mut output = Output::new();
-        output.json(&Exported { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
+        output.json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
         output.flush()?;
     } else {
         tell(format_args!("`{file}` is written"));
@@ -184,7 +184,7 @@ fn contact(arguments: &SiteExportArguments) -> String {
 fn zip(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     const VERSION: u16 = 20;
     /// The first of January 1980.
-    const DATE: u16 = 0x21;
+    const DOS_EPOCH_DATE: u16 = 0x21;
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
         let mut sum = Crc::new();
@@ -192,7 +192,7 @@ fn zip(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let name_length = u16::try_from(name.len()).unwrap_or(u16::MAX);
         let mut common = Vec::new();
-        for number in [VERSION, 0, 0, 0, DATE] {
+        for number in [VERSION, 0, 0, 0, DOS_EPOCH_DATE] {
             common.extend(number.to_le_bytes());
         }
         for number in [sum.sum(), length, length] {

@@ -13,7 +13,7 @@ use crate::store::{Place, RECORDS, open_postgres, progress, unopened, unread};
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
-struct Damage<'a> {
+struct DamageJson<'a> {
     damage: &'a str,
 }
 
@@ -50,7 +50,7 @@ impl Summary {
 /// other damage, and so another process reads.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Answer, Failure> {
     if let Place::Database(address) = arguments.store.place()? {
-        return verify_database(arguments, &address);
+        return verify_postgres(arguments, &address);
     }
     if arguments.in_this_process {
         return verify(arguments);
@@ -69,16 +69,16 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         }
         _ => {
             let damage = format!("the pages of the engine are damaged: reading them ended with {status}");
-            tell_damage(&damage, arguments.json)
+            report_unreadable(&damage, arguments.json)
         }
     }
 }
 
 /// Tells of damage after which nothing can be read.
-fn tell_damage(damage: &str, json: bool) -> Result<Answer, Failure> {
+fn report_unreadable(damage: &str, json: bool) -> Result<Answer, Failure> {
     let mut output = Output::new();
     if json {
-        output.json(&Damage { damage })?;
+        output.json(&DamageJson { damage })?;
         output.json(&Summary { damaged: 1, ..Summary::default() })?;
     } else {
         output.line(escaped(damage))?;
@@ -104,7 +104,7 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
     let store = match Embedded::open_read_only(&arguments.store.directory()?) {
         Ok(store) => store,
         Err(error @ (OpenError::CutOff { .. } | OpenError::Store { .. })) => {
-            return tell_damage(&error.to_string(), arguments.json);
+            return report_unreadable(&error.to_string(), arguments.json);
         }
         Err(error) => return Err(unopened(&error)),
     };
@@ -114,10 +114,10 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| unread(&error))?;
     bar.finish_and_clear();
-    tell_verified(&verified, arguments.json)
+    report_verified(&verified, arguments.json)
 }
 
-fn verify_database(arguments: &VerifyArguments, address: &str) -> Result<Answer, Failure> {
+fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Answer, Failure> {
     let settings = PostgresSettings { migrate: false, ..PostgresSettings::default() };
     let verified = runtime()?.block_on(async {
         let store = open_postgres(address, &settings).await?;
@@ -127,15 +127,15 @@ fn verify_database(arguments: &VerifyArguments, address: &str) -> Result<Answer,
         bar.finish_and_clear();
         verified.map_err(|error| unread(&error))
     })?;
-    tell_verified(&verified, arguments.json)
+    report_verified(&verified, arguments.json)
 }
 
-fn tell_verified(verified: &Verified, json: bool) -> Result<Answer, Failure> {
+fn report_verified(verified: &Verified, json: bool) -> Result<Answer, Failure> {
     let Verified { records, tombstones, damage, damaged, .. } = verified;
     let mut output = Output::new();
     for damage in damage {
         if json {
-            output.json(&Damage { damage })?;
+            output.json(&DamageJson { damage })?;
         } else {
             output.line(escaped(damage))?;
         }

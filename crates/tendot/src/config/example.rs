@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Form, KEYS, Said, without_password};
+use super::{Form, SETTINGS, Said, without_password};
 
 /// A file that has every setting, its default, and what it is about; all of it commented out.
 pub(crate) fn example() -> String {
@@ -11,7 +11,7 @@ pub(crate) fn example() -> String {
          # The same can be said by variables (`TENDOT_HTTP_ADDRESS`) and flags (`--set http.address=…`), which win.\n",
     );
     let mut section = "";
-    for key in KEYS {
+    for key in SETTINGS {
         let (above, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
         if above != section {
             let _ = write!(text, "\n[{above}]");

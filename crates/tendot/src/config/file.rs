@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Configuration, Form, KEYS, Origin, Problem};
+use super::{Configuration, Form, SETTINGS, Origin, Problem};
 
 /// Bytes of a file at most: nobody has so much to say.
 const LARGEST: u64 = 1 << 20;
@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path, configuration: &mut Configuration) {
     }
     let file = Reading { path, text: &text };
     match DeTable::parse(&text) {
-        Ok(table) => file.take_table("", table.get_ref(), configuration),
+        Ok(table) => file.apply_table("", table.get_ref(), configuration),
         Err(error) => {
             let origin = file.origin(error.span().map_or(0, |span| span.start));
             let message = format!("it is no TOML: {}", error.message());
@@ -46,7 +46,7 @@ impl Reading<'_> {
     }
 
     /// The parser bounds how deep tables stand in each other.
-    fn take_table(&self, above: &str, table: &DeTable<'_>, configuration: &mut Configuration) {
+    fn apply_table(&self, above: &str, table: &DeTable<'_>, configuration: &mut Configuration) {
         for (key, value) in table {
             let name = if above.is_empty() {
                 key.get_ref().to_string()
@@ -56,11 +56,11 @@ impl Reading<'_> {
             let origin = self.origin(key.span().start);
             match value.get_ref() {
                 DeValue::Table(table) => {
-                    let is_known = KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")));
+                    let is_known = SETTINGS.iter().any(|key| key.name.starts_with(&format!("{name}.")));
                     if !is_known && table.is_empty() {
                         configuration.problems.push(Problem::unknown(&name, origin));
                     }
-                    self.take_table(&name, table, configuration);
+                    self.apply_table(&name, table, configuration);
                 }
                 value => match said(&name, value) {
                     Some(text) => configuration.take(&name, text, origin),
@@ -75,7 +75,7 @@ impl Reading<'_> {
 }
 
 /// A list in brackets as it is written elsewhere, `a, b`; why it is none. What stands in no brackets stays as it is.
-pub(super) fn list_in(name: &str, text: &str) -> Result<Option<String>, String> {
+pub(super) fn parse_bracketed_list(name: &str, text: &str) -> Result<Option<String>, String> {
     if !text.starts_with('[') {
         return Ok(None);
     }
@@ -93,7 +93,7 @@ fn said(name: &str, value: &DeValue<'_>) -> Option<String> {
         DeValue::Float(number) => number.to_string(),
         DeValue::Boolean(is) => is.to_string(),
         DeValue::Datetime(time) => time.to_string(),
-        DeValue::Array(_) if KEYS.iter().any(|key| key.name == name && key.form != Form::List) => {
+        DeValue::Array(_) if SETTINGS.iter().any(|key| key.name == name && key.form != Form::List) => {
             return None;
         }
         DeValue::Array(items) => {

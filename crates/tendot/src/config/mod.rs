@@ -15,10 +15,10 @@ use std::path::PathBuf;
 pub(crate) use example::example;
 pub(crate) use origin::{Origin, Problem, wrong};
 pub(crate) use secret::without_password;
-pub(crate) use settings::{KEYS, Key, Settings};
+pub(crate) use settings::{SETTINGS, Key, Settings};
 pub(crate) use value::{Form, LogFormat, StoreSetting};
 
-use crate::args::ConfigurationArguments;
+use crate::args::ConfigSourceArguments;
 
 /// A setting as it was said, and by whom.
 #[derive(Clone, Debug)]
@@ -37,9 +37,9 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// The file, then variables, then flags; what comes later holds.
-    pub(crate) fn gather(arguments: &ConfigurationArguments, flags: &[(&'static str, &str, String)]) -> Self {
-        let mut configuration = Self::of_file(arguments.config.clone().or_else(file_of_environment));
-        configuration.take_variables(std::env::vars_os().filter_map(|(name, value)| {
+    pub(crate) fn gather(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
+        let mut configuration = Self::from_file(arguments.config.clone().or_else(file_of_environment));
+        configuration.apply_env(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         }));
         for (key, flag, text) in flags {
@@ -53,8 +53,8 @@ impl Configuration {
     }
 
     /// The file alone, or nothing but defaults.
-    pub(crate) fn of_file(path: Option<PathBuf>) -> Self {
-        let said = KEYS.iter().map(|key| Said { key, text: key.default.to_owned(), origin: Origin::Default });
+    pub(crate) fn from_file(path: Option<PathBuf>) -> Self {
+        let said = SETTINGS.iter().map(|key| Said { key, text: key.default.to_owned(), origin: Origin::Default });
         let mut configuration = Self { said: said.collect(), problems: Vec::new() };
         if let Some(path) = path {
             file::read(&path, &mut configuration);
@@ -62,11 +62,11 @@ impl Configuration {
         configuration
     }
 
-    fn take_variables(&mut self, variables: impl Iterator<Item = (String, String)>) {
+    fn apply_env(&mut self, variables: impl Iterator<Item = (String, String)>) {
         for (name, text) in variables.filter(|(name, _)| origin::is_ours(name)) {
-            match KEYS.iter().find(|key| key.variable() == name) {
+            match SETTINGS.iter().find(|key| key.variable() == name) {
                 Some(key) => self.take(key.name, text, Origin::Variable(name)),
-                None => self.problems.push(Problem::unknown_variable(name)),
+                None => self.problems.push(Problem::unknown_env(name)),
             }
         }
     }
@@ -74,7 +74,7 @@ impl Configuration {
     /// Takes what somebody said.
     fn take(&mut self, name: &str, text: String, origin: Origin) {
         match self.said.iter_mut().find(|said| said.key.name == name) {
-            Some(said) if said.key.form == Form::List => match file::list_in(name, &text) {
+            Some(said) if said.key.form == Form::List => match file::parse_bracketed_list(name, &text) {
                 Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
                 Err(why) => {
                     let text = without_password(&text);
@@ -98,7 +98,7 @@ impl Configuration {
 
 /// Where the file is, if no flag says it.
 fn file_of_environment() -> Option<PathBuf> {
-    std::env::var_os(origin::FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os(origin::CONFIG_FILE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
         let path = directory.path().join("t.toml");
         std::fs::write(&path, text).unwrap();
         let told = |problem: &Problem| problem.to_string().replace(&path.display().to_string(), "t.toml");
-        Configuration::of_file(Some(path.clone()))
+        Configuration::from_file(Some(path.clone()))
             .settings()
             .map_err(|problems| problems.iter().map(told).collect())
     }
@@ -122,8 +122,8 @@ mod tests {
         // What was commented out begins right after the sign; what is said about it, after a space.
         let whole: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), KEYS.len());
-        let defaults = Configuration::of_file(None).settings().unwrap();
+        assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
+        let defaults = Configuration::from_file(None).settings().unwrap();
         assert_eq!(format!("{:?}", of_text(&whole).unwrap()), format!("{defaults:?}"));
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let check = |store: &str, mode: u32, is_warned: bool| {
             std::fs::write(&path, format!("store = \"{store}\"")).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let warnings = Configuration::of_file(Some(path.clone())).settings().unwrap().warnings();
+            let warnings = Configuration::from_file(Some(path.clone())).settings().unwrap().warnings();
             let warning = format!("`{}` has a password and can be read by everybody", path.display());
             assert_eq!(
                 warnings.iter().any(|told| told.starts_with(&warning)),
@@ -226,7 +226,7 @@ mod tests {
         check("postgres://user:secret@host/db", 0o640, false);
         check("postgres://user@host/db", 0o644, false);
         check("embedded:", 0o644, false);
-        let mut configuration = Configuration::of_file(None);
+        let mut configuration = Configuration::from_file(None);
         configuration.take("store", "postgres://user:secret@host/db".into(), Origin::Flag("--store".into()));
         assert_eq!(configuration.settings().unwrap().warnings(), [""; 0]);
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn lists() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
-            let mut configuration = Configuration::of_file(None);
+            let mut configuration = Configuration::from_file(None);
             configuration.take("native.admins", text.into(), Origin::Flag("--set".into()));
             let read = configuration.settings().map_err(|problems| problems[0].to_string());
             match (read, expected) {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn later_words_hold() {
-        let mut configuration = Configuration::of_file(None);
+        let mut configuration = Configuration::from_file(None);
         let variables = [
             ("TENDOT_HTTP_ADDRESS", "127.0.0.1:1"),
             ("TENDOT_HTTP_LIMITS_IDLE_TIME", "5s"),
@@ -271,14 +271,14 @@ mod tests {
             ("TENDOT_PORT_8080_TCP_ADDR", "10.0.0.1"),
             ("OTHER", "x"),
         ];
-        configuration.take_variables(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
+        configuration.apply_env(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
         configuration.take("http.address", "off".into(), Origin::Flag("--http".into()));
         let settings = configuration.settings().unwrap();
         assert_eq!(settings.http, None);
         assert_eq!(settings.idle_time.as_secs(), 5);
 
-        let mut configuration = Configuration::of_file(None);
-        configuration.take_variables([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
+        let mut configuration = Configuration::from_file(None);
+        configuration.apply_env([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
         let problems = configuration.settings().unwrap_err();
         assert_eq!(
             problems[0].to_string(),

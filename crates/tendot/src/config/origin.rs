@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::KEYS;
+use super::SETTINGS;
 use crate::Failure;
 
 /// The variable that says where the file is.
-pub(super) const FILE_VARIABLE: &str = "TENDOT_CONFIG";
+pub(super) const CONFIG_FILE_ENV: &str = "TENDOT_CONFIG";
 
 /// Variables that other commands read.
-const OTHERS: [&str; 3] = [FILE_VARIABLE, "TENDOT_TOKEN", "TENDOT_SERVER"];
+const NON_SETTING_ENVS: [&str; 3] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_SERVER"];
 
 /// Where a setting comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,12 +56,12 @@ impl Problem {
     }
 
     pub(super) fn unknown(name: &str, origin: Origin) -> Self {
-        let near = near(name, KEYS.iter().map(|key| key.name.to_owned()));
+        let near = near(name, SETTINGS.iter().map(|key| key.name.to_owned()));
         Self::new(origin, format!("`{}` is no setting{near}", name.escape_debug()))
     }
 
-    pub(super) fn unknown_variable(name: String) -> Self {
-        let near = near(&name, KEYS.iter().map(super::Key::variable));
+    pub(super) fn unknown_env(name: String) -> Self {
+        let near = near(&name, SETTINGS.iter().map(super::Key::variable));
         let message = format!("`{name}` is no variable of ours{near}");
         Self::new(Origin::Default, message)
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Problem {
 /// Whether a variable is a setting. `TENDOT_TEST_` is for tests; Kubernetes makes some of its own with our prefix.
 pub(super) fn is_ours(variable: &str) -> bool {
     let Some(rest) = variable.strip_prefix("TENDOT_") else { return false };
-    !OTHERS.contains(&variable)
+    !NON_SETTING_ENVS.contains(&variable)
         && !rest.starts_with("TEST_")
         && !rest.starts_with("SERVICE_")
         && rest != "PORT"

@@ -50,7 +50,7 @@ pub(super) fn has_password(text: &str) -> bool {
 }
 
 /// Whether others than the owner and the group of a file can read it.
-pub(super) fn is_open_to_others(path: &Path) -> bool {
+pub(super) fn is_world_readable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }

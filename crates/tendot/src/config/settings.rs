@@ -8,12 +8,12 @@ use ipnet::IpNet;
 use tendot_client::CacheSettings;
 use tendot_proto::Reference;
 use tendot_registry::Settings as RegistrySettings;
-use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
-use tendot_server::{Tally, Upkeep, native};
+use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, ProxyTrust};
+use tendot_server::{Tally, Maintenance, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
-use super::value::{Days, Form, Kept, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
+use super::value::{RetentionDays, Form, Kept, LogFormat, Memory, SettingValue, Size, StoreSetting, UpstreamSetting};
 use super::{Origin, Problem, Said, secret};
 
 /// A setting that there is.
@@ -39,19 +39,19 @@ macro_rules! settings {
         pub(crate) struct Settings {
             $(#[doc = $about] pub(crate) $field: $type,)*
             /// A file with a password in it that everybody on this machine can read.
-            exposed: Option<PathBuf>,
+            world_readable_secret_file: Option<PathBuf>,
         }
 
         /// All settings, in the order in which they are shown.
-        pub(crate) const KEYS: &[Key] = &[
-            $(Key { name: $name, default: $default, about: $about, form: <$type as Setting>::FORM },)*
+        pub(crate) const SETTINGS: &[Key] = &[
+            $(Key { name: $name, default: $default, about: $about, form: <$type as SettingValue>::FORM },)*
         ];
 
         impl Settings {
             /// Reads what was said; what is wrong goes to the problems.
             pub(super) fn read(said: &[Said], problems: &mut Vec<Problem>) -> Option<Self> {
                 $(let $field = read::<$type>($name, said, problems);)*
-                Some(Self { $($field: $field?,)* exposed: exposed(said) })
+                Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(said) })
             }
         }
     };
@@ -104,7 +104,7 @@ settings! {
         "Size of a request's head.";
     header_time: Duration = "http.limits.header_time", "10s",
         "Time for a request's head, and for the handshake of TLS.";
-    body_time: Duration = "http.limits.body_time", "10s",
+    body_timeout: Duration = "http.limits.body_time", "10s",
         "Time for a request's body, beside a second for each KiB.";
     write_time: Duration = "http.limits.write_time", "30s",
         "Time for a client to read an answer, beside a second for each KiB.";
@@ -128,7 +128,7 @@ settings! {
         "What our site says of itself.";
     site: Option<PathBuf> = "native.site", "",
         "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
-    small_group: bool = "native.small_group", "true",
+    allow_dh_1024: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
     native_kept: Kept = "native.kept", "auto",
         "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
@@ -168,11 +168,11 @@ settings! {
         "Requests of it at once, after a rest.";
     searchers: Vec<Reference<'static>> = "search.allowed", "",
         "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
-    search_time: Duration = "search.time", "10s",
+    reverse_lookup_timeout: Duration = "search.time", "10s",
         "The longest that a look-up takes, and the longest that it waits for others.";
     reports_interval: Duration = "reports.interval", "60s",
         "How often it is written down which names of registrants were resolved, for their reports.";
-    reports_retention: Days = "reports.retention", "90",
+    reports_retention: RetentionDays = "reports.retention", "90",
         "Days for which it is kept which of their names were asked for and not found; 0 if that is not counted. Nothing is kept of who asked.";
     log_format: LogFormat = "log.format", "auto",
         "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
@@ -182,7 +182,7 @@ settings! {
         "Whether each request leaves a line, at level `info`. Failures of our own do in any case.";
 }
 
-fn read<T: Setting>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> Option<T> {
+fn read<T: SettingValue>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> Option<T> {
     let said = said.iter().find(|said| said.key.name == name)?;
     T::read(&said.text)
         .inspect_err(|why| {
@@ -192,13 +192,13 @@ fn read<T: Setting>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> O
         .ok()
 }
 
-fn exposed(said: &[Said]) -> Option<PathBuf> {
+fn world_readable_secret_file(said: &[Said]) -> Option<PathBuf> {
     let secrets = said.iter().filter(|said| secret::has_password(&said.text));
     let mut files = secrets.filter_map(|said| match &said.origin {
         Origin::File { path, .. } => Some(path),
         _ => None,
     });
-    files.find(|path| secret::is_open_to_others(path)).cloned()
+    files.find(|path| secret::is_world_readable(path)).cloned()
 }
 
 impl Settings {
@@ -253,7 +253,7 @@ impl Settings {
                            `native.public_address`";
             warnings.push(warning.to_owned());
         }
-        if let Some(path) = &self.exposed {
+        if let Some(path) = &self.world_readable_secret_file {
             let path = path.display();
             warnings
                 .push(format!("`{path}` has a password and can be read by everybody: `chmod o-r {path}`"));
@@ -307,8 +307,8 @@ impl Settings {
         }
     }
 
-    pub(crate) fn trust(&self) -> Trust {
-        Trust {
+    pub(crate) fn trust(&self) -> ProxyTrust {
+        ProxyTrust {
             proxies: self.trusted_proxies.clone(),
             forwarded_by: self.forwarded_by,
             loopback: self.trust_loopback,
@@ -334,7 +334,7 @@ impl Settings {
         }
     }
 
-    pub(crate) fn native_rates(&self) -> Option<native::Rates> {
+    pub(crate) fn native_rate_limits(&self) -> Option<native::Rates> {
         self.native_holds_back.then(|| native::Rates {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
             work: self.work_share,
@@ -344,11 +344,11 @@ impl Settings {
     }
 
     /// What is counted for reports, and what becomes of it.
-    pub(crate) fn upkeep(&self) -> (Tally, Upkeep) {
+    pub(crate) fn upkeep(&self) -> (Tally, Maintenance) {
         let retention = self.reports_retention.0;
         (
             Tally::new(retention > 0),
-            Upkeep { interval: self.reports_interval, retention, ..Upkeep::default() },
+            Maintenance { interval: self.reports_interval, retention, ..Maintenance::default() },
         )
     }
 

@@ -22,25 +22,25 @@ pub(crate) enum Form {
 }
 
 /// What can be a setting.
-pub(super) trait Setting: Sized {
+pub(super) trait SettingValue: Sized {
     const FORM: Form = Form::Text;
 
     fn read(text: &str) -> Result<Self, String>;
 }
 
-impl Setting for PathBuf {
+impl SettingValue for PathBuf {
     fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("it is empty".into()) } else { Ok(text.into()) }
     }
 }
 
-impl Setting for Option<PathBuf> {
+impl SettingValue for Option<PathBuf> {
     fn read(text: &str) -> Result<Self, String> {
         Ok((!text.is_empty()).then(|| text.into()))
     }
 }
 
-impl Setting for Option<SocketAddr> {
+impl SettingValue for Option<SocketAddr> {
     fn read(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Setting for Option<SocketAddr> {
     }
 }
 
-impl Setting for Option<IpAddr> {
+impl SettingValue for Option<IpAddr> {
     fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(None);
@@ -64,13 +64,13 @@ impl Setting for Option<IpAddr> {
     }
 }
 
-impl Setting for String {
+impl SettingValue for String {
     fn read(text: &str) -> Result<Self, String> {
         if text.chars().any(char::is_control) { Err("it is one line".into()) } else { Ok(text.to_owned()) }
     }
 }
 
-impl Setting for Vec<Reference<'static>> {
+impl SettingValue for Vec<Reference<'static>> {
     const FORM: Form = Form::List;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -98,7 +98,7 @@ pub(crate) enum StoreSetting {
     Postgres(String),
 }
 
-impl Setting for StoreSetting {
+impl SettingValue for StoreSetting {
     fn read(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("embedded", "")) => Ok(Self::Embedded(None)),
@@ -117,7 +117,7 @@ impl Setting for StoreSetting {
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamSetting(pub(crate) Option<Upstream>);
 
-impl Setting for UpstreamSetting {
+impl SettingValue for UpstreamSetting {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self(None)),
@@ -144,7 +144,7 @@ impl Setting for UpstreamSetting {
     }
 }
 
-impl Setting for bool {
+impl SettingValue for bool {
     const FORM: Form = Form::Bare;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -152,7 +152,7 @@ impl Setting for bool {
     }
 }
 
-impl Setting for u32 {
+impl SettingValue for u32 {
     const FORM: Form = Form::Bare;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -166,9 +166,9 @@ impl Setting for u32 {
 
 /// A number of days; none switches off what they are about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Days(pub(crate) u32);
+pub(crate) struct RetentionDays(pub(crate) u32);
 
-impl Setting for Days {
+impl SettingValue for RetentionDays {
     const FORM: Form = Form::Bare;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -180,15 +180,15 @@ impl Setting for Days {
 }
 
 /// Splits `10s` into its number and its unit.
-fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+fn split_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim_start()))
 }
 
-impl Setting for Duration {
+impl SettingValue for Duration {
     fn read(text: &str) -> Result<Self, String> {
         const LONGEST: Duration = Duration::from_secs(86_400);
-        let duration = match number_and_unit(text) {
+        let duration = match split_unit(text) {
             Some((number, "ms")) => Self::from_millis(number),
             Some((number, "s")) => Self::from_secs(number),
             Some((number, "min")) => Self::from_secs(number.saturating_mul(60)),
@@ -207,7 +207,7 @@ impl Setting for Duration {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Size(pub(crate) usize);
 
-impl Setting for Size {
+impl SettingValue for Size {
     fn read(text: &str) -> Result<Self, String> {
         let (smallest, largest) = (4 << 10, 16 << 20);
         let bytes = bytes(text)?;
@@ -222,7 +222,7 @@ impl Setting for Size {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Memory(pub(crate) u64);
 
-impl Setting for Memory {
+impl SettingValue for Memory {
     fn read(text: &str) -> Result<Self, String> {
         let bytes = bytes(text)?;
         if !(1 << 20..=1 << 40).contains(&bytes) {
@@ -252,18 +252,18 @@ impl Kept {
     }
 }
 
-impl Setting for Kept {
+impl SettingValue for Kept {
     fn read(text: &str) -> Result<Self, String> {
         if text == "auto" {
             return Ok(Self::Auto);
         }
-        number_and_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
+        split_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
         Memory::read(text).map(Self::Memory)
     }
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    match number_and_unit(text) {
+    match split_unit(text) {
         Some((number, "B")) => Ok(number),
         Some((number, "KiB")) => Ok(number.saturating_mul(1 << 10)),
         Some((number, "MiB")) => Ok(number.saturating_mul(1 << 20)),
@@ -273,7 +273,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-impl Setting for Vec<IpNet> {
+impl SettingValue for Vec<IpNet> {
     const FORM: Form = Form::List;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -290,7 +290,7 @@ impl Setting for Vec<IpNet> {
     }
 }
 
-impl Setting for ForwardedBy {
+impl SettingValue for ForwardedBy {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "x-forwarded" => Ok(Self::XForwarded),
@@ -309,7 +309,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-impl Setting for LogFormat {
+impl SettingValue for LogFormat {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "auto" => Ok(Self::Auto),
@@ -320,7 +320,7 @@ impl Setting for LogFormat {
     }
 }
 
-impl Setting for Level {
+impl SettingValue for Level {
     fn read(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `error`, `warn`, `info`, `debug` or `trace`".into())
     }

@@ -10,7 +10,7 @@ use tendot_names::{Extractor, ExtractedDoi};
 
 use super::search::{Hit, SearchError, Sink, search};
 use super::{Part, separator};
-use crate::pool::{Results, Unwanted};
+use crate::pool::{Results, ReceiverGone};
 
 /// What is to be searched, and how.
 pub(crate) struct Job {
@@ -43,7 +43,7 @@ pub(crate) enum Told {
 
 impl Job {
     /// The jobs that one path makes. Large files are searched in parts when `in_parts`.
-    pub(crate) fn all_of(
+    pub(crate) fn for_path(
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
         in_parts: bool,
     ) -> Box<dyn Iterator<Item = Self> + Send> {
@@ -56,7 +56,7 @@ impl Job {
             Err((path, error)) => return one(path, What::Unreadable(error), None),
         };
         let is_regular = metadata.is_file();
-        let field_separator = match separator::of_table(&path, is_regular) {
+        let field_separator = match separator::detect_delimiter(&path, is_regular) {
             Ok(separator) => separator,
             Err(error) => return one(path, What::Unreadable(error), None),
         };
@@ -95,27 +95,27 @@ impl Job {
                 collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
             }
             What::Whole { is_regular } => {
-                search_part(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
+                search_range(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
             }
-            What::Part(range) => search_part(&path, range, false, extractor, with_lines, results),
+            What::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
         };
         // What nobody wants to know is not told.
         let _ = match found {
             Ok((lines, bytes, is_last)) => results.send(Told::End { lines, bytes, is_last }),
             Err(SearchError::Read(error)) => results.send(Told::Failed(path, error)),
-            Err(SearchError::Take(Unwanted)) => Ok(()),
+            Err(SearchError::Take(ReceiverGone)) => Ok(()),
         };
     }
 }
 
-fn search_part(
+fn search_range(
     path: &Arc<Path>,
     range: Range<u64>,
     live: bool,
     extractor: Extractor,
     with_lines: bool,
     results: &Results<Told>,
-) -> Result<(u64, u64, bool), SearchError<Unwanted>> {
+) -> Result<(u64, u64, bool), SearchError<ReceiverGone>> {
     let is_last = range.end == u64::MAX;
     let mut part = Part::open(path, range).map_err(SearchError::Read)?;
     let start = part.position();
@@ -138,7 +138,7 @@ struct Collect<'a> {
 
 impl Collect<'_> {
     const BYTES: usize = 1 << 15;
-    const HITS: usize = 256;
+    const MAX_BATCH_HITS: usize = 256;
 
     fn search(
         mut self,
@@ -146,17 +146,17 @@ impl Collect<'_> {
         start: u64,
         extractor: Extractor,
         with_lines: bool,
-    ) -> Result<u64, SearchError<Unwanted>> {
+    ) -> Result<u64, SearchError<ReceiverGone>> {
         let lines = if with_lines {
-            search(reader, extractor, start, &mut WithLines(&mut self))?
+            search(reader, extractor, start, &mut HitCollector(&mut self))?
         } else {
             search(reader, extractor, start, &mut self)?
         };
-        self.hand_over().map_err(SearchError::Take)?;
+        self.flush().map_err(SearchError::Take)?;
         Ok(lines)
     }
 
-    fn hand_over(&mut self) -> Result<(), Unwanted> {
+    fn flush(&mut self) -> Result<(), ReceiverGone> {
         if !self.found.is_empty() {
             let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::BYTES));
             self.results.send(Told::Names(names, std::mem::take(&mut self.count)))?;
@@ -169,34 +169,34 @@ impl Collect<'_> {
 }
 
 impl Sink for Collect<'_> {
-    type Error = Unwanted;
+    type Error = ReceiverGone;
     const LINES: bool = false;
 
-    fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), Unwanted> {
+    fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
         self.found.extend_from_slice(found.name.as_str().as_bytes());
         self.found.push(b'\n');
         self.count += 1;
-        if self.found.len() < Self::BYTES { Ok(()) } else { self.hand_over() }
+        if self.found.len() < Self::BYTES { Ok(()) } else { self.flush() }
     }
 
-    fn wait(&mut self) -> Result<(), Unwanted> {
-        if self.live { self.hand_over() } else { Ok(()) }
+    fn wait(&mut self) -> Result<(), ReceiverGone> {
+        if self.live { self.flush() } else { Ok(()) }
     }
 }
 
 /// The same, with places and flags.
-struct WithLines<'a, 'b>(&'a mut Collect<'b>);
+struct HitCollector<'a, 'b>(&'a mut Collect<'b>);
 
-impl Sink for WithLines<'_, '_> {
-    type Error = Unwanted;
+impl Sink for HitCollector<'_, '_> {
+    type Error = ReceiverGone;
     const LINES: bool = true;
 
-    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Unwanted> {
+    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), ReceiverGone> {
         self.0.hits.push(Hit::new(found, text, base, line));
-        if self.0.hits.len() < Collect::HITS { Ok(()) } else { self.0.hand_over() }
+        if self.0.hits.len() < Collect::MAX_BATCH_HITS { Ok(()) } else { self.0.flush() }
     }
 
-    fn wait(&mut self) -> Result<(), Unwanted> {
+    fn wait(&mut self) -> Result<(), ReceiverGone> {
         self.0.wait()
     }
 }

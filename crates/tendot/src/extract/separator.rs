@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The separator of a table, told by the file's name, and for `.csv` by its first line; that of a pipe can't be looked
 /// at without taking it away, so it is a comma there.
-pub(super) fn of_table(path: &Path, is_regular: bool) -> io::Result<Option<u8>> {
+pub(super) fn detect_delimiter(path: &Path, is_regular: bool) -> io::Result<Option<u8>> {
     let extension = path.extension().unwrap_or_default();
     if extension.eq_ignore_ascii_case("tsv") {
         return Ok(Some(b'\t'));
@@ -18,11 +18,11 @@ pub(super) fn of_table(path: &Path, is_regular: bool) -> io::Result<Option<u8>> 
     if is_regular {
         File::open(path)?.take(4096).read_to_end(&mut beginning)?;
     }
-    Ok(Some(most_frequent(&beginning)))
+    Ok(Some(most_frequent_delimiter(&beginning)))
 }
 
 /// The one of the usual separators that occurs most in the first line, outside quotes; a comma if none does.
-fn most_frequent(text: &[u8]) -> u8 {
+fn most_frequent_delimiter(text: &[u8]) -> u8 {
     let mut quoted = false;
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
     for &byte in text {
@@ -55,7 +55,7 @@ mod tests {
             ("\"a,b,c\";doi;year", b';'),
             ("id\tdoi", b'\t'),
         ] {
-            assert_eq!(most_frequent(text.as_bytes()), separator, "{text}");
+            assert_eq!(most_frequent_delimiter(text.as_bytes()), separator, "{text}");
         }
     }
 }

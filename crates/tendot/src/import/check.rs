@@ -12,8 +12,8 @@ pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
     if is_reserved_prefix(handle.prefix()) {
         return Err(Error::Reserved.to_string());
     }
-    if record.values.len() > limits::VALUES {
-        return Err(format!("{} values, at most {} are kept", record.values.len(), limits::VALUES));
+    if record.values.len() > limits::MAX_VALUES {
+        return Err(format!("{} values, at most {} are kept", record.values.len(), limits::MAX_VALUES));
     }
     let mut odd = Vec::new();
     for value in &record.values {
@@ -29,7 +29,7 @@ pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
             if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 return Err(format!("the URL at {index} has the character {byte:#04x}"));
             }
-            odd.extend(oddity(value).map(|what| format!("the URL at {index} {what}")));
+            odd.extend(url_warning(value).map(|what| format!("the URL at {index} {what}")));
         }
     }
     let mut indexes: Vec<u32> = record.values.iter().map(|value| value.index).collect();
@@ -50,7 +50,7 @@ pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
 }
 
 /// What is odd about an address.
-fn oddity(value: &Value<'_>) -> Option<&'static str> {
+fn url_warning(value: &Value<'_>) -> Option<&'static str> {
     let Ok(url) = str::from_utf8(&value.data) else { return Some("is not UTF-8") };
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

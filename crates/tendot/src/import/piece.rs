@@ -8,7 +8,7 @@ use tendot_registry::Share;
 use tendot_registry::party::is_reserved_prefix;
 use tendot_store::{Batch, Key};
 
-use super::report::{REFUSED, WARNINGS};
+use super::report::{REFUSED, MAX_PRINTED_WARNINGS};
 use super::{Item, check};
 use crate::failure::shown;
 
@@ -115,7 +115,7 @@ impl Piece {
 
     fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
         self.warnings += 1;
-        if self.warnings <= WARNINGS {
+        if self.warnings <= MAX_PRINTED_WARNINGS {
             self.told.push((line, Told::Warning(what())));
         }
     }

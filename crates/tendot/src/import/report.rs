@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tendot_store::Imported;
+use tendot_store::ImportSummary;
 
 use super::{Piece, Told};
 use crate::Failure;
@@ -13,7 +13,7 @@ use crate::output::Output;
 
 /// How many are told one by one; the rest is counted.
 pub(super) const REFUSED: u64 = 100;
-pub(super) const WARNINGS: u64 = 20;
+pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
 
 /// Counts what is refused and what is odd, and tells the first of them.
 pub(crate) struct Report {
@@ -50,7 +50,7 @@ impl Report {
         for (line, told) in &piece.told {
             let (word, count, most, what) = match told {
                 Told::Refused(reason) => ("refused", &mut refused, REFUSED, reason),
-                Told::Warning(what) => ("warning", &mut warnings, WARNINGS, what),
+                Told::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
             };
             *count += 1;
             if *count <= most {
@@ -64,7 +64,7 @@ impl Report {
     }
 
     /// Tells names that were ended: the first of them, and how many there are.
-    pub(crate) fn tell_ended(&mut self, names: &[Box<str>], count: u64) {
+    pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
         for (name, _) in names.iter().zip(self.refused..REFUSED) {
             let name = shown(name.as_bytes());
             tell(format_args!("refused: `{name}`: the name was ended, and is not given again"));
@@ -72,19 +72,19 @@ impl Report {
         self.refused += count;
     }
 
-    pub(crate) const fn has_refused(&self) -> bool {
+    pub(crate) const fn has_refusals(&self) -> bool {
         self.refused > 0
     }
 
     /// Says what came of it; nothing was written if there is no `imported`, and `read` records would have been.
-    pub(crate) fn finish(&self, imported: Option<&Imported>, read: u64, json: bool) -> Result<(), Failure> {
+    pub(crate) fn finish(&self, imported: Option<&ImportSummary>, read: u64, json: bool) -> Result<(), Failure> {
         self.progress.finish_and_clear();
         let (refused, warnings) = (self.refused, self.warnings);
         if refused > REFUSED {
             tell(format_args!("refused: {} more", refused - REFUSED));
         }
-        if warnings > WARNINGS {
-            tell(format_args!("warning: {} more", warnings - WARNINGS));
+        if warnings > MAX_PRINTED_WARNINGS {
+            tell(format_args!("warning: {} more", warnings - MAX_PRINTED_WARNINGS));
         }
         if self.elsewhere > 0 {
             tell(format_args!("{} are for other servers of the site", self.elsewhere));
@@ -92,7 +92,7 @@ impl Report {
         let seconds = self.started.elapsed().as_secs_f64();
         match imported {
             Some(imported) => {
-                let Imported { created, changed, unchanged, superseded, .. } = imported;
+                let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
                 let again =
                     if *superseded > 0 { format!(", {superseded} came twice") } else { String::new() };
                 tell(format_args!(
@@ -105,7 +105,7 @@ impl Report {
         if !json {
             return Ok(());
         }
-        let Imported { created, changed, unchanged, superseded, .. } = imported.cloned().unwrap_or_default();
+        let ImportSummary { created, changed, unchanged, superseded, .. } = imported.cloned().unwrap_or_default();
         let mut output = Output::new();
         output.json(&Summary {
             read,

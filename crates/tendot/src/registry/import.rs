@@ -21,9 +21,9 @@ use crate::{Answer, Failure};
 
 /// How long is waited before it is tried again, at first and at most.
 const WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 
-const PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
+const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
 
 /// What is sent.
 struct Source {
@@ -52,8 +52,8 @@ pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Resul
     if sources.iter().any(|source| source.file.is_none()) {
         tell_that_input_is_awaited();
     }
-    session.check_deposits()?;
-    let bar = progress(sources.iter().map(|source| source.size).sum(), PROGRESS);
+    session.check_permission()?;
+    let bar = progress(sources.iter().map(|source| source.size).sum(), UPLOAD_PROGRESS);
     let mut report = Report::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
     for (number, source) in sources.iter().enumerate() {
         let key = match (&arguments.key, &source.file) {
@@ -92,7 +92,7 @@ pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Resul
 
 impl Session {
     /// Whether who asks may deposit at all: an empty batch tells, before a large one is sent for nothing.
-    fn check_deposits(&self) -> Result<(), Failure> {
+    fn check_permission(&self) -> Result<(), Failure> {
         let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
         self.answered(self.runtime.block_on(async {
             let mut answers = self.client.batch(&options, io::empty()).await?;
@@ -186,7 +186,7 @@ impl Run<'_> {
                     false => failed,
                 });
             }
-            let wait = WAIT.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_WAIT);
+            let wait = WAIT.saturating_mul(1 << (tries - 1).min(16)).min(MAX_RETRY_DELAY);
             let why = escaped(&failure.to_string());
             let (wait_seconds, most) = (wait.as_secs_f64(), self.tries);
             self.bar.suspend(|| {
@@ -201,9 +201,9 @@ impl Run<'_> {
     fn ended(&self, failure: Failure) -> Failure {
         match (&self.source.file, self.key) {
             _ if self.dry_run => failure,
-            (Some(_), _) | (None, Some(_)) => failure.hint_unless("the same command goes on where it was"),
+            (Some(_), _) | (None, Some(_)) => failure.or_hint("the same command goes on where it was"),
             (None, None) => {
-                failure.hint_unless("what was answered is done; with `--key` or from a file it can go on")
+                failure.or_hint("what was answered is done; with `--key` or from a file it can go on")
             }
         }
     }

@@ -11,7 +11,7 @@ use tendot_client::{RegistryClient, RegistryClientError, RegistryProblem, Regist
 use tokio::runtime::{Builder, Runtime};
 
 use super::shown::{Noun, Table};
-use crate::args::RegistryArguments;
+use crate::args::ApiConnectionArguments;
 use crate::failure::{escaped, tell, tell_warning};
 use crate::output::Output;
 use crate::{Answer, Failure};
@@ -37,7 +37,7 @@ struct Page {
 }
 
 impl Session {
-    pub(crate) fn open(arguments: &RegistryArguments) -> Result<Self, Failure> {
+    pub(crate) fn open(arguments: &ApiConnectionArguments) -> Result<Self, Failure> {
         let said = |flag: &Option<String>, variable| {
             flag.clone().or_else(|| std::env::var(variable).ok()).filter(|said| !said.is_empty())
         };
@@ -78,7 +78,7 @@ impl Session {
             output.line(escaped(object[id].as_str().unwrap_or_default()))?;
         }
         output.flush()?;
-        tell_warnings(&object);
+        eprint_warnings(&object);
         tell(made(&object));
         Ok(Answer::Yes)
     }
@@ -108,7 +108,7 @@ impl Session {
             query.push(("limit", &count));
             query.extend(after.as_deref().map(|after| ("after", after)));
             let reply = self.answered(self.runtime.block_on(self.client.get(path, &query)))?;
-            let page: Page = serde_json::from_slice(&reply.body).map_err(|error| self.no_answer(&error))?;
+            let page: Page = serde_json::from_slice(&reply.body).map_err(|error| self.invalid_response(&error))?;
             let items = &page.items[..page.items.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             left -= items.len() as u64;
             is_empty &= items.is_empty();
@@ -117,7 +117,7 @@ impl Session {
             } else {
                 let items: Result<Vec<Json>, _> =
                     items.iter().map(|item| serde_json::from_str(item.get())).collect();
-                table.print(&items.map_err(|error| self.no_answer(&error))?, &mut output)?;
+                table.print(&items.map_err(|error| self.invalid_response(&error))?, &mut output)?;
             }
             // What others see of it is not held back until all is there.
             output.flush()?;
@@ -175,15 +175,15 @@ impl Session {
             noun.print(&object, &mut output)?;
         }
         output.flush()?;
-        tell_warnings(&object);
+        eprint_warnings(&object);
         Ok(Answer::Yes)
     }
 
     fn object(&self, reply: &RegistryReply) -> Result<Json, Failure> {
-        serde_json::from_slice(&reply.body).map_err(|error| self.no_answer(&error))
+        serde_json::from_slice(&reply.body).map_err(|error| self.invalid_response(&error))
     }
 
-    fn no_answer(&self, error: &dyn Display) -> Failure {
+    fn invalid_response(&self, error: &dyn Display) -> Failure {
         Failure::new(format!("{} gave an answer that is none: {error}", self.client.base_url()))
     }
 
@@ -201,7 +201,7 @@ impl Session {
     fn problem(&self, problem: &RegistryProblem) -> Failure {
         // The service's own advice is about its interface.
         let hint = match (&*problem.code, problem.status) {
-            (_, 401 | 403) if !self.client.has_token() => Some(NO_TOKEN.into()),
+            (_, 401 | 403) if !self.client.has_token() => Some(MISSING_TOKEN_HINT.into()),
             (_, 401) => {
                 Some("`--token` or TENDOT_TOKEN has one that is not known there, or no longer".into())
             }
@@ -224,7 +224,7 @@ impl Session {
     }
 }
 
-const NO_TOKEN: &str = "`--token` or TENDOT_TOKEN says who asks; the operator's token is in the file `operator.token` of the \
+const MISSING_TOKEN_HINT: &str = "`--token` or TENDOT_TOKEN says who asks; the operator's token is in the file `operator.token` of the \
                         service's data directory, `tendot-data` unless it was told otherwise";
 
 /// What is wrong, with its place and its code.
@@ -257,7 +257,7 @@ fn compact(reply: &RegistryReply) -> String {
     line
 }
 
-fn tell_warnings(object: &Json) {
+fn eprint_warnings(object: &Json) {
     for warning in object["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         tell_warning(&escaped(warning));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use tendot_proto::Value;
-use tendot_registry::metadata::Kernel;
+use tendot_registry::metadata::KernelMetadata;
 
 use crate::Failure;
 use crate::command::debug::shown_value;
@@ -120,7 +120,7 @@ const SHOWN: usize = 5;
 /// A member of an object, as text; empty if there is none.
 fn member(object: &Json, name: &str) -> String {
     match name {
-        "title" => Kernel::from_json(object["metadata"].to_string().as_bytes())
+        "title" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes())
             .map_or_else(|_| String::new(), |kernel| kernel.title().to_owned()),
         "what" => ["names", "prefix", "agency"].map(|name| text(&object[name])).concat(),
         "before" => {

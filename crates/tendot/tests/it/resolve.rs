@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 use tendot_client::LookupOutcome;
 use tendot_client::native::{AdminClient, AdminIdentity, NativeClient, AdminServer, ResolveOptions, RootSites};
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::bootstrap::write_root_info;
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::bootstrap::encode_root_info;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::{Interface, InterfaceKind, Site, Transport};
 use tendot_proto::{Handle, ResponseCode, Value, Work};
 use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
@@ -100,7 +100,7 @@ fn resolves_from_root() {
     let root =
         block_on(TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", prefix)));
     let dir = TestDir::new();
-    let file = &*dir.write("root_info", write_root_info(&[site_value(1, &root.site())]));
+    let file = &*dir.write("root_info", encode_root_info(&[site_value(1, &root.site())]));
     for extra in [&[][..], &["--certified"], &["--auth"], &["--udp"], &["--tcp"]] {
         let (code, stdout, stderr) = resolve(&[&["--root", file, "10.1000/182"], extra].concat());
         assert!(code == 0 && stdout.contains(URL), "{extra:?}: {stderr}");
@@ -169,7 +169,7 @@ fn resolves_and_administers_over_https() {
 /// Writes a certificate for the key of the site, and this key as PKCS #8.
 fn write_site_certificate(dir: &TestDir) {
     let file = std::fs::read(dir.file("tendot-data/privkey.bin")).unwrap();
-    let key = PrivateKey::from_file(&file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    let key = PrivateKey::from_file(&file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
     let pair = KeyPair::from_der(&key.to_der().unwrap()).unwrap();
     let pkcs8: Pkcs8V1Der<'_> = pair.as_der().unwrap();
     let text = BASE64.encode(pkcs8.as_ref());

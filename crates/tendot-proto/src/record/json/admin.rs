@@ -8,9 +8,9 @@ use super::{JsonError, Node};
 use crate::record::{Admin, AdminPermissions};
 
 /// `HS_ADMIN` in JSON.
-pub(super) struct AdminForm<'a>(Admin<'a>);
+pub(super) struct JsonAdmin<'a>(Admin<'a>);
 
-impl<'a> AdminForm<'a> {
+impl<'a> JsonAdmin<'a> {
     /// None if the form would lose something.
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
         let admin = Admin::from_bytes(data).ok()?;
@@ -26,7 +26,7 @@ impl<'a> AdminForm<'a> {
     }
 }
 
-impl Serialize for AdminForm<'_> {
+impl Serialize for JsonAdmin<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Admin { permissions: AdminPermissions(bits), reference, legacy_byte_length } = &self.0;
         let mut out = serializer.serialize_struct("Admin", 3 + usize::from(*legacy_byte_length))?;

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::write::Shown;
 use super::{JsonError, Node};
-use crate::record::{KeyKind, PublicKey};
+use crate::record::{KeyComponents, PublicKey};
 
 /// A public key as JSON Web Key (RFC 7517); DSA as the deployed software writes it, since no RFC does.
 ///
@@ -20,13 +20,13 @@ use crate::record::{KeyKind, PublicKey};
 /// assert_eq!(error.to_string(), "kty: must be RSA or DSA, not \"EC\"");
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Jwk<'k>(KeyKind<'k>);
+pub struct Jwk<'k>(KeyComponents<'k>);
 
 impl PublicKey<'_> {
     /// The key as JSON Web Key, unless it is one of Diffie-Hellman, or the JSON could not give it back byte for byte.
     pub fn jwk(&self) -> Option<Jwk<'_>> {
         let kind = self.kind();
-        (self.is_plain() && !matches!(kind, KeyKind::DiffieHellman { .. })).then_some(Jwk(kind))
+        (self.is_plain() && !matches!(kind, KeyComponents::DiffieHellman { .. })).then_some(Jwk(kind))
     }
 
     /// Reads a JSON Web Key. Zeros in front of integers, and either alphabet of base64, are taken.
@@ -48,9 +48,9 @@ pub(in crate::record) fn read(node: &Node<'_, '_>) -> Result<PublicKey<'static>,
 impl Serialize for Jwk<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (name, integers): (_, &[(_, &[u8])]) = match self.0 {
-            KeyKind::Rsa { modulus, exponent } => ("RSA", &[("n", modulus), ("e", exponent)]),
-            KeyKind::Dsa { q, p, g, y } => ("DSA", &[("y", y), ("p", p), ("q", q), ("g", g)]),
-            KeyKind::DiffieHellman { .. } => ("DH", &[]),
+            KeyComponents::Rsa { modulus, exponent } => ("RSA", &[("n", modulus), ("e", exponent)]),
+            KeyComponents::Dsa { q, p, g, y } => ("DSA", &[("y", y), ("p", p), ("q", q), ("g", g)]),
+            KeyComponents::DiffieHellman { .. } => ("DH", &[]),
         };
         let mut out = serializer.serialize_struct("Jwk", 1 + integers.len())?;
         out.serialize_field("kty", name)?;

@@ -13,7 +13,7 @@ use crate::record::{Admin, AdminPermissions, Permissions, Record, Reference, Ttl
 /// A record, if it is of this form.
 pub(super) fn record(json: &[u8]) -> Option<Record<'static>> {
     let plain: Plain<'_> = serde_json::from_slice(json).ok()?;
-    let values: Option<Vec<_>> = plain.values.into_iter().map(PlainValue::read).collect();
+    let values: Option<Vec<_>> = plain.values.into_iter().map(CanonicalValue::read).collect();
     Some(Record { handle: Cow::Owned(plain.handle.into_owned().into_bytes()), values: values? })
 }
 
@@ -23,17 +23,17 @@ struct Plain<'j> {
     #[serde(borrow)]
     handle: Cow<'j, str>,
     #[serde(borrow)]
-    values: Vec<PlainValue<'j>>,
+    values: Vec<CanonicalValue<'j>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlainValue<'j> {
+struct CanonicalValue<'j> {
     index: u32,
     #[serde(borrow, rename = "type")]
     value_type: Cow<'j, str>,
     #[serde(borrow)]
-    data: PlainData<'j>,
+    data: CanonicalData<'j>,
     ttl: u32,
     #[serde(borrow)]
     timestamp: Option<Cow<'j, str>>,
@@ -41,14 +41,14 @@ struct PlainValue<'j> {
 
 #[derive(Deserialize)]
 #[serde(tag = "format", content = "value", rename_all = "lowercase", deny_unknown_fields)]
-enum PlainData<'j> {
+enum CanonicalData<'j> {
     String(#[serde(borrow)] Cow<'j, str>),
-    Admin(#[serde(borrow)] PlainAdmin<'j>),
+    Admin(#[serde(borrow)] CanonicalAdmin<'j>),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlainAdmin<'j> {
+struct CanonicalAdmin<'j> {
     #[serde(borrow)]
     handle: Cow<'j, str>,
     index: u32,
@@ -56,12 +56,12 @@ struct PlainAdmin<'j> {
     permissions: Cow<'j, str>,
 }
 
-impl PlainValue<'_> {
+impl CanonicalValue<'_> {
     fn read(self) -> Option<Value<'static>> {
         let bytes = |text: Cow<'_, str>| text.into_owned().into_bytes();
         let data = match self.data {
-            PlainData::String(text) => bytes(text),
-            PlainData::Admin(admin) => {
+            CanonicalData::String(text) => bytes(text),
+            CanonicalData::Admin(admin) => {
                 let digits = &*admin.permissions;
                 let is_plain = digits.len() == 12 && digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
                 let permissions = u16::from_str_radix(digits, 2).ok().filter(|_| is_plain)?;

@@ -5,9 +5,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
-use super::admin::AdminForm;
+use super::admin::JsonAdmin;
 use super::date::Date;
-use super::site::SiteForm;
+use super::site::JsonSite;
 use super::{JsonError, Node, key, plain};
 use crate::record::{Permissions, Record, Reference, Ttl, Value, ValueList};
 
@@ -134,11 +134,11 @@ pub(super) fn data<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> 
     } else if is("hex") {
         value.hex().map(Cow::Owned)
     } else if is("admin") {
-        AdminForm::read(&value).map(|admin| Cow::Owned(admin.to_bytes()))
+        JsonAdmin::read(&value).map(|admin| Cow::Owned(admin.to_bytes()))
     } else if is("vlist") {
         value.list(reference).map(|members| Cow::Owned(ValueList { members }.to_bytes()))
     } else if is("site") {
-        SiteForm::read(&value).map(|site| Cow::Owned(site.to_bytes()))
+        JsonSite::read(&value).map(|site| Cow::Owned(site.to_bytes()))
     } else if is("key") {
         key::read(&value).map(|key| Cow::Owned(key.to_bytes()))
     } else {
@@ -231,7 +231,7 @@ mod tests {
     fn sites_in_other_words() {
         let read = |json: &str| {
             let json = serde_json::from_str(json).unwrap();
-            SiteForm::read(&Node::new(&json)).unwrap().into_owned()
+            JsonSite::read(&Node::new(&json)).unwrap().into_owned()
         };
         let site = read(
             r#"{"version":1,"protocolVersion":"2.10","serialNumber":-2,"primarySite":true,"multiPrimary":false,
@@ -239,7 +239,7 @@ mod tests {
             "servers":[{"serverId":1,"address":"::ffff:192.0.2.1","interfaces":
             [{"query":true,"admin":false,"protocol":"UDP","port":2641}]}]}"#,
         );
-        assert_eq!((site.serial, site.flags, site.servers.len()), (0xfffe, Site::PRIMARY, 1));
+        assert_eq!((site.serial, site.flags, site.servers.len()), (0xfffe, Site::FLAG_PRIMARY, 1));
         let other = read(
             r#"{"ProtocolVersion":"2.10","SerialNumber":"65534","PrimarySite":true,"HashOption":0,
             "attributes":{"a":["1","2"]},"serverList":[{"ServerId":1,"Address":"::ffff:192.0.2.1",

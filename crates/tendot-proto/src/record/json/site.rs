@@ -6,19 +6,19 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::write::{KeyForm, Shown, Text};
+use super::write::{JsonServerKey, Shown, Text};
 use super::{JsonError, Node, read};
 use crate::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 
 /// `HS_SITE` in JSON.
-pub(super) struct SiteForm<'a>(Site<'a>);
+pub(super) struct JsonSite<'a>(Site<'a>);
 
-impl<'a> SiteForm<'a> {
+impl<'a> JsonSite<'a> {
     /// None if the form would lose something.
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
         let site = Site::from_bytes(data).ok()?;
         let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
-        let complete = site.flags & !(Site::PRIMARY | Site::MULTI_PRIMARY) == 0
+        let complete = site.flags & !(Site::FLAG_PRIMARY | Site::FLAG_MULTI_PRIMARY) == 0
             && is_text(&site.hash_filter)
             && site.attributes.iter().all(|attribute| is_text(&attribute.name) && is_text(&attribute.value))
             && site.servers.iter().flat_map(|server| &server.interfaces).all(|interface| {
@@ -39,12 +39,12 @@ impl<'a> SiteForm<'a> {
             protocol_major: major,
             protocol_minor: minor,
             serial: serial.number().or_else(|_| serial.number().map(i16::cast_unsigned))?,
-            flags: flag("primarySite", Site::PRIMARY)? | flag("multiPrimary", Site::MULTI_PRIMARY)?,
+            flags: flag("primarySite", Site::FLAG_PRIMARY)? | flag("multiPrimary", Site::FLAG_MULTI_PRIMARY)?,
             hash_option: get(node, "hashOption")
                 .map_or(Ok(HashOption::WHOLE), |option| option.number().map(HashOption))?,
             hash_filter: get(node, "hashFilter").map_or(Ok(""), |filter| filter.text())?.as_bytes().into(),
             attributes: get(node, "attributes").map_or(Ok(Vec::new()), |list| attributes(&list))?,
-            servers: either(node, "servers", "serverList")?.list(server)?,
+            servers: required_or_old(node, "servers", "serverList")?.list(server)?,
         })
     }
 }
@@ -66,7 +66,7 @@ fn required<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Result<Node<'c, 'j>
     get(node, key).map_or_else(|| node.required(key), Ok)
 }
 
-fn either<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str, old: &'c str) -> Result<Node<'c, 'j>, JsonError> {
+fn required_or_old<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str, old: &'c str) -> Result<Node<'c, 'j>, JsonError> {
     get(node, key).or_else(|| get(node, old)).map_or_else(|| node.required(key), Ok)
 }
 
@@ -98,7 +98,7 @@ fn server<'j>(node: &Node<'_, 'j>) -> Result<Server<'j>, JsonError> {
         id: required(node, "serverId")?.word()?,
         address: Server::address_of(ip),
         public_key: public_key(node)?,
-        interfaces: either(node, "interfaces", "interfaceList")?.list(interface)?,
+        interfaces: required_or_old(node, "interfaces", "interfaceList")?.list(interface)?,
     })
 }
 
@@ -144,7 +144,7 @@ fn name(transport: Transport) -> Option<&'static str> {
 /// As in the data of a value; what its form has no place for is lost.
 impl Serialize for Site<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        SiteForm(self.clone()).serialize(serializer)
+        JsonSite(self.clone()).serialize(serializer)
     }
 }
 
@@ -161,11 +161,11 @@ impl Site<'_> {
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Site<'static>, JsonError> {
         let json = read::parse(json)?;
-        SiteForm::read(&Node::new(&json)).map(Site::into_owned)
+        JsonSite::read(&Node::new(&json)).map(Site::into_owned)
     }
 }
 
-impl Serialize for SiteForm<'_> {
+impl Serialize for JsonSite<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let site = &self.0;
         let hashed = site.hash_option != HashOption::WHOLE;
@@ -184,24 +184,24 @@ impl Serialize for SiteForm<'_> {
         if filtered {
             out.serialize_field("hashFilter", &Text(&site.hash_filter))?;
         }
-        out.serialize_field("attributes", &Each(&site.attributes, AttributeForm))?;
-        out.serialize_field("servers", &Each(&site.servers, ServerForm))?;
+        out.serialize_field("attributes", &JsonList(&site.attributes, JsonAttribute))?;
+        out.serialize_field("servers", &JsonList(&site.servers, JsonServer))?;
         out.end()
     }
 }
 
 /// A list of items, each in its form.
-struct Each<'s, T, F>(&'s [T], fn(&'s T) -> F);
+struct JsonList<'s, T, F>(&'s [T], fn(&'s T) -> F);
 
-impl<T, F: Serialize> Serialize for Each<'_, T, F> {
+impl<T, F: Serialize> Serialize for JsonList<'_, T, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(self.1))
     }
 }
 
-struct AttributeForm<'s>(&'s Attribute<'s>);
+struct JsonAttribute<'s>(&'s Attribute<'s>);
 
-impl Serialize for AttributeForm<'_> {
+impl Serialize for JsonAttribute<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Attribute", 2)?;
         out.serialize_field("name", &Text(&self.0.name))?;
@@ -210,9 +210,9 @@ impl Serialize for AttributeForm<'_> {
     }
 }
 
-struct ServerForm<'s>(&'s Server<'s>);
+struct JsonServer<'s>(&'s Server<'s>);
 
-impl Serialize for ServerForm<'_> {
+impl Serialize for JsonServer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let server = self.0;
         let mut out = serializer.serialize_struct("Server", 4)?;
@@ -230,15 +230,15 @@ impl Serialize for ServerForm<'_> {
             }
             IpAddr::V6(six) => out.serialize_field("address", &Shown(six))?,
         }
-        out.serialize_field("publicKey", &KeyForm(&server.public_key))?;
-        out.serialize_field("interfaces", &Each(&server.interfaces, InterfaceForm))?;
+        out.serialize_field("publicKey", &JsonServerKey(&server.public_key))?;
+        out.serialize_field("interfaces", &JsonList(&server.interfaces, JsonInterface))?;
         out.end()
     }
 }
 
-struct InterfaceForm<'s>(&'s Interface);
+struct JsonInterface<'s>(&'s Interface);
 
-impl Serialize for InterfaceForm<'_> {
+impl Serialize for JsonInterface<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Interface", 4)?;
         out.serialize_field("query", &self.0.kind.is_query())?;

@@ -4,9 +4,9 @@ use data_encoding::BASE64;
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 
-use super::admin::AdminForm;
+use super::admin::JsonAdmin;
 use super::date::Date;
-use super::site::SiteForm;
+use super::site::JsonSite;
 use crate::handle::Handle;
 use crate::record::text::as_text;
 use crate::record::value::is_type;
@@ -31,7 +31,7 @@ impl Serialize for Value<'_> {
         let mut out = serializer.serialize_struct("Value", fields)?;
         out.serialize_field("index", &self.index.cast_signed())?;
         out.serialize_field("type", &Text(&self.value_type))?;
-        out.serialize_field("data", &DataForm::of(&self.value_type, &self.data))?;
+        out.serialize_field("data", &JsonData::of(&self.value_type, &self.data))?;
         if limited {
             out.serialize_field("permissions", &Shown(self.permissions))?;
         }
@@ -61,16 +61,16 @@ impl Serialize for Reference<'_> {
 }
 
 /// Data in the form that JSON has for its type.
-enum DataForm<'d> {
-    Admin(AdminForm<'d>),
+enum JsonData<'d> {
+    Admin(JsonAdmin<'d>),
     List(List<'d, Reference<'d>>),
-    Site(SiteForm<'d>),
+    Site(JsonSite<'d>),
     Key(PublicKey<'d>),
     Text(&'d str),
     Bytes(&'d [u8]),
 }
 
-impl<'d> DataForm<'d> {
+impl<'d> JsonData<'d> {
     fn of(value_type: &[u8], data: &'d [u8]) -> Self {
         Self::typed(value_type, data).unwrap_or_else(|| as_text(data).map_or(Self::Bytes(data), Self::Text))
     }
@@ -81,13 +81,13 @@ impl<'d> DataForm<'d> {
         }
         let is = |wanted| is_type(value_type, wanted);
         if is("HS_ADMIN") {
-            AdminForm::of(data).map(Self::Admin)
+            JsonAdmin::of(data).map(Self::Admin)
         } else if is("HS_VLIST") {
             let list = hs_vlist::list(data, "HS_VLIST").ok()?;
             let is_text = list.iter().all(|member| core::str::from_utf8(&member.handle).is_ok());
             is_text.then_some(Self::List(list))
         } else if is("HS_SITE") || is("HS_NA_DELEGATE") {
-            SiteForm::of(data).map(Self::Site)
+            JsonSite::of(data).map(Self::Site)
         } else if is("HS_PUBKEY") {
             PublicKey::from_bytes(data).ok().filter(|key| key.jwk().is_some()).map(Self::Key)
         } else {
@@ -96,7 +96,7 @@ impl<'d> DataForm<'d> {
     }
 }
 
-impl Serialize for DataForm<'_> {
+impl Serialize for JsonData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Admin(admin) => form(serializer, "admin", admin),
@@ -125,13 +125,13 @@ impl Serialize for Members<'_, '_> {
 }
 
 /// The key of a server: base64 if it is none, even where it looks like text.
-pub(super) struct KeyForm<'s>(pub(super) &'s [u8]);
+pub(super) struct JsonServerKey<'s>(pub(super) &'s [u8]);
 
-impl Serialize for KeyForm<'_> {
+impl Serialize for JsonServerKey<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match PublicKey::from_bytes(self.0).ok().filter(|key| key.jwk().is_some()) {
-            Some(key) => DataForm::Key(key),
-            None => DataForm::Bytes(self.0),
+            Some(key) => JsonData::Key(key),
+            None => JsonData::Bytes(self.0),
         }
         .serialize(serializer)
     }

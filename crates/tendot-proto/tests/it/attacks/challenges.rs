@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{
     Answer, AuthError, Challenge, ChallengeLimits, ChallengeTable, Credentials, KeyError, Pending, Policy,
-    PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac, check_key,
+    PublicKeyResponse, SecretKeyResponse, SecretKeyMac, check_key,
 };
-use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Digest, Hash, Random, SigningKey, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Digest, Hash, Random, SigningKey, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, Transport};
-use tendot_proto::record::{KeyKind, PublicKey};
+use tendot_proto::record::{KeyComponents, PublicKey};
 use tendot_proto::{
     Body, Envelope, Handle, Message, Now, OpFlags, Outcome, Parts, ResponseCode, Value, Version, Work,
 };
@@ -26,7 +26,7 @@ fn table() -> ChallengeTable {
 }
 
 fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t Pending {
-    table.issue(request, now, &AwsLc, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
+    table.issue(request, now, &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
 }
 
 /// The challenge as it is sent.
@@ -41,7 +41,7 @@ fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u
     let (parts, challenge) = (Parts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
     let policy = Policy::default();
     Credentials::SecretKey(secret)
-        .answer(&parts, &challenge, &policy, &AwsLc, &mut SystemRandom, &mut budget())
+        .answer(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
         .unwrap()
 }
 
@@ -54,7 +54,7 @@ fn public_key_response(answer: &[u8]) -> Answer<'_> {
 }
 
 fn verify(pending: &Pending, answer: &Answer<'_>, values: &[Value<'_>]) -> Result<u32, AuthError> {
-    pending.verify(answer, values, &Policy::default(), &AwsLc, &mut budget())
+    pending.verify(answer, values, &Policy::default(), &AwsLcProvider, &mut budget())
 }
 
 fn secret_value() -> Value<'static> {
@@ -129,7 +129,7 @@ fn attack_a2_client_responds_to_own_request_only() {
             &parts,
             challenge,
             &policy,
-            &AwsLc,
+            &AwsLcProvider,
             &mut SystemRandom,
             &mut budget(),
         )
@@ -167,7 +167,7 @@ fn attack_a3_nonces_are_unique() {
     let nonce = |seed| {
         let mut table = ChallengeTable::new(limits, Policy::default());
         let pending = table
-            .issue(&request, at(0), &AwsLc, &mut SeededRng::new(seed), &mut budget(), no_ids_in_use)
+            .issue(&request, at(0), &AwsLcProvider, &mut SeededRng::new(seed), &mut budget(), no_ids_in_use)
             .unwrap();
         pending.challenge().nonce.to_vec()
     };
@@ -189,7 +189,7 @@ fn ids_in_use_are_skipped() {
     let mut random = RepeatingRandom(3);
     let request = delete_request("10.1000/1", 7);
     let mut next = |taken: u32| {
-        table.issue(&request, at(0), &AwsLc, &mut random, &mut budget(), |id| id == taken).unwrap().id()
+        table.issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == taken).unwrap().id()
     };
     let (first, second) = (next(0), next(0));
     assert_ne!(first, second);
@@ -207,11 +207,11 @@ fn attack_a4_key_type_confusion() {
     let id = issue(&mut table, &request, at(0)).id();
     let pending = table.take(id, at(0)).unwrap();
     let challenge = pending.challenge();
-    let answer = SecretKeyAnswer::make(
+    let answer = SecretKeyResponse::make(
         SecretKeyMac::HmacSha256,
         &public,
         challenge,
-        &AwsLc,
+        &AwsLcProvider,
         &mut SystemRandom,
         &mut budget(),
     )
@@ -223,22 +223,22 @@ fn attack_a4_key_type_confusion() {
 
     // A secret key as a public key.
     let secret = Value::with_data(300, "HS_SECKEY", public.clone());
-    let signing_key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let signed =
-        PublicKeyAnswer::make(&*signing_key, challenge, Version::OURS, &Policy::default(), &mut budget())
+        PublicKeyResponse::make(&*signing_key, challenge, Version::OURS, &Policy::default(), &mut budget())
             .unwrap();
     assert_eq!(verify(&pending, &public_key_response(&signed), &[secret]), Err(AuthError::Failed));
     assert_eq!(verify(&pending, &public_key_response(&signed), std::slice::from_ref(&key)), Ok(300));
 
     // No algorithm, algorithms of other kinds of keys, an unknown authentication type.
-    let signature = PublicKeyAnswer::from_bytes(&signed).unwrap().signature;
+    let signature = PublicKeyResponse::from_bytes(&signed).unwrap().signature;
     for (hash, expected) in [
         (&b"none"[..], AuthError::UnknownAlgorithm),
         (b"", AuthError::UnknownAlgorithm),
         (b"HMAC-SHA256", AuthError::UnknownAlgorithm),
         (b"SHA256withDSA", AuthError::UnknownAlgorithm),
     ] {
-        let answer = PublicKeyAnswer { hash, signature }.to_bytes();
+        let answer = PublicKeyResponse { hash, signature }.to_bytes();
         assert_eq!(
             verify(&pending, &public_key_response(&answer), std::slice::from_ref(&key)),
             Err(expected)
@@ -265,9 +265,9 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
     for (byte, length) in [(0x01, 16), (0x02, 20), (0x03, 32), (0x12, 20)] {
         let answer = [&[byte][..], &vec![0; length]].concat();
-        let answer = SecretKeyAnswer::from_bytes(&answer, Version::OURS).unwrap();
+        let answer = SecretKeyResponse::from_bytes(&answer, Version::OURS).unwrap();
         let error = answer
-            .verify(b"secret", challenge, Policy::default().secret_keys, &AwsLc, &mut budget())
+            .verify(b"secret", challenge, Policy::default().secret_keys, &AwsLcProvider, &mut budget())
             .unwrap_err();
         assert!(matches!(error, AuthError::NotAllowed { .. }), "{byte:#x}: {error}");
         assert_eq!(error.response_code(), ResponseCode::INVALID_CREDENTIAL);
@@ -279,7 +279,7 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         let mut request = delete_request("10.1000/1", 7);
         request[1] = minor;
         request[3] = minor;
-        let issued = table.issue(&request, at(0), &AwsLc, &mut SystemRandom, &mut budget(), no_ids_in_use);
+        let issued = table.issue(&request, at(0), &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use);
         assert_eq!(issued.unwrap_err(), AuthError::TooOld, "2.{minor}");
     }
     // A message of an old version that suggests a new one gets a challenge of the new version.
@@ -301,7 +301,7 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         &parts,
         &challenge,
         &policy,
-        &AwsLc,
+        &AwsLcProvider,
         &mut SystemRandom,
         &mut budget(),
     );
@@ -312,10 +312,10 @@ fn attack_a5_weak_algorithms_need_a_policy() {
 fn attack_a6_pbkdf2_cost_is_limited() {
     let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
     let check = |salt: &[u8], iterations, key_bits, is_refused| {
-        let answer = SecretKeyAnswer::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
+        let answer = SecretKeyResponse::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
         let bytes = answer.to_bytes();
         let (provider, mut left) = (CountingProvider::default(), budget());
-        let answer = SecretKeyAnswer::from_bytes(&bytes, Version::OURS).unwrap();
+        let answer = SecretKeyResponse::from_bytes(&bytes, Version::OURS).unwrap();
         let error = answer
             .verify(b"secret", challenge, Policy::default().secret_keys, &provider, &mut left)
             .unwrap_err();
@@ -346,8 +346,8 @@ fn attack_a6_pbkdf2_cost_is_limited() {
 
     // Permitted parameters are still limited by the budget of the request.
     let answer =
-        SecretKeyAnswer::Pbkdf2 { salt: &[0; 16], iterations: 200_000, key_bits: 160, mac: &[0; 20] };
-    let poor = answer.verify(b"s", challenge, Policy::default().secret_keys, &AwsLc, &mut Work::new(40_000));
+        SecretKeyResponse::Pbkdf2 { salt: &[0; 16], iterations: 200_000, key_bits: 160, mac: &[0; 20] };
+    let poor = answer.verify(b"s", challenge, Policy::default().secret_keys, &AwsLcProvider, &mut Work::new(40_000));
     assert!(matches!(poor, Err(AuthError::Exhausted(_))));
 }
 
@@ -360,11 +360,11 @@ struct CountingProvider {
 
 impl Crypto for CountingProvider {
     fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLc.hash(hash, parts)
+        AwsLcProvider.hash(hash, parts)
     }
 
     fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLc.hmac(hash, key, parts)
+        AwsLcProvider.hmac(hash, key, parts)
     }
 
     fn pbkdf2_sha1(
@@ -375,7 +375,7 @@ impl Crypto for CountingProvider {
         out: &mut [u8],
     ) -> Result<(), CryptoError> {
         self.pbkdf2_iterations.fetch_add(iterations.get(), Ordering::Relaxed);
-        AwsLc.pbkdf2_sha1(password, salt, iterations, out)
+        AwsLcProvider.pbkdf2_sha1(password, salt, iterations, out)
     }
 
     fn verify(
@@ -386,23 +386,23 @@ impl Crypto for CountingProvider {
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         self.verifications.fetch_add(1, Ordering::Relaxed);
-        AwsLc.verify(key, hash, message, signature)
+        AwsLcProvider.verify(key, hash, message, signature)
     }
 
     fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-        AwsLc.signing_key(der)
+        AwsLcProvider.signing_key(der)
     }
 
     fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLc.encrypt(key, iv, plain)
+        AwsLcProvider.encrypt(key, iv, plain)
     }
 
     fn decrypt(&self, key: &[u8; 16], iv: &[u8; 16], cipher: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLc.decrypt(key, iv, cipher)
+        AwsLcProvider.decrypt(key, iv, cipher)
     }
 
     fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLc.power(base, exponent, modulus)
+        AwsLcProvider.power(base, exponent, modulus)
     }
 }
 
@@ -413,8 +413,8 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
     let (id, challenge) = (pending.id(), challenge_bytes(pending));
     let answer = respond_with_secret(b"guess", &request, &challenge);
     let pending = table.take(id, at(0)).unwrap();
-    let signing_key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
-    let signed = PublicKeyAnswer::make(
+    let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
+    let signed = PublicKeyResponse::make(
         &*signing_key,
         pending.challenge(),
         Version::OURS,
@@ -455,7 +455,7 @@ fn attack_a9_forged_signatures() {
     let check = |key: &str, signature: &[u8], expected| {
         let key = signature_vector(key);
         let key = PublicKey::from_bytes(&key).unwrap();
-        assert_eq!(AwsLc.verify(&key, Hash::Sha256, &message, signature), expected, "{signature:x?}");
+        assert_eq!(AwsLcProvider.verify(&key, Hash::Sha256, &message, signature), expected, "{signature:x?}");
     };
     // The cube of the forged signature begins like the padded hash of the message, followed by garbage (exponent 3).
     check("rsa_2048_key", &signature_vector("rsa_2048_sha256"), Ok(()));
@@ -474,7 +474,7 @@ fn attack_a9_forged_signatures() {
     for key in ["dsa_1024_key", "dsa_2048_key"] {
         let bytes = signature_vector(key);
         let public = PublicKey::from_bytes(&bytes).unwrap();
-        let KeyKind::Dsa { q, .. } = public.kind() else { unreachable!() };
+        let KeyComponents::Dsa { q, .. } = public.kind() else { unreachable!() };
         let q = [&[0][..], q].concat();
         let good = signature_vector(&key.replace("key", "sha256"));
         check(key, &good, Ok(()));
@@ -514,14 +514,14 @@ fn attack_a10_key_sizes() {
     for bytes in [0, 1, 8, 64, 1025, 8192, 131_072] {
         let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
         let start = Instant::now();
-        assert!(AwsLc.verify(&key, Hash::Sha256, &message, &vec![1; bytes]).is_err());
+        assert!(AwsLcProvider.verify(&key, Hash::Sha256, &message, &vec![1; bytes]).is_err());
         assert!(start.elapsed() < Duration::from_secs(2), "{bytes}");
     }
     let short = signature_vector("rsa_1024_key");
-    let answer = PublicKeyAnswer { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
+    let answer = PublicKeyResponse { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
     let challenge = Challenge { nonce: &signature_vector("message"), digest: &[] };
     let key = PublicKey::from_bytes(&short).unwrap();
-    let verify = |policy: &Policy| answer.verify(&key, challenge, policy, &AwsLc, &mut budget());
+    let verify = |policy: &Policy| answer.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
     assert!(matches!(verify(&Policy::default()), Err(AuthError::NotAllowed { .. })));
     #[cfg(feature = "legacy")]
     assert_eq!(verify(&Policy { short_rsa_keys: true, ..Policy::default() }), Ok(()));
@@ -547,12 +547,12 @@ fn attack_u8_challenge_table_is_bounded() {
     let mut last = 0;
     for n in 0..repetitions("TENDOT_TEST_CHALLENGES", 10_000, 200_000) {
         let request = if n % 1_000 == 999 { &large } else { &small };
-        last = table.issue(request, at(0), &AwsLc, &mut random, &mut budget(), no_ids_in_use).unwrap().id();
+        last = table.issue(request, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap().id();
         assert!(table.len() <= 1_000 && table.bytes() <= 100_000);
     }
     assert!(table.take(last, at(1)).is_ok(), "the newest challenge is stored");
     let huge = delete_request(&"x".repeat(100_000), 9);
-    let refused = table.issue(&huge, at(0), &AwsLc, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
+    let refused = table.issue(&huge, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
     assert_eq!(refused.response_code(), ResponseCode::SERVER_TOO_BUSY);
 }
 

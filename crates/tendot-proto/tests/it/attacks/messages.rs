@@ -6,7 +6,7 @@ use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Refusal, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Envelope, EnvelopeFlags, Framer, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request,
-    Response, ResponseCode, Tail, Value, Version, limits,
+    Response, ResponseCode, CredentialSection, Value, Version, limits,
 };
 use tendot_testing::SeededRng;
 
@@ -32,7 +32,7 @@ fn error_response(bytes: &[u8], transport: Transport) -> (ResponseCode, String) 
     let request = Envelope::from_bytes(bytes).unwrap();
     assert_eq!(response.envelope.request_id, request.request_id, "Handle.Net omits it");
     assert_eq!(response.envelope.version, request.response_version());
-    assert!(response.header.expiration > NOW.unix32());
+    assert!(response.header.expiration > NOW.unix_u32());
     let Body::Response(Response { digest: None, outcome: Outcome::Failed { message } }) = response.body
     else {
         panic!("{response:?}")
@@ -90,7 +90,7 @@ fn attack_n3_trailing_bytes() {
     // Within the message they are an invalid credential section, which is preserved and ignored.
     bytes[19] += 1;
     let message = Message::from_bytes(&bytes).unwrap();
-    assert_eq!(message.tail, Tail::Other(&[0; 5]));
+    assert_eq!(message.tail, CredentialSection::Other(&[0; 5]));
     assert_eq!(message.credential(), None);
     assert_eq!(message.to_bytes().unwrap(), bytes);
     assert!(read(&bytes, Transport::Udp).is_ok());
@@ -308,7 +308,7 @@ fn attack_n12_expirations() {
     ] {
         assert_eq!(Header::expiration(Now { elapsed: Duration::ZERO, unix }), expected);
     }
-    assert_eq!(Now { elapsed: Duration::ZERO, unix: u64::MAX }.unix32(), u32::MAX);
+    assert_eq!(Now { elapsed: Duration::ZERO, unix: u64::MAX }.unix_u32(), u32::MAX);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn attack_n13_recursion() {
         request.header.recursion_count = count;
         let bytes = request.to_bytes().unwrap();
         let incoming = read(&bytes, Transport::Udp).unwrap();
-        assert_eq!(incoming.next_recursion(), (count < 10).then(|| count + 1));
+        assert_eq!(incoming.next_recursion_count(), (count < 10).then(|| count + 1));
         let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
         assert_eq!(response.header.recursion_count, count);
     }
@@ -350,14 +350,14 @@ fn attack_n1_oversized_frames_get_a_response() {
     bytes[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
     let mut framer = Framer::new();
     framer.push(&bytes);
-    let refusal = ENDPOINT.refuse_frame(&framer.next_message().unwrap_err(), NOW);
+    let refusal = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
     let response = Message::from_bytes(refusal.response().unwrap()).unwrap();
     assert_eq!((response.envelope.request_id, response.header.opcode), (0x0102_0304, Opcode::RESOLUTION));
     assert_eq!(refusal.to_string(), "4294967295 bytes announced, at most 262144 allowed");
     bytes[27] = 1;
     let mut framer = Framer::new();
     framer.push(&bytes);
-    let refusal = ENDPOINT.refuse_frame(&framer.next_message().unwrap_err(), NOW);
+    let refusal = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
     assert_eq!(refusal.response(), None, "responses get no response");
 }
 
@@ -409,8 +409,8 @@ fn error_responses_are_small() {
 
 #[test]
 fn absent_credential_section() {
-    let request = Message { tail: Tail::Absent, ..Message::resolution(Handle::from("10.1000/182"), 7, NOW) };
+    let request = Message { tail: CredentialSection::Absent, ..Message::resolution(Handle::from("10.1000/182"), 7, NOW) };
     let bytes = request.to_bytes().unwrap();
-    assert_eq!(Message::from_bytes(&bytes).unwrap().tail, Tail::Absent);
+    assert_eq!(Message::from_bytes(&bytes).unwrap().tail, CredentialSection::Absent);
     assert!(read(&bytes, Transport::Tcp).is_ok(), "some clients omit the credential section");
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    Group, Policy, Session, SessionAnswer, SessionError, SessionLimits, SessionProposal, SessionTable,
+    Group, Policy, Session, ServerKeyExchange, SessionError, SessionLimits, ClientKeyExchange, SessionTable,
     mac_message,
 };
-use tendot_proto::crypto::{AwsLc, SystemRandom};
-use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
-use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
+use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
     Envelope, EnvelopeFlags, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request, ResponseCode,
@@ -22,7 +22,7 @@ use crate::support::budget;
 /// A session request and the signed response of a server, which stores the session in the table.
 fn set_up_session(
     table: &mut SessionTable,
-    proposal: &SessionProposal,
+    proposal: &ClientKeyExchange,
     flags: OpFlags,
     now: Now,
 ) -> (Vec<u8>, Vec<u8>) {
@@ -35,15 +35,15 @@ fn set_up_session(
     let mut incoming = endpoint.read(&request, Transport::Udp, now).unwrap();
     let (envelope, policy) = (incoming.message.envelope, Policy::default());
     let answer =
-        SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+        ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let data = answer.data().to_vec();
     let id = table.insert(answer, now, &mut SystemRandom, no_ids_in_use);
     let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
     let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
     response.envelope.session_id = id;
-    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
-    let mut sealing = Sealing {
-        crypto: &AwsLc,
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
+    let mut sealing = SealContext {
+        crypto: &AwsLcProvider,
         random: &mut SystemRandom,
         policy: &policy,
         key: Some(&*key),
@@ -53,17 +53,17 @@ fn set_up_session(
     (request, response)
 }
 
-fn accept(proposal: SessionProposal, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
+fn accept(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
     let (request, response) = (Parts::split(request).unwrap(), Parts::split(response).unwrap());
     let key = private_key("admpriv.bin").public_key().unwrap();
-    proposal.accept(&request, &response, &key, &Policy::default(), &AwsLc, &mut budget())
+    proposal.accept(&request, &response, &key, &Policy::default(), &AwsLcProvider, &mut budget())
 }
 
 const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
 
 /// Sets up a session: returns the client's side; the server's is in the table.
 fn session(table: &mut SessionTable, now: Now) -> Session {
-    let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let proposal = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let (request, response) = set_up_session(table, &proposal, SIGNED_WITH_DIGEST, now);
     accept(proposal, &request, &response).unwrap()
 }
@@ -72,7 +72,7 @@ fn session(table: &mut SessionTable, now: Now) -> Session {
 fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
     let mut request = delete_request(handle, 7);
     request[4..8].copy_from_slice(&session.id().to_be_bytes());
-    session.authenticate(&mut request, &AwsLc, &mut budget()).unwrap();
+    session.authenticate(&mut request, &AwsLcProvider, &mut budget()).unwrap();
     request
 }
 
@@ -80,7 +80,7 @@ fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
 #[test]
 fn session_is_bound_to_request_and_server() {
     let mut table = SessionTable::new(SessionLimits::default());
-    let propose = || SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let propose = || ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let refused = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
     let (client, attacker) = (propose(), propose());
     let (request, _) = set_up_session(&mut table, &client, SIGNED_WITH_DIGEST, at(0));
@@ -115,19 +115,19 @@ fn session_messages_have_a_direction() {
     let mut client = session(&mut table, at(0));
     let message = authenticated_request(&mut client, "10.1000/1");
     let parts = Parts::split(&message).unwrap();
-    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Err(SessionError::WrongSide));
+    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
     let mut response = message[..message.len() - 81].to_vec();
     response[27] = 1;
     let length = response.len() as u32 - 20;
     response[16..20].copy_from_slice(&length.to_be_bytes());
     let server = table.get_mut(client.id()).unwrap().session();
-    server.authenticate(&mut response, &AwsLc, &mut budget()).unwrap();
+    server.authenticate(&mut response, &AwsLcProvider, &mut budget()).unwrap();
     let parts = Parts::split(&response).unwrap();
-    assert_eq!(server.verify(&parts, &AwsLc, &mut budget()), Err(SessionError::WrongSide));
-    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Ok(()));
+    assert_eq!(server.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
+    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
     // A session does not authenticate a message without its id.
     let mut other = delete_request("10.1000/1", 7);
-    assert_eq!(client.authenticate(&mut other, &AwsLc, &mut budget()), Err(SessionError::Unknown));
+    assert_eq!(client.authenticate(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::Unknown));
 }
 
 /// A challenge response needs no MAC, so tampered ciphertexts that decrypt to one could be a padding oracle. They are accepted only
@@ -139,14 +139,14 @@ fn attack_a13_no_decryption_oracle() {
     let mut answer = delete_request("10.1000/1", 7);
     answer[4..8].copy_from_slice(&client.id().to_be_bytes());
     answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    let cipher = client.key().encrypt(&answer, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
-    let opened = table.open(&cipher, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+    let cipher = client.key().encrypt(&answer, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let opened = table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
     assert_eq!(opened, Err(SessionError::Undecipherable));
-    let opened = table.open(&cipher, true, at(0), &AwsLc, &mut budget()).map(|(plain, _)| plain);
+    let opened = table.open(&cipher, true, at(0), &AwsLcProvider, &mut budget()).map(|(plain, _)| plain);
     assert_eq!(opened, Ok(answer));
     // A session ends after many such messages.
     for _ in 0..16 {
-        assert!(table.open(&cipher, false, at(0), &AwsLc, &mut budget()).is_err());
+        assert!(table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).is_err());
     }
     assert!(!table.contains(client.id()));
 }
@@ -157,7 +157,7 @@ fn attack_a13_session_replay() {
     let mut client = session(&mut table, at(0));
     let mut take = |message: &[u8], now| {
         let parts = Parts::split(message).unwrap();
-        table.verify(&parts, false, now, &AwsLc, &mut budget()).map(|_| ())
+        table.verify(&parts, false, now, &AwsLcProvider, &mut budget()).map(|_| ())
     };
     let messages: Vec<_> = (0..300).map(|_| authenticated_request(&mut client, "10.1000/1")).collect();
     let replayed = |counter| Err(SessionError::Replayed { counter });
@@ -184,7 +184,7 @@ fn attack_a13_session_replay() {
     let mut request = delete_request("10.1000/1", 7);
     request[4..8].copy_from_slice(&client.id().to_be_bytes());
     let mut counted_zero = request.clone();
-    mac_message(&mut counted_zero, client.key(), 0, &AwsLc, &mut budget()).unwrap();
+    mac_message(&mut counted_zero, client.key(), 0, &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(take(&counted_zero, at(1)), replayed(0));
     assert_eq!(take(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
     request[7] ^= 1;
@@ -201,7 +201,7 @@ fn attack_a13_tampered_ciphertext() {
     let mut table = SessionTable::new(SessionLimits::default());
     let mut client = session(&mut table, at(0));
     let plain = authenticated_request(&mut client, "10.1000/1");
-    let cipher = client.key().encrypt(&plain, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let cipher = client.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     assert!(Envelope::from_bytes(&cipher).unwrap().flags.has(EnvelopeFlags::ENCRYPTED));
     // Each byte after the envelope changed, and the message cut at each offset: one error for all.
     for at_byte in 20..cipher.len() {
@@ -212,14 +212,14 @@ fn attack_a13_tampered_ciphertext() {
         for hostile in [changed, cut] {
             // Directly on the session, since the table drops it after some failures.
             let server = table.get_mut(client.id()).unwrap().session();
-            let opened = server.open(&hostile, false, &AwsLc, &mut budget()).map(|_| ());
+            let opened = server.open(&hostile, false, &AwsLcProvider, &mut budget()).map(|_| ());
             assert_eq!(opened, Err(SessionError::Undecipherable), "byte {at_byte}");
         }
     }
     assert_eq!(SessionError::Undecipherable.response_code(), ResponseCode(501));
-    assert_eq!(table.open(&cipher, false, at(1), &AwsLc, &mut budget()).unwrap().0, plain);
+    assert_eq!(table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()).unwrap().0, plain);
     assert!(matches!(
-        table.open(&cipher, false, at(1), &AwsLc, &mut budget()),
+        table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()),
         Err(SessionError::Replayed { counter: 1 })
     ));
 }
@@ -237,7 +237,7 @@ fn session_table_evicts_unauthenticated_first() {
     assert_eq!(stored, [false, false, false, true, true]);
     let message = authenticated_request(&mut first, "10.1000/1");
     let parts = Parts::split(&message).unwrap();
-    let stored = table.verify(&parts, false, at(10), &AwsLc, &mut budget()).unwrap();
+    let stored = table.verify(&parts, false, at(10), &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(stored.authenticated().unwrap().to_string(), "300:0.NA/10");
     table.expire(at(56));
     assert_eq!(table.len(), 1, "all but the used one expired");
@@ -247,39 +247,39 @@ fn session_table_evicts_unauthenticated_first() {
     let mut client = session(&mut table, at(100));
     let message = authenticated_request(&mut client, "10.1000/1");
     let server =
-        table.verify(&Parts::split(&message).unwrap(), false, at(100), &AwsLc, &mut budget()).unwrap();
+        table.verify(&Parts::split(&message).unwrap(), false, at(100), &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!((server.identity().is_some(), server.authenticated()), (true, None));
     let mut response = delete_request("10.1000/1", 7);
     response[27] = 1;
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
-    server.session().authenticate(&mut response, &AwsLc, &mut budget()).unwrap();
+    server.session().authenticate(&mut response, &AwsLcProvider, &mut budget()).unwrap();
     let parts = Parts::split(&response).unwrap();
-    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Ok(()));
-    assert!(client.verify(&parts, &AwsLc, &mut budget()).is_err(), "replayed response");
+    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
+    assert!(client.verify(&parts, &AwsLcProvider, &mut budget()).is_err(), "replayed response");
 
     // A challenge response needs no MAC; a response message with the same opcode does.
     let mut answer = delete_request("10.1000/1", 7);
     answer[4..8].copy_from_slice(&client.id().to_be_bytes());
     answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
     let parts = Parts::split(&answer).unwrap();
-    assert!(table.verify(&parts, true, at(100), &AwsLc, &mut budget()).is_ok());
-    assert!(table.verify(&parts, false, at(100), &AwsLc, &mut budget()).is_err(), "no pending challenge");
+    assert!(table.verify(&parts, true, at(100), &AwsLcProvider, &mut budget()).is_ok());
+    assert!(table.verify(&parts, false, at(100), &AwsLcProvider, &mut budget()).is_err(), "no pending challenge");
     answer[27] = 1;
-    let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLc, &mut budget());
+    let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLcProvider, &mut budget());
     assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
 }
 
 #[test]
 fn attack_a15_dh_groups_and_public_values() {
-    let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let setup = proposal.setup(None, 60);
     let envelope = Envelope::new(Version::OURS);
     let check = |y: &[u8], p: &[u8], g: &[u8]| {
         let key = PublicKey::diffie_hellman(y, p, g).to_bytes();
-        let setup = SessionSetup { key: SessionKeyPart::PublicKey(&key), ..setup };
+        let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&key), ..setup };
         let mut left = budget();
         let policy = Policy { group_1024: false, ..Policy::default() };
-        let answer = SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut left);
+        let answer = ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut left);
         let answer = answer.map(|_| ()).map_err(|error| error.response_code());
         assert!(answer.is_ok() || left == budget(), "rejection costs nothing");
         answer
@@ -302,9 +302,9 @@ fn attack_a15_dh_groups_and_public_values() {
     assert_eq!(check(&[4], &prime, &minus_one), refused);
     assert_eq!(check(&[4], &Group::Modp1024.prime(), &[2]), refused, "disabled by the policy");
     let rsa = PublicKey::rsa(&[0xff; 256], &[1, 0, 1]).to_bytes();
-    let setup = SessionSetup { key: SessionKeyPart::PublicKey(&rsa), ..setup };
+    let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&rsa), ..setup };
     let answer =
-        SessionAnswer::new(&setup, &envelope, &Policy::default(), &AwsLc, &mut SystemRandom, &mut budget());
+        ServerKeyExchange::new(&setup, &envelope, &Policy::default(), &AwsLcProvider, &mut SystemRandom, &mut budget());
     assert_eq!(answer.unwrap_err().response_code(), ResponseCode(501));
 }
 
@@ -316,14 +316,14 @@ fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
     let mut table = SessionTable::new(SessionLimits::default());
     for session_id in [0, 1, u32::MAX] {
         plain[4..8].copy_from_slice(&session_id.to_be_bytes());
-        let opened = table.open(&plain, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+        let opened = table.open(&plain, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
         assert_eq!(opened, Err(SessionError::Unknown));
     }
     // Plaintext with the flag for encryption does not decrypt.
     let mut client = session(&mut table, at(0));
     let mut message = authenticated_request(&mut client, "10.1000/1");
     message[2] |= 0x40;
-    let opened = table.open(&message, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+    let opened = table.open(&message, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
     assert_eq!(opened, Err(SessionError::Undecipherable));
     message[2] = 0x82;
     assert!(Parts::split(&message).is_err(), "compressed");

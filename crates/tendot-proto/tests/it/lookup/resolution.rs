@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::lookup::{
-    Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupErrorKind, Question, ResponseTimes,
+    Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupErrorKind, Question, RttEstimates,
 };
-use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
+use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::{Attribute, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, OpFlags, Opcode, Request, ResponseCode, Value};
@@ -259,7 +259,7 @@ fn session_request() -> Question {
         timeout: 60,
         identity_handle: Handle::from(""),
         identity_index: SessionSetup::ANONYMOUS,
-        key: SessionKeyPart::PublicKey(b"key"),
+        key: SessionKeyMaterial::PublicKey(b"key"),
     };
     Question::new(Handle::from("10.1/X"), Opcode::SESSION_SETUP, &Request::SessionSetup(setup))
 }
@@ -303,7 +303,7 @@ fn server_with_domain_name() {
 fn maximum_response_times() {
     #[derive(Debug)]
     struct MaxRtt;
-    impl ResponseTimes for MaxRtt {
+    impl RttEstimates for MaxRtt {
         fn of(&self, _: IpAddr) -> Option<Duration> {
             Some(Duration::MAX)
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tendot_proto::auth::{AuthError, CredentialError, Policy};
-use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::lookup::{AttemptError, Config, Lookup, LookupErrorKind, Question};
 use tendot_proto::record::Site;
 use tendot_proto::{Handle, OpFlags, ResponseCode, Value, Version};
@@ -14,7 +14,7 @@ use super::simulated_network::*;
 /// The small network, in which all servers sign with the key of the recorded server; it is in their site records.
 fn signed_network() -> (SimulatedNetwork, Arc<Config>) {
     let private = private_key("privkey.bin");
-    let key: Arc<dyn SigningKey> = Arc::from(private.signing_key(&AwsLc).unwrap());
+    let key: Arc<dyn SigningKey> = Arc::from(private.signing_key(&AwsLcProvider).unwrap());
     let public = private.public_key().unwrap().to_bytes();
     let of = |address: &str| {
         let mut site = site(&[address]);
@@ -29,7 +29,7 @@ fn signed_network() -> (SimulatedNetwork, Arc<Config>) {
         ["192.0.2.11", "192.0.2.12"].map(|address| Value::with_data(1, "HS_SITE", of(address).to_bytes()));
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites.to_vec());
     let root = vec![Arc::new(of("192.0.2.1"))];
-    let config = Config { root, certify: true, crypto: Some(Arc::new(AwsLc)), ..(*config).clone() };
+    let config = Config { root, certify: true, crypto: Some(Arc::new(AwsLcProvider)), ..(*config).clone() };
     (network, Arc::new(config))
 }
 

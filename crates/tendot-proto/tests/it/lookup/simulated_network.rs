@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::auth::{OwnedDigest, Policy, sign_message};
-use tendot_proto::crypto::{AwsLc, Hash, SigningKey};
+use tendot_proto::auth::{ComputedDigest, Policy, sign_message};
+use tendot_proto::crypto::{AwsLcProvider, Hash, SigningKey};
 use tendot_proto::lookup::{Answer, Config, ConnectionError, Event, Lookup, LookupError, Question, Transmit};
 use tendot_proto::record::{HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Credential, Envelope, Fragments, Handle, Header, Message, Now, OpFlags, Outcome, Parts, Reassembly,
-    Request, Response, ResponseCode, Tail, Value, Version, limits, tunnel,
+    Request, Response, ResponseCode, CredentialSection, Value, Version, limits, tunnel,
 };
 use tendot_testing::SeededRng;
 
@@ -52,7 +52,7 @@ impl SimulatedServer {
         let outcome = match body {
             Request::Resolve { types, .. } => {
                 let is_selected =
-                    |value: &&Value<'_>| types.is_empty() || types.iter().any(|of| value.is_selected_by(of));
+                    |value: &&Value<'_>| types.is_empty() || types.iter().any(|of| value.matches_type_filter(of));
                 let selected: Vec<Value<'static>> = values.iter().filter(is_selected).cloned().collect();
                 if selected.is_empty() {
                     return (ResponseCode::VALUES_NOT_FOUND, failed);
@@ -123,7 +123,7 @@ impl Fault {
                 *outcome =
                     Outcome::Resolved { handle: Handle::from("10.5/other"), values: List::from(values) };
             }
-            Self::Expired => header.expiration = now.unix32() - 1,
+            Self::Expired => header.expiration = now.unix_u32() - 1,
             Self::Serial(serial) => header.site_serial = *serial,
             Self::Version(version) => envelope.version = *version,
             Self::List(part_count) => {
@@ -204,7 +204,7 @@ impl SimulatedNetwork {
         let Some(server) = self.servers.get(&sent.to.ip()).cloned() else { return };
         let mut delay = self.random_delay(&server);
         if sent.transport == Transport::UDP {
-            assert!(sent.bytes.len() <= limits::DATAGRAM, "{} bytes", sent.bytes.len());
+            assert!(sent.bytes.len() <= limits::MAX_DATAGRAM_LEN, "{} bytes", sent.bytes.len());
             for delay in self.delivery_delays(&server) {
                 let datagram = sent.bytes.clone();
                 self.schedule(delay, Delivery::ToServer { from: CLIENT_ADDR, to: sent.to, datagram });
@@ -280,9 +280,9 @@ impl SimulatedNetwork {
             .map(|part| {
                 let more = if part < part_count { OpFlags::CONTINUOUS } else { OpFlags::default() };
                 let header = Header { flags: header.flags.with(more), ..header };
-                let digest = digest.as_ref().map(OwnedDigest::as_request_digest);
+                let digest = digest.as_ref().map(ComputedDigest::as_request_digest);
                 let body = Body::Response(Response { digest, outcome });
-                let message = Message { envelope, header, body, body_rest: &[], tail: Tail::Absent };
+                let message = Message { envelope, header, body, body_rest: &[], tail: CredentialSection::Absent };
                 let mut bytes = message.to_bytes().unwrap();
                 if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
                     sign(&mut bytes, &**key);
@@ -408,10 +408,10 @@ enum Delivery {
 }
 
 /// The digest of a request, or with the fault `Digest` that of another one.
-fn request_digest(header_and_body: &[u8], version: Version, fault: &Fault) -> OwnedDigest {
+fn request_digest(header_and_body: &[u8], version: Version, fault: &Fault) -> ComputedDigest {
     let of = if matches!(fault, Fault::Digest) { b"another request" } else { header_and_body };
     let policy = Policy { sha1: true, ..Policy::default() };
-    OwnedDigest::of_request(of, version, &policy, &AwsLc, &mut budget()).unwrap()
+    ComputedDigest::for_request(of, version, &policy, &AwsLcProvider, &mut budget()).unwrap()
 }
 
 /// Signs like a server; with SHA-256 also in versions that would sign with SHA-1, which the provider does not do.
@@ -422,7 +422,7 @@ fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
         return sign_message(message, key, &mut budget()).unwrap();
     }
     let signature = key.sign(Hash::Sha256, parts.header_and_body).unwrap();
-    let tail = Tail::Credential(Credential {
+    let tail = CredentialSection::Credential(Credential {
         options: 0,
         signer: &[],
         counter: 0,
@@ -442,7 +442,7 @@ pub(super) fn site(addresses: &[&str]) -> Site<'static> {
         ..Server::default()
     };
     Site {
-        flags: Site::PRIMARY,
+        flags: Site::FLAG_PRIMARY,
         serial: 3,
         hash_option: HashOption::WHOLE,
         servers: addresses.iter().enumerate().map(server).collect(),

@@ -1,7 +1,7 @@
 //! Client of a replay script.
 
-use tendot_proto::auth::{Credentials, Group, Policy, Session, SessionProposal, verify_signature};
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::auth::{Credentials, Group, Policy, Session, ClientKeyExchange, verify_signature};
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::wire::List;
 use tendot_proto::{
@@ -19,7 +19,7 @@ pub(super) struct ReplayClient {
     policy: Policy,
     server_key: PublicKey<'static>,
     session: Option<Session>,
-    proposal: Option<SessionProposal>,
+    proposal: Option<ClientKeyExchange>,
     /// The last request, before encryption.
     sent: Vec<u8>,
     next_id: u32,
@@ -78,7 +78,7 @@ impl ReplayClient {
                 (Opcode::SESSION_TERMINATE, Request::Plain { handle: Some(Handle::BLANK) })
             }
             ScriptRequest::Session { identity: name, group } => {
-                let proposal = SessionProposal::new(*group, &AwsLc, &mut self.random, &mut budget()).unwrap();
+                let proposal = ClientKeyExchange::new(*group, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
                 self.proposal = Some(proposal);
                 identity = name.as_deref().map(Reference::parse);
                 let setup = self.proposal.as_ref().unwrap().setup(identity.as_ref(), 86_400);
@@ -97,10 +97,10 @@ impl ReplayClient {
         }
         self.sent = message.to_bytes().unwrap();
         if let (true, Some(session)) = (options.is_in_session, &mut self.session) {
-            session.authenticate(&mut self.sent, &AwsLc, &mut budget()).unwrap();
+            session.authenticate(&mut self.sent, &AwsLcProvider, &mut budget()).unwrap();
             if options.is_encrypted {
                 let key = session.key().clone();
-                return key.encrypt(&self.sent, &AwsLc, &mut self.random, &mut budget()).unwrap();
+                return key.encrypt(&self.sent, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
             }
         }
         self.sent.clone()
@@ -117,7 +117,7 @@ impl ReplayClient {
         let challenge = Message::from_bytes(challenge).unwrap();
         let request = Parts::split(&self.sent).unwrap();
         let answer = credentials
-            .answer(&request, &challenge, &self.policy, &AwsLc, &mut self.random, &mut budget())
+            .answer(&request, &challenge, &self.policy, &AwsLcProvider, &mut self.random, &mut budget())
             .unwrap();
         let identity = Reference::parse(identity);
         self.next_id += 1;
@@ -144,17 +144,17 @@ impl ReplayClient {
         if Envelope::from_bytes(bytes).unwrap().flags.has(EnvelopeFlags::ENCRYPTED) {
             protection.push("encrypted");
             let key = self.session.as_ref().unwrap().key().clone();
-            plain = key.decrypt(bytes, &AwsLc, &mut work).unwrap();
+            plain = key.decrypt(bytes, &AwsLcProvider, &mut work).unwrap();
         }
         let parts = Parts::split(&plain).unwrap();
         let message = Message::from_parts(&parts).unwrap();
         match message.credential() {
             Some(credential) if credential.credential_type == b"HS_MAC" => {
-                self.session.as_mut().unwrap().verify(&parts, &AwsLc, &mut work).unwrap();
+                self.session.as_mut().unwrap().verify(&parts, &AwsLcProvider, &mut work).unwrap();
                 protection.push("mac");
             }
             Some(_) => {
-                verify_signature(&parts, &self.server_key, &self.policy, &AwsLc, &mut work).unwrap();
+                verify_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut work).unwrap();
                 protection.push("signed");
             }
             None => {}
@@ -167,7 +167,7 @@ impl ReplayClient {
                 let request = Parts::split(&self.sent).unwrap();
                 let (key, policy) = (&self.server_key, &self.policy);
                 self.session =
-                    Some(proposal.accept(&request, &parts, key, policy, &AwsLc, &mut work).unwrap());
+                    Some(proposal.accept(&request, &parts, key, policy, &AwsLcProvider, &mut work).unwrap());
             }
         }
         (plain, protection)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tendot_proto::auth::{Credentials, Group, SecretKeyMac};
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
@@ -176,7 +176,7 @@ impl Replay {
         let credentials = match kind {
             "secret" => Credentials::SecretKey(what.as_bytes()),
             "key" => {
-                key = private_key(what).signing_key(&AwsLc).map_err(|error| error.to_string())?;
+                key = private_key(what).signing_key(&AwsLcProvider).map_err(|error| error.to_string())?;
                 Credentials::PrivateKey(&*key)
             }
             _ => return Err(format!("unknown key kind `{kind}`")),

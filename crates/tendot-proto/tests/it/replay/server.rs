@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Policy, SessionAnswer, SessionLimits, SessionTable,
+    Answer, ChallengeLimits, ChallengeTable, Policy, ServerKeyExchange, SessionLimits, SessionTable,
 };
-use tendot_proto::crypto::{AwsLc, SigningKey};
-use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Sealing, Transport};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey};
+use tendot_proto::endpoint::{Endpoint, Incoming, Reason, SealContext, Transport};
 use tendot_proto::message::KeyExchangeMode;
 use tendot_proto::wire::List;
 use tendot_proto::{
@@ -40,7 +40,7 @@ impl ReplayServer {
             challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
             sessions: SessionTable::new(SessionLimits::default()),
             reassembly: Reassembly::new(),
-            key: private_key("privkey.bin").signing_key(&AwsLc).unwrap(),
+            key: private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap(),
             random: SeededRng::new(1),
         }
     }
@@ -69,7 +69,7 @@ impl ReplayServer {
         let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
         if encrypted {
             let is_challenged = self.challenges.contains(envelope.session_id);
-            match self.sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
+            match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => return self.error_response(envelope, Reason::Session(error), now),
             }
@@ -86,7 +86,7 @@ impl ReplayServer {
         if envelope.session_id != 0
             && !encrypted
             && !is_answer
-            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLc, &mut work)
+            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
         {
             return self.error_response(envelope, Reason::Session(error), now);
         }
@@ -106,14 +106,14 @@ impl ReplayServer {
         let taken = self.challenges.take(incoming.message.envelope.session_id, now);
         let verified = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
-            let index = pending.verify(answer, &values, &self.policy, &AwsLc, work)?;
+            let index = pending.verify(answer, &values, &self.policy, &AwsLcProvider, work)?;
             Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
         match verified {
             Ok((pending, identity)) => {
                 self.sessions.authenticate(pending.id(), &identity);
                 let request = self.endpoint.read(pending.request(), incoming.transport, now).unwrap();
-                Some(self.execute(&mut request.proved_by(incoming), Some(identity), now))
+                Some(self.execute(&mut request.resume_after_challenge(incoming), Some(identity), now))
             }
             Err(error) => {
                 let text = error.to_string();
@@ -141,7 +141,7 @@ impl ReplayServer {
                     .into_iter()
                     .filter(|value| {
                         all || indexes.iter().any(|index| index == value.index)
-                            || types.iter().any(|asked| value.is_selected_by(asked))
+                            || types.iter().any(|asked| value.matches_type_filter(asked))
                     })
                     .filter(|value| !public_only || value.permissions.is_public())
                     .collect();
@@ -178,7 +178,7 @@ impl ReplayServer {
             Request::SessionSetup(setup) => {
                 let work = &mut incoming.work;
                 let envelope = &incoming.message.envelope;
-                match SessionAnswer::new(&setup, envelope, &self.policy, &AwsLc, &mut self.random, work) {
+                match ServerKeyExchange::new(&setup, envelope, &self.policy, &AwsLcProvider, &mut self.random, work) {
                     Ok(answer) => {
                         let data = answer.data().to_vec();
                         let taken = |id| self.challenges.contains(id);
@@ -209,7 +209,7 @@ impl ReplayServer {
         let request = incoming.message.to_bytes().unwrap();
         assert_eq!(Parts::split(&request).unwrap().header_and_body, incoming.parts.header_and_body);
         let taken = |id| self.sessions.contains(id);
-        match self.challenges.issue(&request, now, &AwsLc, &mut self.random, &mut incoming.work, taken) {
+        match self.challenges.issue(&request, now, &AwsLcProvider, &mut self.random, &mut incoming.work, taken) {
             Ok(pending) => {
                 let challenge = incoming.challenge(pending).to_bytes().unwrap();
                 let challenge = Message::from_bytes(&challenge).unwrap();
@@ -225,8 +225,8 @@ impl ReplayServer {
 
     fn send(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
-        let mut sealing = Sealing {
-            crypto: &AwsLc,
+        let mut sealing = SealContext {
+            crypto: &AwsLcProvider,
             random: &mut self.random,
             policy: &self.policy,
             key: Some(&*self.key),

@@ -1,6 +1,6 @@
 //! BibTeX.
 
-use super::citation::{Agent, Citation, ISBN, ISSN};
+use super::citation::{CitationAgent, Citation, ISBN, ISSN};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -18,7 +18,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let names = |agents: Vec<String>| (!agents.is_empty()).then(|| agents.join(" and "));
     field("title", Some(escape(&citation.full_title())));
     field("author", names(citation.authors().map(name).collect()));
-    field("editor", names(citation.agents_as(&["Editor"]).map(name).collect()));
+    field("editor", names(citation.agents_with_role(&["Editor"]).map(name).collect()));
     let within = match kind {
         "article" => "journal",
         "inbook" => "booktitle",
@@ -59,7 +59,7 @@ fn key(name: &str) -> String {
 }
 
 /// Names that are not in parts are in braces, or BibTeX would part them itself.
-fn name(agent: &Agent<'_>) -> String {
+fn name(agent: &CitationAgent<'_>) -> String {
     let part = |part: &str| {
         let escaped = escape(part);
         let is_plain =

@@ -1,13 +1,13 @@
 use super::kind::Kind;
 use crate::metadata::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
 use crate::metadata::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
-use crate::metadata::kernel::{Facts, Kernel, Referent};
+use crate::metadata::kernel::{RegistryFields, KernelMetadata, Referent};
 use crate::metadata::lists::PartyStructuralType;
 use crate::metadata::value::{Language, Parts, Text};
 
 /// What a kernel says, in the terms of those who cite. Parties and places have a title only.
 pub(super) struct Citation<'a> {
-    pub(super) facts: &'a Facts<'a>,
+    pub(super) facts: &'a RegistryFields<'a>,
     /// The name as a link.
     pub(super) link: String,
     /// Where it leads.
@@ -22,13 +22,13 @@ pub(super) struct Citation<'a> {
     /// The language of the title.
     pub(super) title_language: Option<&'a str>,
     pub(super) other_names: Vec<OtherName<'a>>,
-    pub(super) agents: Vec<Agent<'a>>,
+    pub(super) agents: Vec<CitationAgent<'a>>,
     pub(super) date: Option<(&'a str, Parts)>,
     pub(super) language: Option<&'a str>,
     pub(super) identifiers: &'a [CreationIdentifier],
     pub(super) links: &'a [LinkedCreation],
     /// The creation that this one is a part of.
-    pub(super) container: Option<Container<'a>>,
+    pub(super) container: Option<CitationContainer<'a>>,
     pub(super) place: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct OtherName<'a> {
 }
 
 /// Somebody who made or published it.
-pub(super) struct Agent<'a> {
+pub(super) struct CitationAgent<'a> {
     pub(super) name: &'a str,
     /// Family and given name, if the name says so: `Bak, Per`.
     pub(super) parts: Option<(&'a str, &'a str)>,
@@ -49,7 +49,7 @@ pub(super) struct Agent<'a> {
 }
 
 /// What it is a part of, and where in it.
-pub(super) struct Container<'a> {
+pub(super) struct CitationContainer<'a> {
     pub(super) title: Option<&'a str>,
     pub(super) identifiers: &'a [CreationIdentifier],
     pub(super) volume: Option<&'a str>,
@@ -59,7 +59,7 @@ pub(super) struct Container<'a> {
 }
 
 impl<'a> Citation<'a> {
-    pub(super) fn new(kernel: &'a Kernel, facts: &'a Facts<'a>, url: Option<&'a str>) -> Self {
+    pub(super) fn new(kernel: &'a KernelMetadata, facts: &'a RegistryFields<'a>, url: Option<&'a str>) -> Self {
         let mut citation = Self {
             facts,
             link: link(facts.name),
@@ -141,17 +141,17 @@ impl<'a> Citation<'a> {
     }
 
     /// Those who did this.
-    pub(super) fn agents_as(&self, roles: &'static [&'static str]) -> impl Iterator<Item = &Agent<'a>> {
+    pub(super) fn agents_with_role(&self, roles: &'static [&'static str]) -> impl Iterator<Item = &CitationAgent<'a>> {
         self.agents.iter().filter(|agent| roles.contains(&agent.role))
     }
 
     /// Those who would be named first.
-    pub(super) fn authors(&self) -> impl Iterator<Item = &Agent<'a>> {
-        self.agents_as(AUTHORS)
+    pub(super) fn authors(&self) -> impl Iterator<Item = &CitationAgent<'a>> {
+        self.agents_with_role(AUTHOR_ROLES)
     }
 
     pub(super) fn publisher(&self) -> Option<&'a str> {
-        self.agents_as(&["Publisher"]).next().map(|agent| agent.name)
+        self.agents_with_role(&["Publisher"]).next().map(|agent| agent.name)
     }
 
     /// The identifiers of such types, those of the work before those of what it is a part of.
@@ -162,7 +162,7 @@ impl<'a> Citation<'a> {
     }
 }
 
-impl Agent<'_> {
+impl CitationAgent<'_> {
     /// The ORCID as a link.
     pub(super) fn orcid(&self) -> Option<String> {
         let identifier = self.identifier.filter(|found| found.kind.as_str() == "ORCID")?;
@@ -172,7 +172,7 @@ impl Agent<'_> {
 }
 
 /// Roles of those who are named first. Nothing said is the same: a principal agent made it.
-pub(super) const AUTHORS: &[&str] = &["", "Author", "Creator", "CorporateCreator", "Composer"];
+pub(super) const AUTHOR_ROLES: &[&str] = &["", "Author", "Creator", "CorporateCreator", "Composer"];
 pub(super) const ISSN: &[&str] = &["ISSN"];
 pub(super) const ISBN: &[&str] = &["ISBN13", "ISBN10"];
 
@@ -193,7 +193,7 @@ fn language(name: &CreationName) -> Option<&str> {
     name.primary_language.as_ref().map(Language::as_str)
 }
 
-fn agent(agent: &PrincipalAgent) -> Agent<'_> {
+fn agent(agent: &PrincipalAgent) -> CitationAgent<'_> {
     let role = agent.role.as_ref().map_or("", |role| role.as_str());
     let identifier = agent.identifier.as_ref();
     let said = agent.name.as_ref().map(|name| name.value.as_str());
@@ -201,7 +201,7 @@ fn agent(agent: &PrincipalAgent) -> Agent<'_> {
     let parts = said.filter(|_| !is_body).and_then(|name| name.split_once(", "));
     let parts =
         parts.filter(|(family, given)| !family.is_empty() && !given.is_empty() && !given.contains(','));
-    Agent {
+    CitationAgent {
         name: said.or_else(|| identifier.map(PartyIdentifier::text)).unwrap_or_default(),
         parts,
         identifier,
@@ -214,13 +214,13 @@ fn is_container(linked: &LinkedCreation) -> bool {
     matches!(role, "Part" | "Chapter" | "Episode" | "Season")
 }
 
-fn container(linked: &LinkedCreation) -> Container<'_> {
+fn container(linked: &LinkedCreation) -> CitationContainer<'_> {
     let at = |kind: &str| {
         let found: Option<&SequenceIdentifier> =
             linked.referent_sequence.iter().find(|found| found.kind.as_str() == kind);
         found.map(|found| found.value.as_str())
     };
-    Container {
+    CitationContainer {
         title: linked.name.first().map(|name| name.value.as_str()),
         identifiers: &linked.identifier,
         volume: at("VolumeNumber"),

@@ -1,12 +1,12 @@
 //! CSL-JSON, what citation processors read.
 
-use super::citation::{AUTHORS, Agent, Citation, ISBN, ISSN};
+use super::citation::{AUTHOR_ROLES, CitationAgent, Citation, ISBN, ISSN};
 use crate::metadata::node::Node;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
     let text = |text: Option<&'_ str>| text.map(|text| Node::text(text.to_owned()));
-    let names = |roles| Node::list(citation.agents_as(roles).map(name));
+    let names = |roles| Node::list(citation.agents_with_role(roles).map(name));
     let short = citation.other_names.iter().find(|name| name.kind == "AbbreviatedTitle");
     Node::object([
         ("type", Some(Node::text(citation.kind.csl))),
@@ -15,7 +15,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("URL", text(citation.url).or_else(|| Some(Node::text(&*citation.link)))),
         ("title", Some(Node::text(citation.full_title()))),
         ("title-short", text(short.map(|name| name.value))),
-        ("author", names(AUTHORS)),
+        ("author", names(AUTHOR_ROLES)),
         ("director", names(&["Director"])),
         ("editor", names(&["Editor"])),
         ("translator", names(&["Translator"])),
@@ -36,7 +36,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     .to_json()
 }
 
-fn name<'a>(agent: &Agent<'a>) -> Node<'a> {
+fn name<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
     match agent.parts {
         Some((family, given)) => {
             Node::object([("family", Some(Node::text(family))), ("given", Some(Node::text(given)))])

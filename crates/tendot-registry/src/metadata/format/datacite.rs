@@ -1,6 +1,6 @@
 //! DataCite's JSON, of schema 4.
 
-use super::citation::{AUTHORS, Agent, Citation, ISBN, ISSN};
+use super::citation::{AUTHOR_ROLES, CitationAgent, Citation, ISBN, ISSN};
 use crate::metadata::creation::LinkedCreation;
 use crate::metadata::identifier::CreationIdentifier;
 use crate::metadata::node::Node;
@@ -12,7 +12,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let text = |text: Option<&'_ str>| text.map(|text| Node::text(text.to_owned()));
     let unknown = || Node::List(vec![Node::object([("name", Some(Node::text(UNKNOWN)))])]);
     let creators = Node::list(citation.authors().map(|agent| party(agent, None)));
-    let contributors = citation.agents.iter().filter(|agent| !is_told_elsewhere(agent.role));
+    let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u64::try_from(parts.year).ok());
     Node::object([
         ("id", Some(Node::text(&*citation.link))),
@@ -25,7 +25,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("publicationYear", year.map(Node::Number)),
         ("dates", citation.date.map(|(date, _)| dates(date))),
         ("contributors", Node::list(contributors.map(|agent| party(agent, Some(contributor(agent.role)))))),
-        ("fundingReferences", Node::list(citation.agents_as(&["FundingBody"]).map(funder))),
+        ("fundingReferences", Node::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
         ("container", container(citation)),
         ("language", text(citation.language)),
         ("identifiers", Node::list(citation.identifiers.iter().map(identifier))),
@@ -71,7 +71,7 @@ fn dates(date: &str) -> Node<'_> {
     Node::List(vec![Node::object(issued)])
 }
 
-fn party<'a>(agent: &Agent<'a>, contributor: Option<&'static str>) -> Node<'a> {
+fn party<'a>(agent: &CitationAgent<'a>, contributor: Option<&'static str>) -> Node<'a> {
     let kind = match (agent.role, agent.parts) {
         ("CorporateCreator", _) => Some("Organizational"),
         (_, Some(_)) => Some("Personal"),
@@ -94,8 +94,8 @@ fn party<'a>(agent: &Agent<'a>, contributor: Option<&'static str>) -> Node<'a> {
     ])
 }
 
-fn is_told_elsewhere(role: &str) -> bool {
-    AUTHORS.contains(&role) || matches!(role, "Publisher" | "FundingBody")
+fn has_own_field(role: &str) -> bool {
+    AUTHOR_ROLES.contains(&role) || matches!(role, "Publisher" | "FundingBody")
 }
 
 fn contributor(role: &str) -> &'static str {
@@ -107,7 +107,7 @@ fn contributor(role: &str) -> &'static str {
     }
 }
 
-fn funder<'a>(agent: &Agent<'a>) -> Node<'a> {
+fn funder<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
     Node::object([("funderName", Some(Node::text(agent.name)))])
 }
 

@@ -14,7 +14,7 @@ impl Kind {
     /// The kind of the first type that has one of its own.
     pub(super) fn of<'a>(mut types: impl Iterator<Item = &'a str>) -> &'static Self {
         let row = |kind: &str| KINDS.iter().find(|(name, _)| *name == kind).map(|(_, kind)| kind);
-        types.find_map(row).unwrap_or(&OTHER)
+        types.find_map(row).unwrap_or(&OTHER_WORK)
     }
 }
 
@@ -28,7 +28,7 @@ const fn kind(
     Kind { csl, bibtex, ris, schema_org, datacite }
 }
 
-const OTHER: Kind = kind("document", "misc", "GEN", "CreativeWork", "Other");
+const OTHER_WORK: Kind = kind("document", "misc", "GEN", "CreativeWork", "Other");
 
 /// Types that are not here have no counterpart anywhere.
 const KINDS: &[(&str, Kind)] = &[

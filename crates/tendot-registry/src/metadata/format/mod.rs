@@ -12,7 +12,7 @@ mod ris;
 mod schema_org;
 
 use self::citation::Citation;
-use super::kernel::{Facts, Kernel};
+use super::kernel::{RegistryFields, KernelMetadata};
 use super::system::System;
 
 /// What metadata says, in few words, for people.
@@ -31,7 +31,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(kernel: &Kernel, facts: &Facts<'_>) -> Self {
+    pub(crate) fn of(kernel: &KernelMetadata, facts: &RegistryFields<'_>) -> Self {
         let citation = Citation::new(kernel, facts, None);
         let mut creators: Vec<String> = citation.authors().map(|agent| agent.name.to_owned()).collect();
         if creators.is_empty() {
@@ -101,10 +101,10 @@ impl Format {
     /// ```
     /// use tendot_registry::metadata::Format;
     ///
-    /// assert_eq!(Format::of_media_type("Application/X-BibTeX; charset=utf-8"), Some(Format::BibTeX));
-    /// assert_eq!(Format::of_media_type("text/html"), None);
+    /// assert_eq!(Format::from_media_type("Application/X-BibTeX; charset=utf-8"), Some(Format::BibTeX));
+    /// assert_eq!(Format::from_media_type("text/html"), None);
     /// ```
-    pub fn of_media_type(media_type: &str) -> Option<Self> {
+    pub fn from_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         let has =
             |format: &Self| format.media_types().iter().any(|found| found.eq_ignore_ascii_case(essence));
@@ -112,10 +112,10 @@ impl Format {
     }
 
     /// Metadata in this form; `url` is where the name leads.
-    pub fn write(self, kernel: &Kernel, facts: &Facts<'_>, url: Option<&str>) -> String {
+    pub fn write(self, kernel: &KernelMetadata, facts: &RegistryFields<'_>, url: Option<&str>) -> String {
         let citation = || Citation::new(kernel, facts, url);
         match self {
-            Self::KernelJson => kernel.node_with(facts).to_json(),
+            Self::KernelJson => kernel.to_node_with(facts).to_json(),
             Self::KernelXml => kernel.to_xml(facts),
             Self::SystemJson => System::from(kernel).to_json(facts),
             Self::CslJson => csl::write(&citation()),

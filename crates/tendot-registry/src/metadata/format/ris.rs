@@ -15,8 +15,8 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     line("TY", Some(citation.kind.ris));
     line("TI", Some(&citation.full_title()));
     citation.authors().for_each(|agent| line("AU", Some(agent.name)));
-    citation.agents_as(&["Editor"]).for_each(|agent| line("A2", Some(agent.name)));
-    citation.agents_as(&["Director"]).for_each(|agent| line("A3", Some(agent.name)));
+    citation.agents_with_role(&["Editor"]).for_each(|agent| line("A2", Some(agent.name)));
+    citation.agents_with_role(&["Director"]).for_each(|agent| line("A3", Some(agent.name)));
     line("T2", container.and_then(|container| container.title));
     line("VL", container.and_then(|container| container.volume));
     line("IS", container.and_then(|container| container.issue));

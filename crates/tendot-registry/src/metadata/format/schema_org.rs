@@ -1,11 +1,11 @@
 //! Linked data in the vocabulary of schema.org.
 
-use super::citation::{AUTHORS, Agent, Citation, Container, ISBN, ISSN};
+use super::citation::{AUTHOR_ROLES, CitationAgent, Citation, CitationContainer, ISBN, ISSN};
 use crate::metadata::node::Node;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let text = |text: Option<&'_ str>| text.map(|text| Node::text(text.to_owned()));
-    let agents = |roles| Node::list(citation.agents_as(roles).map(|agent| party(agent)));
+    let agents = |roles| Node::list(citation.agents_with_role(roles).map(|agent| party(agent)));
     let others = citation.other_names.iter().map(|name| Node::text(name.value));
     Node::object([
         ("@context", Some(Node::text("https://schema.org"))),
@@ -16,7 +16,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("name", Some(Node::text(citation.full_title()))),
         ("alternateName", Node::list(others)),
         ("additionalType", text(Some(citation.kind_text))),
-        ("author", agents(AUTHORS)),
+        ("author", agents(AUTHOR_ROLES)),
         ("editor", agents(&["Editor"])),
         ("director", agents(&["Director"])),
         ("actor", agents(&["Actor"])),
@@ -47,7 +47,7 @@ fn own<'a>(citation: &Citation<'a>, kinds: &[&str]) -> Option<&'a str> {
     found.map(|found| found.text())
 }
 
-fn party<'a>(agent: &Agent<'a>) -> Node<'a> {
+fn party<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
     let is_body = matches!(agent.role, "CorporateCreator" | "Publisher" | "FundingBody");
     let kind = match (is_body, agent.parts.is_some() || agent.orcid().is_some()) {
         (true, _) => Some("Organization"),
@@ -65,7 +65,7 @@ fn party<'a>(agent: &Agent<'a>) -> Node<'a> {
 }
 
 /// The issue, which is part of the volume, which is part of the journal; or the book.
-fn container<'a>(container: &Container<'a>) -> Node<'a> {
+fn container<'a>(container: &CitationContainer<'a>) -> Node<'a> {
     let number = |kinds: &[&str]| {
         let found = container.identifiers.iter().find(|found| kinds.contains(&found.kind.as_str()));
         found.map(|found| Node::text(found.text()))

@@ -42,7 +42,7 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub(super) const fn of_handle(code: ResponseCode, handle: &'a str) -> Self {
+    pub(super) const fn for_handle(code: ResponseCode, handle: &'a str) -> Self {
         Self { response_code: code.0, message: None, handle: Some(handle), values: None, site: None }
     }
 
@@ -65,13 +65,13 @@ pub(super) struct Form<'a> {
 
 impl<'a> Form<'a> {
     pub(super) fn asked(parameters: &'a Parameters<'_>) -> Self {
-        Self { pretty: parameters.is_on("pretty"), callback: parameters.get("callback") }
+        Self { pretty: parameters.is_set("pretty"), callback: parameters.get("callback") }
     }
 }
 
 /// A request that is not understood.
 pub(super) fn refuse(why: &str) -> Answer {
-    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
 }
 
 /// A path that is not one of ours, or not by this method; also in our own interface.
@@ -82,25 +82,25 @@ pub(crate) fn unknown(method: &http::Method, path: &str) -> Answer {
         return page::problem(StatusCode::NOT_FOUND, "no-such-path", detail).hint(hint).into();
     }
     let why = format!("Unknown HTTP API endpoint {method} {path}");
-    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
 }
 
 /// A name that is none.
 pub(super) fn empty_name() -> Answer {
-    refuse_with(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
+    error_reply(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
 }
 
 /// A name cannot be made up.
 pub(super) fn no_randomness() -> Answer {
-    refuse_with(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
+    error_reply(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
 }
 
 /// A body that is too large, too slow or broken.
 pub(super) fn unread(error: BodyError) -> Answer {
-    refuse_with(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
+    error_reply(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
 }
 
-fn refuse_with(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
+fn error_reply(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
     let body =
         Body { response_code: code.0, message: Some(why.into()), handle: None, values: None, site: None };
     print(status, &body, &Form::default())
@@ -125,7 +125,7 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
         error => Some(error.to_string().into()),
     };
     let handle = (!name.is_empty()).then_some(name);
-    let body = Body { message, handle, ..Body::of_handle(error.response_code(), name) };
+    let body = Body { message, handle, ..Body::for_handle(error.response_code(), name) };
     let mut response = print(status, &body, form);
     if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::Exhausted(_)) {
         retry_later(response.headers_mut());
@@ -136,7 +136,7 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
 /// A name that is kept elsewhere, of which nobody could say anything.
 pub(super) fn unanswered(error: &UpstreamError, name: &str, form: &Form<'_>) -> Answer {
     let message = format!("this handle is not kept here, and could not be asked for: {}", error.says());
-    let body = Body { message: Some(message.into()), ..Body::of_handle(ResponseCode::ERROR, name) };
+    let body = Body { message: Some(message.into()), ..Body::for_handle(ResponseCode::ERROR, name) };
     print(error.status(), &body, form)
 }
 
@@ -148,7 +148,7 @@ pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &R
     let status = status::of(ResponseCode::AUTHENTICATION_NEEDED, request.takes_credentials);
     let handle = (!name.is_empty()).then_some(name);
     let code = ResponseCode::AUTHENTICATION_FAILED;
-    let body = Body { message: Some(error.to_string().into()), handle, ..Body::of_handle(code, name) };
+    let body = Body { message: Some(error.to_string().into()), handle, ..Body::for_handle(code, name) };
     let mut response = print(status, &body, &Form::default());
     response.extensions_mut().insert(error);
     response
@@ -175,12 +175,12 @@ pub(super) fn print(status: StatusCode, body: &impl Serialize, form: &Form<'_>) 
         return response;
     };
     // To a browser a script with another status is none.
-    let script = format!("{}({});", function(callback), escaped(&json));
+    let script = format!("{}({});", callback_name(callback), escaped(&json));
     answer(StatusCode::OK, HeaderValue::from_static("application/javascript;charset=utf-8"), script)
 }
 
 /// The name of a function: what cannot be part of one becomes `_`.
-fn function(callback: &str) -> String {
+fn callback_name(callback: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
     callback.chars().take(128).map(|c| if is_part(c) { c } else { '_' }).collect()
 }
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn functions() {
-        assert_eq!(function("my.call_back$1"), "my.call_back$1");
-        assert_eq!(function("alert(1)//"), "alert_1___");
-        assert_eq!(function(&"a".repeat(1_000)).len(), 128);
+        assert_eq!(callback_name("my.call_back$1"), "my.call_back$1");
+        assert_eq!(callback_name("alert(1)//"), "alert_1___");
+        assert_eq!(callback_name(&"a".repeat(1_000)).len(), 128);
     }
 
     #[test]
     fn scripts() {
-        let body = Body::of_handle(ResponseCode::SUCCESS, "a\u{2028}b");
+        let body = Body::for_handle(ResponseCode::SUCCESS, "a\u{2028}b");
         let response = print(StatusCode::BAD_REQUEST, &body, &Form { pretty: false, callback: Some("f") });
         assert_eq!(&**response.body(), br#"f({"responseCode":1,"handle":"a\u2028b"});"#);
     }

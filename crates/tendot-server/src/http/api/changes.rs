@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Work;
-use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, Subject};
+use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, ChangeSubject};
 use tendot_store::Key;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
@@ -33,16 +33,16 @@ const TOGETHER: usize = 128;
 const PIECE: usize = 32 << 10;
 
 /// So often somebody who follows hears from us, whether something changes or not.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// What those are told last who may have been told of changes that were lost. Without a place, a browser begins anew.
-const LOST: &str = "id:\nevent: lost\ndata: {}\n\n";
+const RESET_EVENT: &str = "id:\nevent: lost\ndata: {}\n\n";
 
 const LINES: &str = "application/x-ndjson";
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM: &str = "text/event-stream";
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const NOT_BUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A change.
 #[derive(Serialize, ToSchema)]
@@ -80,10 +80,10 @@ impl<'a> ChangeJson<'a> {
 
 const fn word(changed: &Changed) -> &'static str {
     match changed.subject {
-        Subject::Agency => "agency",
-        Subject::Registrant => "registrant",
-        Subject::Token => "token",
-        Subject::Transfer => "transfer",
+        ChangeSubject::Agency => "agency",
+        ChangeSubject::Registrant => "registrant",
+        ChangeSubject::Token => "token",
+        ChangeSubject::Transfer => "transfer",
         _ => kind(changed.kind),
     }
 }
@@ -127,11 +127,11 @@ impl Reader {
     /// do it at the same time.
     async fn read(&self, after: &Cursor) -> Result<Changes, Error> {
         let _turn = self.turns.acquire().await.ok();
-        self.read_new(after).await
+        self.read_recent(after).await
     }
 
     /// Reads some of what has just come.
-    async fn read_new(&self, after: &Cursor) -> Result<Changes, Error> {
+    async fn read_recent(&self, after: &Cursor) -> Result<Changes, Error> {
         let limit = usize::try_from(self.left).unwrap_or(TOGETHER).min(TOGETHER);
         self.registry.changes(after, limit, &self.caller, now(), &mut Work::new(WORK)).await
     }
@@ -191,15 +191,15 @@ impl Reader {
                     changed = seen.changed() => {
                         changed.map_err(|_| Cut)?;
                         if seen.borrow_and_update().losses != losses {
-                            return sink.send(LOST).await;
+                            return sink.send(RESET_EVENT).await;
                         }
                         break;
                     }
-                    () = sleep(HEARTBEAT) => sink.send(":\n\n").await?,
+                    () = sleep(HEARTBEAT_INTERVAL) => sink.send(":\n\n").await?,
                     () = sink.gone() => return Err(Cut),
                 }
             }
-            changes = self.read_new(&next).await.map_err(cut)?;
+            changes = self.read_recent(&next).await.map_err(cut)?;
         }
     }
 }
@@ -222,7 +222,7 @@ fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
     }
     let written = match request.headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // A browser that goes on asks for the same path as before.
-        Some(id) if negotiate::prefers_events(request.headers) => Some((id.to_str().ok(), "`Last-Event-ID`")),
+        Some(id) if negotiate::prefers_event_stream(request.headers) => Some((id.to_str().ok(), "`Last-Event-ID`")),
         _ => parameters.get("after").map(|after| (Some(after), "`after` in the query")),
     };
     let after = match written {
@@ -236,7 +236,7 @@ fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
 
 impl Http {
     /// The first changes after a place, and for who follows whether the log ends before it.
-    async fn read_first(&self, reader: &Reader, after: &Cursor) -> Result<(Changes, bool), Error> {
+    async fn read_first_page(&self, reader: &Reader, after: &Cursor) -> Result<(Changes, bool), Error> {
         let changes = reader.read(after).await?;
         let is_lost = reader.is_event
             && changes.items.is_empty()
@@ -257,14 +257,14 @@ impl Http {
         };
         let is_private = caller != Caller::Anonymous;
         let Some(place) = self.followers.enter(is_private) else { return too_many() };
-        let is_event = negotiate::prefers_events(request.headers);
+        let is_event = negotiate::prefers_event_stream(request.headers);
         // Before anything is read, so that nothing comes in between.
         let seen = is_event.then(|| self.followers.watch(&self.registry));
         let losses = seen.as_ref().map_or(0, |seen| seen.borrow().losses);
         let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
         let mut reader = Reader { registry, caller, turns, left, is_event };
         // What fails at once can still be told.
-        let (changes, is_lost) = match self.read_first(&reader, &after).await {
+        let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
             Ok(read) => read,
             Err(Error::Policy(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
@@ -278,12 +278,12 @@ impl Http {
             }
         };
         let followers = self.followers.clone();
-        let kind = HeaderValue::from_static(if is_event { EVENTS } else { LINES });
+        let kind = HeaderValue::from_static(if is_event { EVENT_STREAM } else { LINES });
         let mut response = by_accept(stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
             let Some(seen) = seen else { return reader.send_all(changes, &sink).await.map(|_| ()) };
             if is_lost {
-                return sink.send(LOST).await;
+                return sink.send(RESET_EVENT).await;
             }
             tokio::select! {
                 followed = reader.follow(changes, seen, losses, &sink) => followed,
@@ -291,10 +291,10 @@ impl Http {
             }
         }));
         if is_event {
-            response.headers_mut().insert(NOT_BUFFERED, HeaderValue::from_static("no"));
+            response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
         }
         if is_private {
-            caching::forbid(response.headers_mut());
+            caching::set_private_no_store(response.headers_mut());
         }
         response
     }
@@ -320,13 +320,13 @@ pub(crate) fn describe() -> Described {
              that ends without its proper end was cut off.",
         )
         .group("Names")
-        .in_query("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", matching("^[0-9]{1,18}$"))
-        .in_query("limit", "At most so many changes; all of them unless told otherwise", at_least_one())
+        .query_param("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", matching("^[0-9]{1,18}$"))
+        .query_param("limit", "At most so many changes; all of them unless told otherwise", at_least_one())
         .credentials(false)
         .sample("curl -s \"$SERVER/api/v1/changes?limit=3\"")
         .answer(StatusCode::OK, "The changes")
         .json::<ChangeJson<'_>>(LINES)
-        .text(EVENTS);
+        .text(EVENT_STREAM);
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .header("WWW-Authenticate", "Which are taken");

@@ -8,7 +8,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Handle, Now, ResponseCode, Value, Work};
-use tendot_registry::{Caller, Error, Query, Resolution, Write};
+use tendot_registry::{Caller, Error, ResolveQuery, Resolution, Write};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::body::{
@@ -18,11 +18,11 @@ use super::body::{
 use super::form::NewRecordForm;
 use crate::http::answer::Answer;
 use crate::http::describe::{Described, Doing, index, several, text};
-use crate::http::kept::Lasting;
+use crate::http::kept::CachePolicy;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
-use crate::http::{BadRequest, Http, WORK, caching, percent, status};
+use crate::http::{RequestSyntaxError, Http, WORK, caching, percent, status};
 use crate::native::is_status;
 
 /// Bytes of a record that is sent.
@@ -32,7 +32,7 @@ const BODY: usize = 4 << 20;
 pub(super) fn read<'a>(
     path: &'a str,
     request: &Request<'a>,
-) -> Result<(Cow<'a, str>, Parameters<'a>), BadRequest> {
+) -> Result<(Cow<'a, str>, Parameters<'a>), RequestSyntaxError> {
     Ok((percent::decode_text(path, "path")?, Parameters::parse(request.query)?))
 }
 
@@ -62,16 +62,16 @@ impl Http {
             Ok(indexes) => indexes,
             Err(why) => return refuse(&why),
         };
-        let query = Query {
+        let query = ResolveQuery {
             indexes,
             types: parameters.all("type").map(str::as_bytes).collect(),
             // Who says who they are wants to see what only they may see.
-            public_only: parameters.switch("publicOnly").unwrap_or(!is_known),
-            ..Query::new(Handle::from(&*name))
+            public_only: parameters.flag("publicOnly").unwrap_or(!is_known),
+            ..ResolveQuery::new(Handle::from(&*name))
         };
         if let Some(native) = self.native.as_ref().filter(|_| is_status(query.name)) {
             let found = native.status_values(&query, &caller, &mut Work::new(WORK)).await;
-            return self.show_status(found, &name, &form, request);
+            return self.status_reply(found, &name, &form, request);
         }
         let version = self.version(&name, request);
         let found = self.look_up(&query, &caller, &mut Search::new(request, &parameters)).await;
@@ -96,29 +96,29 @@ impl Http {
                 let status = status::of(error.response_code(), request.takes_credentials);
                 let mut response = fail(&error, status, &name, &form);
                 if let Some(heard) = heard {
-                    caching::say_heard(response.headers_mut(), heard);
+                    caching::add_cache_status(response.headers_mut(), heard);
                 }
                 return response;
             }
             Err(LookupError::Unanswered(error)) => return unanswered(&error, &name, &form),
         };
         let status = status::of(code, request.takes_credentials);
-        let mut response = print(status, &Body::of_handle(code, &name).with_values(&values), &form);
+        let mut response = print(status, &Body::for_handle(code, &name).with_values(&values), &form);
         if status != StatusCode::OK || is_known {
-            caching::forbid(response.headers_mut());
+            caching::set_private_no_store(response.headers_mut());
             return response;
         }
         let seconds = caching::seconds(&values, now);
-        caching::keep_heard(response.headers_mut(), seconds, heard, now);
-        if let Some(version) = version.filter(|_| heard.is_none() && caching::is_steady(&values)) {
-            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata: false });
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, heard, now);
+        if let Some(version) = version.filter(|_| heard.is_none() && caching::has_only_relative_ttls(&values)) {
+            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata: false });
         }
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)
     }
 
     /// How the server is, to those who may know.
-    fn show_status(
+    fn status_reply(
         &self,
         found: Result<Vec<Value<'static>>, Error>,
         name: &str,
@@ -133,8 +133,8 @@ impl Http {
                 return fail(&error, status, name, form);
             }
         };
-        let mut response = print(StatusCode::OK, &Body::of_handle(code, name).with_values(&values), form);
-        caching::forbid(response.headers_mut());
+        let mut response = print(StatusCode::OK, &Body::for_handle(code, name).with_values(&values), form);
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 
@@ -163,7 +163,7 @@ impl Http {
         };
         match json.get("handle") {
             None | Some(serde_json::Value::Null) => {}
-            Some(_) if parameters.is_on("mintNewSuffix") => {}
+            Some(_) if parameters.is_set("mintNewSuffix") => {}
             Some(serde_json::Value::String(other)) if other.eq_ignore_ascii_case(&name) => {}
             Some(_) => return refuse("the body has another handle than the path"),
         }
@@ -172,7 +172,7 @@ impl Http {
             Err(error) => return refuse(&error.to_string()),
         };
         let handle = Handle::from(&*name);
-        let overwrite = parameters.switch("overwrite").unwrap_or(true);
+        let overwrite = parameters.flag("overwrite").unwrap_or(true);
         let mut indexes = parameters.all("index").peekable();
         let write = if indexes.peek().is_some() {
             let is_asked = |index: u32| {
@@ -181,13 +181,13 @@ impl Http {
             if !values.iter().all(|value| is_asked(value.index)) {
                 return refuse("the body has other indexes than the query");
             }
-            Write::Add { name: handle, values, overwrite, force: parameters.is_on("force") }
+            Write::Add { name: handle, values, overwrite, force: parameters.is_set("force") }
         } else {
-            let mut mint = parameters.is_on("mintNewSuffix").then_some([0; 16]);
+            let mut mint = parameters.is_set("mintNewSuffix").then_some([0; 16]);
             if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
                 return no_randomness();
             }
-            Write::Create { name: handle, values, overwrite, mint, force: parameters.is_on("force") }
+            Write::Create { name: handle, values, overwrite, mint, force: parameters.is_set("force") }
         };
         self.write(&name, &write, &parameters, request, now).await
     }
@@ -209,7 +209,7 @@ impl Http {
         let write = if indexes.is_empty() {
             Write::Delete { name: handle, for_ever: false }
         } else {
-            Write::Remove { name: handle, indexes, force: parameters.is_on("force") }
+            Write::Remove { name: handle, indexes, force: parameters.is_set("force") }
         };
         self.write(&name, &write, &parameters, request, now).await
     }
@@ -234,7 +234,7 @@ impl Http {
                 let is_new = !done.replaced && matches!(write, Write::Create { .. } | Write::Add { .. });
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 let shown = if matches!(write, Write::Create { .. }) { &done.name } else { name };
-                print(status, &Body::of_handle(ResponseCode::SUCCESS, shown), &form)
+                print(status, &Body::for_handle(ResponseCode::SUCCESS, shown), &form)
             }
             Err(error) => fail(&error, status_of_write(&error, request.takes_credentials), name, &form),
         }
@@ -245,10 +245,10 @@ impl Http {
 pub(crate) fn describe() -> Described {
     let get = || {
         let doing = Doing::new("A record")
-            .in_query("type", "Only values of this type", several(text()))
-            .in_query("index", "Only the value of this index", several(index()))
-            .in_query("publicOnly", "Only what everybody may read, also to who may read more", text())
-            .in_query("callback", "A function that a script calls with the record", text())
+            .query_param("type", "Only values of this type", several(text()))
+            .query_param("index", "Only the value of this index", several(index()))
+            .query_param("publicOnly", "Only what everybody may read, also to who may read more", text())
+            .query_param("callback", "A function that a script calls with the record", text())
             .credentials(false);
         let doing = common(doing)
             .answer(StatusCode::OK, "The record; code 200 if it has no such values")
@@ -266,10 +266,10 @@ pub(crate) fn describe() -> Described {
     };
     let put = Doing::new("Stores a record, or some of its values")
         .about("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
-        .in_query("index", "These values only; `various` for those that are sent", several(text()))
-        .in_query("overwrite", "`false` if what is there stays as it is", text())
-        .in_query("mintNewSuffix", "The name is made up, and begins with that in the path", text())
-        .in_query("force", "Also without an administrator that is left", text())
+        .query_param("index", "These values only; `various` for those that are sent", several(text()))
+        .query_param("overwrite", "`false` if what is there stays as it is", text())
+        .query_param("mintNewSuffix", "The name is made up, and begins with that in the path", text())
+        .query_param("force", "Also without an administrator that is left", text())
         .body::<NewRecordForm>(JSON, "Values, at most 4 MiB", Required::True)
         .credentials(true)
         .sample(
@@ -289,8 +289,8 @@ pub(crate) fn describe() -> Described {
     let put = failure(put, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
     let put = failure(put, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
     let delete = Doing::new("Removes a record, or some of its values")
-        .in_query("index", "Only the value of this index", several(index()))
-        .in_query("force", "Also the last administrator", text())
+        .query_param("index", "Only the value of this index", several(index()))
+        .query_param("force", "Also the last administrator", text())
         .credentials(true)
         .sample("curl -s -X DELETE $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\"");
     let delete = failure(written(delete), StatusCode::NOT_FOUND, "There is no such record (code 100)");
@@ -308,7 +308,7 @@ fn common(doing: Doing) -> Doing {
     let doing = doing
         .group("Records")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .in_query("pretty", "On several lines", text());
+        .query_param("pretty", "On several lines", text());
     let doing =
         failure(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
     let doing = failure(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, Error, Event, Happening, Holder, Then};
-use tendot_store::{EditKind, Order};
+use tendot_registry::{Caller, Error, Event, Happening, PrefixHolder, Then};
+use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
 use super::form::ValueForm;
@@ -52,24 +52,24 @@ struct Item<'a> {
     by: Option<&'a str>,
     /// What was there before: null if nothing was; left out if that is not known any more, and of a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ThenJson>)]
-    before: Option<Option<ThenJson<'a>>>,
+    #[schema(value_type = Option<SnapshotJson>)]
+    before: Option<Option<SnapshotJson<'a>>>,
     /// What was there after it, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ThenJson>)]
-    after: Option<Option<ThenJson<'a>>>,
+    #[schema(value_type = Option<SnapshotJson>)]
+    after: Option<Option<SnapshotJson<'a>>>,
     /// Who had the prefix before a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<HolderJson<'a>>,
+    from: Option<PrefixHolderJson<'a>>,
     /// Who got it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<HolderJson<'a>>,
+    to: Option<PrefixHolderJson<'a>>,
 }
 
 /// A record as it was, with the values that everybody could read then.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryRecord)]
-struct ThenJson<'a> {
+struct SnapshotJson<'a> {
     /// `reserved`, `registered` or `tombstone`.
     state: &'static str,
     /// The id of the registrant who had it, if anybody did.
@@ -86,7 +86,7 @@ struct ThenJson<'a> {
 /// Who has a prefix.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryHolder)]
-struct HolderJson<'a> {
+struct PrefixHolderJson<'a> {
     registrant: &'a str,
     agency: &'a str,
 }
@@ -108,8 +108,8 @@ impl<'a> Item<'a> {
                 Self { kind: kind(*done), before: then(before), after: then(after), ..item }
             }
             Happening::Transferred { from, to } => {
-                let holder = |holder: &'a Holder| {
-                    Some(HolderJson { registrant: &holder.registrant, agency: &holder.agency })
+                let holder = |holder: &'a PrefixHolder| {
+                    Some(PrefixHolderJson { registrant: &holder.registrant, agency: &holder.agency })
                 };
                 Self { from: holder(from), to: holder(to), ..item }
             }
@@ -117,11 +117,11 @@ impl<'a> Item<'a> {
     }
 }
 
-fn then(then: &Then) -> Option<Option<ThenJson<'_>>> {
+fn then(then: &Then) -> Option<Option<SnapshotJson<'_>>> {
     match then {
         Then::Unknown => None,
         Then::Nothing => Some(None),
-        Then::Record(was) => Some(Some(ThenJson {
+        Then::Record(was) => Some(Some(SnapshotJson {
             state: was.state.name(),
             registrant: was.registrant.as_deref(),
             values: &was.values,
@@ -164,7 +164,7 @@ impl Http {
             .map_err(|error| error.to_string())
             .and_then(|(name, parameters)| {
                 let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
-                Ok((name, after.unwrap_or_default(), limit, parameters.is_on("pretty")))
+                Ok((name, after.unwrap_or_default(), limit, parameters.is_set("pretty")))
             });
         let (name, after, limit, is_pretty) = match read {
             Ok(read) => read,
@@ -175,7 +175,7 @@ impl Http {
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
         let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
-        let order = Order::OldestFirst { after };
+        let order = HistoryOrder::OldestFirst { after };
         let found = self
             .registry
             .history(Handle::from(&*name), order, limit, &caller, now(), &mut Work::new(WORK))
@@ -195,7 +195,7 @@ impl Http {
         let Ok(json) = printed else { return answer(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "") };
         let mut response = answer(StatusCode::OK, answer::JSON, json);
         if caller != Caller::Anonymous {
-            caching::forbid(response.headers_mut());
+            caching::set_private_no_store(response.headers_mut());
             return response;
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -218,9 +218,9 @@ pub(crate) fn describe() -> Described {
         )
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .in_query("after", "Only changes after the one of this number", count())
-        .in_query("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count())
-        .in_query("pretty", "On several lines", text())
+        .query_param("after", "Only changes after the one of this number", count())
+        .query_param("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count())
+        .query_param("pretty", "On several lines", text())
         .credentials(false)
         .sample("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
         .answer(StatusCode::OK, "The changes; fewer than were asked for where records are large")

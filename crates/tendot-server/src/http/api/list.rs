@@ -17,7 +17,7 @@ use crate::http::request::Request;
 use crate::http::{FORM, Http, caching, status};
 
 /// What a list may cost: about a second of one core, which is a million names, or thirty times as many counted.
-const LISTING: u32 = 1_000_000;
+const LIST_BUDGET: u32 = 1_000_000;
 
 /// Names that are looked at before others have their turn.
 const PIECE: u64 = 10_000;
@@ -29,7 +29,7 @@ const NAMES: usize = 16 << 20;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = List)]
-pub(super) struct ListBody<'a> {
+pub(super) struct HandleListBody<'a> {
     response_code: u32,
     /// The prefix as it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,23 +82,23 @@ struct Gathered {
 }
 
 /// Why there is no list.
-enum Unlisted {
+enum ListError {
     Registry(Error),
     TooLong,
 }
 
-impl From<Error> for Unlisted {
+impl From<Error> for ListError {
     fn from(error: Error) -> Self {
         Self::Registry(error)
     }
 }
 
 impl Gathered {
-    fn take(&mut self, names: Vec<Box<str>>) -> Result<(), Unlisted> {
+    fn take(&mut self, names: Vec<Box<str>>) -> Result<(), ListError> {
         self.total += names.len() as u64;
         self.bytes += names.iter().map(|name| name.len()).sum::<usize>();
         self.names.extend(names);
-        if self.bytes > NAMES { Err(Unlisted::TooLong) } else { Ok(()) }
+        if self.bytes > NAMES { Err(ListError::TooLong) } else { Ok(()) }
     }
 }
 
@@ -133,20 +133,20 @@ impl Http {
         };
         let form = Form::asked(parameters);
         let gathered = match prefix {
-            Some(prefix) => self.gather_names(prefix, part, &caller).await,
-            None => self.gather_prefixes(part, &caller).await,
+            Some(prefix) => self.collect_names(prefix, part, &caller).await,
+            None => self.collect_prefixes(part, &caller).await,
         };
         let gathered = match gathered {
             Ok(gathered) => gathered,
-            Err(Unlisted::TooLong) => return refuse("the list is too long; ask for pages of it"),
-            Err(Unlisted::Registry(error)) => {
+            Err(ListError::TooLong) => return refuse("the list is too long; ask for pages of it"),
+            Err(ListError::Registry(error)) => {
                 let status = status::of(error.response_code(), request.takes_credentials);
                 return fail(&error, status, name, &form);
             }
         };
         let (names, is_homed) = (gathered.names, prefix.is_none());
         let (handles, prefixes) = if is_homed { (None, Some(names)) } else { (Some(names), None) };
-        let body = ListBody {
+        let body = HandleListBody {
             response_code: ResponseCode::SUCCESS.0,
             prefix,
             total_count: gathered.total.to_string(),
@@ -156,14 +156,14 @@ impl Http {
             prefixes,
         };
         let mut response = print(StatusCode::OK, &body, &form);
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 
     /// A part of the names under a prefix, and how many there are: those before and after it are only counted.
-    async fn gather_names(&self, prefix: &str, part: Part, caller: &Caller) -> Result<Gathered, Unlisted> {
+    async fn collect_names(&self, prefix: &str, part: Part, caller: &Caller) -> Result<Gathered, ListError> {
         let _turn = self.lists.acquire().await;
-        let (prefix, mut work) = (Handle::from(prefix), Work::new(LISTING));
+        let (prefix, mut work) = (Handle::from(prefix), Work::new(LIST_BUDGET));
         let (mut gathered, mut after) = (Gathered::default(), None);
         loop {
             let wanted = part.size() - gathered.names.len() as u64;
@@ -195,9 +195,9 @@ impl Http {
     }
 
     /// The same of homed prefixes, of which there are fewer.
-    async fn gather_prefixes(&self, part: Part, caller: &Caller) -> Result<Gathered, Unlisted> {
+    async fn collect_prefixes(&self, part: Part, caller: &Caller) -> Result<Gathered, ListError> {
         let _turn = self.lists.acquire().await;
-        let (mut gathered, mut after, mut work) = (Gathered::default(), None::<Box<str>>, Work::new(LISTING));
+        let (mut gathered, mut after, mut work) = (Gathered::default(), None::<Box<str>>, Work::new(LIST_BUDGET));
         let limit = usize::try_from(PIECE).unwrap_or(usize::MAX);
         let mut seen = 0;
         loop {
@@ -217,7 +217,7 @@ impl Http {
     }
 
     /// What stands in the body of a request as it could stand in its query, after what does stand there.
-    pub(crate) async fn query_in(&self, body: Incoming, request: &Request<'_>) -> Result<String, Answer> {
+    pub(crate) async fn merge_body_into_query(&self, body: Incoming, request: &Request<'_>) -> Result<String, Answer> {
         let body = self.bodies.read(body, FORM).await.map_err(unread)?;
         let mut query = request.query.unwrap_or_default().to_owned();
         let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -250,13 +250,13 @@ fn encoded(text: &str) -> impl std::fmt::Display {
 pub(super) fn describe_part(doing: Doing) -> Doing {
     let doing = doing
         .group("Records")
-        .in_query("page", "Which page, counted from 0; without it, or below 0, everything", number())
-        .in_query("pageSize", "Names on a page; with 0, they are only counted", number())
-        .in_query("pretty", "On several lines", text())
-        .in_query("callback", "A function that a script calls with it", text())
+        .query_param("page", "Which page, counted from 0; without it, or below 0, everything", number())
+        .query_param("pageSize", "Names on a page; with 0, they are only counted", number())
+        .query_param("pretty", "On several lines", text())
+        .query_param("callback", "A function that a script calls with it", text())
         .credentials(true)
         .answer(StatusCode::OK, "The list")
-        .json::<ListBody<'_>>(JSON)
+        .json::<HandleListBody<'_>>(JSON)
         .text("application/javascript");
     describe_refusals(doing)
 }
@@ -280,7 +280,7 @@ pub(super) fn describe_refusals(doing: Doing) -> Doing {
 pub(crate) fn describe() -> Described {
     let list = || {
         let doing = Doing::new("The names under a prefix");
-        describe_part(doing.in_query("prefix", "The prefix, such as `10.5555`", text()))
+        describe_part(doing.query_param("prefix", "The prefix, such as `10.5555`", text()))
     };
     let sample = "curl -s \"$SERVER/api/handles?prefix=10.5555&page=0&pageSize=2\" -H \"Authorization: Bearer $TOKEN\"";
     Described::read(list().sample(sample)).and(

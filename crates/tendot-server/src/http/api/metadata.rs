@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::answer::Answer;
 use crate::http::describe::{Described, Doing, one_of, text};
-use crate::http::metadata::{FORMATS, give, not_acceptable};
+use crate::http::metadata::{METADATA_FORMATS, give, not_acceptable};
 use crate::http::negotiate::{self, Wanted, media_types};
 use crate::http::page::{self, ProblemJson};
 use crate::http::parameters::Parameters;
@@ -19,16 +19,16 @@ use crate::http::request::Request;
 use crate::http::{Http, WORK, caching, percent};
 
 /// Metadata as JSON: the members are those of its form.
-pub(crate) struct MetadataJson;
+pub(crate) struct MetadataSchema;
 
-impl PartialSchema for MetadataJson {
+impl PartialSchema for MetadataSchema {
     fn schema() -> RefOr<Schema> {
         let about = "Metadata; of the kernel, its elements by their names in XML, in a list where an element may repeat";
         ObjectBuilder::new().description(Some(about)).into()
     }
 }
 
-impl ToSchema for MetadataJson {
+impl ToSchema for MetadataSchema {
     fn name() -> std::borrow::Cow<'static, str> {
         "Metadata".into()
     }
@@ -39,7 +39,7 @@ pub(crate) fn describe_types(doing: Doing, is_described: impl Fn(&str) -> bool) 
     let types = media_types().filter(|(_, media_type)| is_described(media_type));
     types.fold(doing, |doing, (_, media_type)| {
         let is_json = media_type.ends_with("json");
-        if is_json { doing.json::<MetadataJson>(media_type) } else { doing.text(media_type) }
+        if is_json { doing.json::<MetadataSchema>(media_type) } else { doing.text(media_type) }
     })
 }
 
@@ -64,7 +64,7 @@ impl Http {
             Ok(caller) => caller,
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
-        let found = self.registered_for(&name, &caller, now, &mut Work::new(WORK)).await;
+        let found = self.registration(&name, &caller, now, &mut Work::new(WORK)).await;
         let registered = match found {
             Ok(Some(registered)) => registered,
             Ok(None) => return page::problem_of_name(&name, &Error::NotFound),
@@ -80,11 +80,11 @@ impl Http {
             return page::problem(StatusCode::NOT_FOUND, "no-metadata", detail).into();
         }
         let Wanted::Format(format, media_type) = wanted else { return not_acceptable(&name) };
-        match registered.metadata_as(format) {
+        match registered.metadata_in(format) {
             Some(text) => {
                 let mut response = give(text, media_type, request.headers);
                 if caller != Caller::Anonymous {
-                    caching::forbid(response.headers_mut());
+                    caching::set_private_no_store(response.headers_mut());
                 }
                 response
             }
@@ -98,7 +98,7 @@ impl Http {
 }
 
 fn format(name: &str) -> Option<Format> {
-    FORMATS.iter().find(|(known, ..)| *known == name).map(|(.., format)| *format)
+    METADATA_FORMATS.iter().find(|(known, ..)| *known == name).map(|(.., format)| *format)
 }
 
 /// What is done at `/api/v1/metadata/{name}`.
@@ -106,7 +106,7 @@ pub(crate) fn describe() -> Described {
     let problem = |doing: Doing, status, about: &str| {
         doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
     };
-    let names: Vec<String> = FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
+    let names: Vec<String> = METADATA_FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
     let doing = Doing::new("Metadata of a name")
         .about(
             "In the form that `Accept` asks for: the kernel as JSON or XML, or what is made of it. A name that has ended \
@@ -114,7 +114,7 @@ pub(crate) fn describe() -> Described {
         )
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), one_of(FORMATS.iter().map(|(name, ..)| *name)))
+        .query_param("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), one_of(METADATA_FORMATS.iter().map(|(name, ..)| *name)))
         .credentials(false)
         .answer(StatusCode::OK, "The metadata")
         .header("ETag", "Changes when the answer does");

@@ -42,8 +42,8 @@ impl Http {
 fn written(doing: Doing) -> Doing {
     let doing = doing
         .group("Records")
-        .in_query("pretty", "On several lines", text())
-        .in_query("callback", "A function that a script calls with it", text())
+        .query_param("pretty", "On several lines", text())
+        .query_param("callback", "A function that a script calls with it", text())
         .credentials(true)
         .answer(StatusCode::OK, "It is so, now or already")
         .json::<Body<'_>>(JSON)
@@ -56,7 +56,7 @@ const UNHOME: &str = "Names under a prefix are no longer to be kept here; record
 
 /// What is done at `/api/prefixes`.
 pub(crate) fn describe() -> Described {
-    let named = |summary| written(Doing::new(summary).in_query("prefix", "Which", text()));
+    let named = |summary| written(Doing::new(summary).query_param("prefix", "Which", text()));
     let list = describe_part(Doing::new("The prefixes that are kept here"))
         .sample("curl -s \"$SERVER/api/prefixes?pretty\" -H \"Authorization: Bearer $TOKEN\"");
     Described::read(list).and(HttpMethod::Post, named(HOME)).and(HttpMethod::Delete, named(UNHOME))

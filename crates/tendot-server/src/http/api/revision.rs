@@ -12,7 +12,7 @@ use crate::http::page::{Problem, problem};
 
 /// What has to be there for a change to be made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Condition {
+pub(crate) enum WritePrecondition {
     /// Anything, or nothing.
     #[default]
     Any,
@@ -24,7 +24,7 @@ pub(crate) enum Condition {
     Revision(u64),
 }
 
-impl Condition {
+impl WritePrecondition {
     /// What the headers of a request say.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
         let one = |name| {
@@ -87,12 +87,12 @@ mod tests {
 
     #[test]
     fn conditions() {
-        check(&[], Some(Condition::Any));
-        check(&[("if-match", "*")], Some(Condition::Present));
-        check(&[("if-match", "\"12\"")], Some(Condition::Revision(12)));
-        check(&[("if-match", "W/\"12\"")], Some(Condition::Revision(12)));
-        check(&[("if-match", "\"12-00abcdef\"")], Some(Condition::Revision(12)));
-        check(&[("if-none-match", "*")], Some(Condition::Absent));
+        check(&[], Some(WritePrecondition::Any));
+        check(&[("if-match", "*")], Some(WritePrecondition::Present));
+        check(&[("if-match", "\"12\"")], Some(WritePrecondition::Revision(12)));
+        check(&[("if-match", "W/\"12\"")], Some(WritePrecondition::Revision(12)));
+        check(&[("if-match", "\"12-00abcdef\"")], Some(WritePrecondition::Revision(12)));
+        check(&[("if-none-match", "*")], Some(WritePrecondition::Absent));
         check(&[("if-none-match", "\"12\"")], None);
         check(&[("if-match", "12")], None);
         check(&[("if-match", "\"x\"")], None);
@@ -102,12 +102,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(headers: &[(&'static str, &'static str)], expected: Option<Condition>) {
+    fn check(headers: &[(&'static str, &'static str)], expected: Option<WritePrecondition>) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        assert_eq!(Condition::of(&map).ok(), expected, "{headers:?}");
+        assert_eq!(WritePrecondition::of(&map).ok(), expected, "{headers:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::body::{Form, no_randomness, print, refuse, unknown_caller, unread};
 use super::handles::JSON;
 use crate::http::answer::{Answer, TEXT, answer};
 use crate::http::authenticate::{
-    AuthenticationError, Fields, FieldsForm, Proven, SERVER_HASH, Said, Session,
+    AuthenticationError, Fields, AuthParamsJson, AuthenticatedKey, SERVER_SIGNATURE_ALGORITHM, Said, Session,
 };
 use crate::http::describe::{Described, Doing};
 use crate::http::request::Request;
@@ -45,15 +45,15 @@ struct SessionBody {
 
 impl Http {
     /// Answers `POST /api/sessions`.
-    pub(crate) async fn make_session(&self, body: Incoming, request: &Request<'_>) -> Answer {
-        let (said, fields) = match self.session_fields(body, request).await {
+    pub(crate) async fn create_session(&self, body: Incoming, request: &Request<'_>) -> Answer {
+        let (said, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
         };
         if fields.session().is_some() {
             return refuse("a new session has no name yet");
         }
-        let proven = self.known_already(said.as_ref(), &fields, request).await;
+        let proven = self.authenticate_without_session(said.as_ref(), &fields, request).await;
         if let Some(Err(error)) = proven
             && let Some(answer) = error.later()
         {
@@ -65,7 +65,7 @@ impl Http {
             // Whether the key is still in its record could not be seen later.
             Some(Ok(proven))
                 if matches!(said, Some(Said::Password(_)))
-                    && !self.registry.is_in_share(proven.identity.handle()) =>
+                    && !self.registry.owns(proven.identity.handle()) =>
             {
                 error = Some(AuthenticationError::Elsewhere);
             }
@@ -82,14 +82,14 @@ impl Http {
     }
 
     /// Answers everything at `/api/sessions/this`.
-    pub(crate) async fn use_session(
+    pub(crate) async fn session_request(
         &self,
         method: &Method,
         other: &str,
         body: Incoming,
         request: &Request<'_>,
     ) -> Answer {
-        let (said, fields) = match self.session_fields(body, request).await {
+        let (said, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
         };
@@ -101,7 +101,7 @@ impl Http {
         // A key that is no longer in its record opens nothing.
         if let Some(Some(found)) = &session
             && let Some(proven) = &found.proven
-            && !self.is_in_force(proven).await
+            && !self.is_key_current(proven).await
         {
             self.sessions.remove(found.id);
             session = Some(None);
@@ -114,12 +114,12 @@ impl Http {
         }
         match session {
             Some(None) => forbidden(NONE),
-            Some(Some(session)) if fields.is_claim() => {
-                let answered = self.answer_nonce(&session, &fields, request).await;
-                self.show_answered(session, answered, &fields, request).await
+            Some(Some(session)) if fields.has_identity_claim() => {
+                let answered = self.verify_challenge_answer(&session, &fields, request).await;
+                self.challenge_answer_reply(session, answered, &fields, request).await
             }
             Some(Some(session)) => self.show(StatusCode::OK, &session, &fields, None, request).await,
-            None => match self.known_already(said.as_ref(), &fields, request).await {
+            None => match self.authenticate_without_session(said.as_ref(), &fields, request).await {
                 Some(Err(error)) => refused(Some(Err(error)), request),
                 proven => {
                     let id = proven.and_then(Result::ok).map(|proven| proven.identity.to_string());
@@ -132,7 +132,7 @@ impl Http {
     }
 
     /// What a client says in the header, and what in the body; sessions are made where credentials are taken.
-    async fn session_fields<'h>(
+    async fn read_session_params<'h>(
         &self,
         body: Incoming,
         request: &Request<'h>,
@@ -144,7 +144,7 @@ impl Http {
         }
         let body = self.bodies.read(body, FORM).await.map_err(unread)?;
         let no_fields = |error| refuse(&format!("the body is no JSON of a session: {error}"));
-        let in_body = Fields::of_json(&body).map_err(no_fields)?;
+        let in_body = Fields::from_json(&body).map_err(no_fields)?;
         let said = Said::of(request).map_err(|error| unknown_caller(error, "", request))?;
         let fields = match &said {
             Some(Said::Fields(fields)) => in_body.or(fields.clone()),
@@ -154,26 +154,26 @@ impl Http {
     }
 
     /// Who is known without a session: by a password or a certificate.
-    async fn known_already(
+    async fn authenticate_without_session(
         &self,
         said: Option<&Said<'_>>,
         fields: &Fields,
         request: &Request<'_>,
-    ) -> Option<Result<Proven, AuthenticationError>> {
+    ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
         match said {
-            Some(Said::Password(encoded)) => Some(self.by_password(encoded, request).await),
-            _ if fields.has_certificate() => Some(self.by_certificate(request).await),
+            Some(Said::Password(encoded)) => Some(self.authenticate_basic(encoded, request).await),
+            _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
             // The operator's token is sent with every request.
             Some(Said::Token(_)) => Some(Err(AuthenticationError::Failed)),
-            _ if fields.is_claim() => Some(Err(AuthenticationError::NoSession)),
+            _ if fields.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
             _ => None,
         }
     }
 
-    async fn show_answered(
+    async fn challenge_answer_reply(
         &self,
         mut session: Session,
-        answered: Result<Proven, AuthenticationError>,
+        answered: Result<AuthenticatedKey, AuthenticationError>,
         fields: &Fields,
         request: &Request<'_>,
     ) -> Answer {
@@ -207,7 +207,7 @@ impl Http {
         let body = SessionBody {
             session_id: Some(session.id.to_string()),
             nonce: Some(session.nonce()),
-            server_alg: server_signature.is_some().then_some(SERVER_HASH),
+            server_alg: server_signature.is_some().then_some(SERVER_SIGNATURE_ALGORITHM),
             server_signature,
             authenticated: session.proven.as_ref().map(|_| true),
             id: session.proven.as_ref().map(|proven| proven.identity.to_string()),
@@ -221,11 +221,11 @@ const NONE: &str = "there is no such session, or no longer";
 
 fn shown(status: StatusCode, body: &SessionBody) -> Answer {
     let mut response = print(status, body, &Form::default());
-    caching::forbid(response.headers_mut());
+    caching::set_private_no_store(response.headers_mut());
     response
 }
 
-fn refused(proven: Option<Result<Proven, AuthenticationError>>, request: &Request<'_>) -> Answer {
+fn refused(proven: Option<Result<AuthenticatedKey, AuthenticationError>>, request: &Request<'_>) -> Answer {
     let error = proven.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
     unknown_caller(error, "", request)
 }
@@ -264,7 +264,7 @@ pub(crate) fn describe() -> Described {
             "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
              sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
         )
-        .body::<FieldsForm>(JSON, FIELDS, Required::False)
+        .body::<AuthParamsJson>(JSON, FIELDS, Required::False)
         .sample("curl -s -X POST $SERVER/api/sessions");
     let doing = answers(doing, StatusCode::CREATED, "The session").header("Location", "`/api/sessions/this`");
     Described::only(HttpMethod::Post, doing)
@@ -275,7 +275,7 @@ pub(crate) fn describe_one() -> Described {
     let get = Doing::new("The session of who asks").sample("curl -s $SERVER/api/sessions/this");
     let get = answers(get, StatusCode::OK, "The session, and who is known in it").credentials(false);
     let put = || {
-        let doing = Doing::new("Who somebody is").body::<FieldsForm>(JSON, FIELDS, Required::False);
+        let doing = Doing::new("Who somebody is").body::<AuthParamsJson>(JSON, FIELDS, Required::False);
         answers(doing, StatusCode::OK, "The session, and who is known in it").credentials(false)
     };
     let delete = Doing::new("Ends the session");

@@ -25,18 +25,18 @@ impl Http {
 }
 
 pub(crate) fn describe() -> Described {
-    let get = describe_get().sample("curl -s \"$SERVER/api/site?pretty\"");
-    let post = describe_get().about("As GET, for clients that can do no other.");
+    let get = get_spec().sample("curl -s \"$SERVER/api/site?pretty\"");
+    let post = get_spec().about("As GET, for clients that can do no other.");
     let post = failure(post, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
     let post = failure(post, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
     Described::read(get).and(HttpMethod::Post, post)
 }
 
-fn describe_get() -> Doing {
+fn get_spec() -> Doing {
     let doing = Doing::new("Who this service is in the Handle System")
         .group("Operation")
-        .in_query("pretty", "On several lines", text())
-        .in_query("callback", "A function that a script calls with it", text())
+        .query_param("pretty", "On several lines", text())
+        .query_param("callback", "A function that a script calls with it", text())
         .answer(StatusCode::OK, "Its addresses and keys, as HS_SITE has them")
         .json::<Body<'_>>(JSON)
         .text("application/javascript");

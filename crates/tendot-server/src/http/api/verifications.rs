@@ -4,14 +4,14 @@ use data_encoding::BASE64;
 use http::StatusCode;
 use serde::Serialize;
 use tendot_proto::{Handle, Reference, ResponseCode, Work};
-use tendot_registry::{Caller, Error, Query};
+use tendot_registry::{Caller, Error, ResolveQuery};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
 use super::body::{Form, fail, print, refuse, unknown_caller};
 use super::handles::{JSON, failure, read};
 use crate::http::answer::Answer;
-use crate::http::authenticate::{AuthenticationError, Fields, NonceAnswer};
+use crate::http::authenticate::{AuthenticationError, Fields, ChallengeAnswer};
 use crate::http::describe::{Described, Doing, index, text};
 use crate::http::request::Request;
 use crate::http::{Http, WORK, caching, status};
@@ -29,7 +29,7 @@ struct VerificationBody<'a> {
 
 impl Http {
     /// Answers `GET /api/verifications/{identity}`, to everybody: secrets stay here, and who guesses is held back.
-    pub(crate) async fn verify_answer(&self, path: &str, request: &Request<'_>) -> Answer {
+    pub(crate) async fn get_verification(&self, path: &str, request: &Request<'_>) -> Answer {
         let (identity, parameters) = match read(path, request) {
             Ok(read) => read,
             Err(error) => return refuse(&error.to_string()),
@@ -52,8 +52,8 @@ impl Http {
             let status = status::of(error.response_code(), request.takes_credentials);
             return fail(&error, status, handle, &form);
         }
-        let fields = Fields::of_query(&parameters);
-        if fields.has_number_that_is_none() {
+        let fields = Fields::from_query(&parameters);
+        if fields.has_invalid_number() {
             return refuse("`iterations` and `length` are numbers from 1 on");
         }
         let nonce = parameters.get("nonce").and_then(|nonce| BASE64.decode(nonce.as_bytes()).ok());
@@ -71,20 +71,20 @@ impl Http {
                     Ok(keys) => keys,
                     Err(error) => return unknown_caller(error, handle, request),
                 };
-                let answer = NonceAnswer { claim, cnonce, proof };
+                let answer = ChallengeAnswer { claim, cnonce, proof };
                 self.verify(nonce, answer, keys, attempt).await.is_ok()
             }
             _ => false,
         };
         let body = VerificationBody { response_code: ResponseCode::SUCCESS.0, is_valid, handle };
         let mut response = print(StatusCode::OK, &body, &form);
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response
     }
 
     /// Whether names like this are kept here; whether it is one of them does not matter.
     async fn is_kept(&self, name: Handle<'_>) -> Result<(), Error> {
-        let query = Query { public_only: true, ..Query::new(name) };
+        let query = ResolveQuery { public_only: true, ..ResolveQuery::new(name) };
         match self.registry.resolve(&query, &Caller::Anonymous, &mut Work::new(WORK)).await {
             Err(error @ (Error::NotResponsible { .. } | Error::OtherServer | Error::Name(_))) => Err(error),
             _ => Ok(()),
@@ -98,15 +98,15 @@ pub(crate) fn describe() -> Described {
         let doing = Doing::new("Whether a secret key has signed two nonces")
             .group("Sessions")
             .in_path("identity", "The key, `INDEX:HANDLE`", text())
-            .in_query("nonce", "The server's nonce, as Base64", text())
-            .in_query("cnonce", "The client's nonce, as Base64", text())
-            .in_query("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text())
-            .in_query("signature", "What the key makes of both, as Base64", text())
-            .in_query("salt", "For PBKDF2, as Base64", text())
-            .in_query("iterations", "For PBKDF2", index())
-            .in_query("length", "For PBKDF2: bits of the key", index())
-            .in_query("pretty", "On several lines", text())
-            .in_query("callback", "A function that a script calls with it", text())
+            .query_param("nonce", "The server's nonce, as Base64", text())
+            .query_param("cnonce", "The client's nonce, as Base64", text())
+            .query_param("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text())
+            .query_param("signature", "What the key makes of both, as Base64", text())
+            .query_param("salt", "For PBKDF2, as Base64", text())
+            .query_param("iterations", "For PBKDF2", index())
+            .query_param("length", "For PBKDF2: bits of the key", index())
+            .query_param("pretty", "On several lines", text())
+            .query_param("callback", "A function that a script calls with it", text())
             .answer(StatusCode::OK, "Whether it has")
             .json::<VerificationBody<'_>>(JSON)
             .text("application/javascript");

@@ -16,7 +16,7 @@ const CLIENTS: Rates = Rates {
 };
 
 /// Failures against one identity, from wherever. More, so that a few clients cannot keep its owner out.
-const ACCOUNT: Rate = Rate { per_second: 10, burst: 200 };
+const ACCOUNT_FAILURE_RATE: Rate = Rate { per_second: 10, burst: 200 };
 
 /// Places of a row.
 const PLACES: usize = 1 << 14;
@@ -30,7 +30,7 @@ const SIGNATURES: Rates = Rates {
 
 /// Who has failed, and as whom.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub(crate) struct GuessThrottle {
     clients: Limiter,
     accounts: Table,
     signatures: Limiter,
@@ -39,14 +39,14 @@ pub(crate) struct Attempts {
 
 /// An attempt to be somebody. It has failed, also if nobody waits for it any more, unless it has succeeded.
 pub(crate) struct Attempt<'a> {
-    attempts: &'a Attempts,
+    attempts: &'a GuessThrottle,
     client: Option<IpAddr>,
     places: Option<[&'a AtomicU64; 2]>,
 }
 
-impl Attempts {
+impl GuessThrottle {
     pub(crate) fn new() -> Self {
-        let accounts = Table::new(PLACES, ACCOUNT.credit());
+        let accounts = Table::new(PLACES, ACCOUNT_FAILURE_RATE.credit());
         let (clients, signatures) = (Limiter::new(CLIENTS), Limiter::new(SIGNATURES));
         Self { clients, accounts, signatures, start: Instant::now() }
     }
@@ -65,17 +65,17 @@ impl Attempts {
             return Ok(Attempt { attempts: self, client: None, places: None });
         }
         let (places, elapsed) = (self.accounts.places(account.to_ascii_uppercase()), self.elapsed(now));
-        self.accounts.check(places, elapsed, ACCOUNT.cost())?;
+        self.accounts.check(places, elapsed, ACCOUNT_FAILURE_RATE.cost())?;
         // Counted at once: many may come before the first of them has failed.
         if let Some(client) = request.client {
             self.clients.count(client, now)?;
         }
-        self.accounts.take(places, elapsed, ACCOUNT.cost());
+        self.accounts.take(places, elapsed, ACCOUNT_FAILURE_RATE.cost());
         Ok(Attempt { attempts: self, client: request.client, places: Some(places) })
     }
 
     /// Whether something is signed for a client.
-    pub(super) fn takes_signature(&self, request: &Request<'_>) -> bool {
+    pub(super) fn charge_signature(&self, request: &Request<'_>) -> bool {
         let client = request.client.filter(|_| !request.is_here);
         client.is_none_or(|client| self.signatures.count(client, Instant::now()).is_ok())
     }
@@ -91,7 +91,7 @@ impl Attempt<'_> {
             self.attempts.clients.give_back(client);
         }
         if let Some(places) = self.places {
-            Table::give_back(places, ACCOUNT.cost());
+            Table::give_back(places, ACCOUNT_FAILURE_RATE.cost());
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     /// Of 1000 guesses a second, one client makes 20 and then one a second; another one is not held back for that.
     #[test]
     fn attack_a11_guessing() {
-        let attempts = Attempts::new();
+        let attempts = GuessThrottle::new();
         let headers = HeaderMap::new();
         let request = |client: &str| Request {
             query: None,

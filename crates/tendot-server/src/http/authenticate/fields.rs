@@ -9,7 +9,7 @@ use tendot_proto::Reference;
 use tendot_proto::auth::SecretKeyMac;
 use utoipa::ToSchema;
 
-use super::{AuthenticationError, Proof, SessionId};
+use super::{AuthenticationError, Proof, HttpSessionId};
 use crate::http::parameters::Parameters;
 use crate::http::percent;
 
@@ -21,7 +21,7 @@ pub(crate) struct Fields(Vec<(String, String)>);
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SessionFields)]
-pub(crate) struct FieldsForm {
+pub(crate) struct AuthParamsJson {
     /// The session, if there is one already.
     session_id: Option<String>,
     /// Who it is, `INDEX:HANDLE`.
@@ -60,7 +60,7 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
 
 /// The answer to a nonce.
 #[derive(Debug)]
-pub(crate) struct NonceAnswer {
+pub(crate) struct ChallengeAnswer {
     pub(crate) claim: Reference<'static>,
     pub(crate) cnonce: Vec<u8>,
     pub(crate) proof: Proof,
@@ -71,13 +71,13 @@ impl Fields {
     const LIMIT: usize = 32;
 
     /// `name="value", name=value`, as RFC 9110 (11.2) has it; the identity is percent-encoded once more.
-    pub(super) fn of_header(text: &str) -> Option<Self> {
+    pub(super) fn from_header(text: &str) -> Option<Self> {
         let mut fields = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
             let (name, after) = rest.split_once('=')?;
             let (value, after) = match after.trim_start().strip_prefix('"') {
-                Some(quoted) => unquoted(quoted)?,
+                Some(quoted) => parse_quoted_string(quoted)?,
                 None => after
                     .split_once(',')
                     .map_or((after.trim().to_owned(), ""), |(value, after)| (value.trim().to_owned(), after)),
@@ -92,11 +92,11 @@ impl Fields {
     }
 
     /// The members of a JSON object; nothing is said by an empty body.
-    pub(crate) fn of_json(body: &[u8]) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_json(body: &[u8]) -> Result<Self, serde_json::Error> {
         if body.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
-        let form: FieldsForm = serde_json::from_slice(body)?;
+        let form: AuthParamsJson = serde_json::from_slice(body)?;
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let all = [
             ("sessionId", form.session_id),
@@ -115,7 +115,7 @@ impl Fields {
     }
 
     /// What stands in a query.
-    pub(crate) fn of_query(parameters: &Parameters<'_>) -> Self {
+    pub(crate) fn from_query(parameters: &Parameters<'_>) -> Self {
         let known = ["cnonce", "alg", "signature", "salt", "iterations", "length"];
         let said = known.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
         Self(said.collect())
@@ -146,17 +146,17 @@ impl Fields {
     }
 
     /// Which session is meant, if one is; none inside if it is written as no session is.
-    pub(crate) fn session(&self) -> Option<Option<SessionId>> {
+    pub(crate) fn session(&self) -> Option<Option<HttpSessionId>> {
         self.get("sessionId").map(|id| id.parse().ok())
     }
 
     /// Whether the certificate of the connection is to count.
-    pub(crate) fn has_certificate(&self) -> bool {
+    pub(crate) fn uses_client_certificate(&self) -> bool {
         self.get("clientCert").is_some_and(|is| is.eq_ignore_ascii_case("true"))
     }
 
     /// Whether somebody says who they are.
-    pub(crate) fn is_claim(&self) -> bool {
+    pub(crate) fn has_identity_claim(&self) -> bool {
         ["id", "type", "alg", "signature"].iter().any(|name| self.get(name).is_some())
     }
 
@@ -166,24 +166,24 @@ impl Fields {
     }
 
     /// Whether there is text where a number should be.
-    pub(crate) fn has_number_that_is_none(&self) -> bool {
+    pub(crate) fn has_invalid_number(&self) -> bool {
         ["iterations", "length"]
             .iter()
             .any(|name| self.get(name).is_some_and(|text| text.parse::<NonZeroU32>().is_err()))
     }
 
     /// What we are to sign, to prove who we are.
-    pub(crate) fn to_sign(&self) -> Option<Vec<u8>> {
-        self.cnonce().filter(|cnonce| !self.is_claim() && cnonce.len() <= 64)
+    pub(crate) fn server_challenge(&self) -> Option<Vec<u8>> {
+        self.cnonce().filter(|cnonce| !self.has_identity_claim() && cnonce.len() <= 64)
     }
 
     /// Who somebody says they are, and how they prove it.
-    pub(crate) fn answer(&self) -> Result<NonceAnswer, AuthenticationError> {
+    pub(crate) fn answer(&self) -> Result<ChallengeAnswer, AuthenticationError> {
         let incomplete = AuthenticationError::Incomplete;
         let (claim, kind) = (self.get("id").ok_or(incomplete)?, self.get("type").ok_or(incomplete)?);
         let proof = self.proof(kind)?;
         let cnonce = self.cnonce().ok_or(incomplete)?;
-        Ok(NonceAnswer { claim: Reference::parse(claim).into_owned(), cnonce, proof })
+        Ok(ChallengeAnswer { claim: Reference::parse(claim).into_owned(), cnonce, proof })
     }
 
     /// The proof, for a key of this kind.
@@ -212,7 +212,7 @@ impl Fields {
 }
 
 /// What stands before the next quotation mark, and what comes after it.
-fn unquoted(text: &str) -> Option<(String, &str)> {
+fn parse_quoted_string(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
@@ -252,7 +252,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let fields = Fields::of_header(text);
+        let fields = Fields::from_header(text);
         let shown = fields.map(|Fields(all)| {
             all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         });
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn bodies() {
-        let read = |text: &str| Fields::of_json(text.as_bytes());
+        let read = |text: &str| Fields::from_json(text.as_bytes());
         let fields = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
         assert_eq!(fields.get("iterations"), Some("1000"));
-        assert!(fields.has_certificate() && fields.is_claim() && fields.get("x").is_none());
+        assert!(fields.uses_client_certificate() && fields.has_identity_claim() && fields.get("x").is_none());
         assert!(read(" ").is_ok_and(|fields| fields.0.is_empty()));
         assert!(read(r#"{"x":[]}"#).is_ok());
         assert!(
@@ -277,13 +277,13 @@ mod tests {
     #[test]
     fn what_is_missing() {
         let whole = "id=300:0.NA/10, type=HS_PUBKEY, cnonce=AAEC, alg=SHA256, signature=AAEC";
-        assert!(Fields::of_header(whole).unwrap().answer().is_ok());
+        assert!(Fields::from_header(whole).unwrap().answer().is_ok());
         for name in ["id", "type", "cnonce", "alg", "signature"] {
             let rest: Vec<_> = whole.split(", ").filter(|field| !field.starts_with(name)).collect();
-            let fields = Fields::of_header(&rest.join(",")).unwrap();
+            let fields = Fields::from_header(&rest.join(",")).unwrap();
             assert_eq!(fields.answer().unwrap_err(), AuthenticationError::Incomplete, "{name}");
         }
-        let asks = |text| Fields::of_header(text).unwrap().to_sign().is_some();
+        let asks = |text| Fields::from_header(text).unwrap().server_challenge().is_some();
         assert!(asks("cnonce=AAEC") && !asks(whole) && !asks("sessionId=x"));
     }
 }

@@ -12,21 +12,21 @@ mod sessions;
 
 use std::time::{Duration, Instant, SystemTime};
 
-pub(super) use attempts::{Attempt, Attempts};
+pub(super) use attempts::{Attempt, GuessThrottle};
 use data_encoding::BASE64;
-pub(crate) use fields::{Fields, FieldsForm, NonceAnswer};
+pub(crate) use fields::{Fields, AuthParamsJson, ChallengeAnswer};
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use proof::Proof;
-pub(crate) use proof::Proven;
-pub(crate) use sessions::{Session, SessionId, Sessions};
+pub(crate) use proof::AuthenticatedKey;
+pub(crate) use sessions::{Session, HttpSessionId, Sessions};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::auth::AuthError;
 use tendot_proto::{Reference, Value, Work};
 use tendot_registry::Caller;
 
 use super::answer::Answer;
-use super::certificate::Owner;
+use super::certificate::CertificateSubject;
 use super::request::Request;
 use super::{Http, WORK, page, percent, too_often};
 
@@ -89,7 +89,7 @@ impl<'h> Said<'h> {
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => Ok(Self::Password(rest.trim())),
             "bearer" => Ok(Self::Token(rest.trim())),
-            "handle" => Fields::of_header(rest).map(Self::Fields).ok_or(malformed),
+            "handle" => Fields::from_header(rest).map(Self::Fields).ok_or(malformed),
             _ => Err(malformed),
         }
     }
@@ -101,17 +101,17 @@ impl Http {
         match Said::of(request)? {
             None => Ok(Caller::Anonymous),
             Some(Said::Token(token)) => self.by_token(token, request).await,
-            Some(Said::Password(encoded)) => Ok(self.by_password(encoded, request).await?.into()),
-            Some(Said::Fields(fields)) if fields.has_certificate() => {
-                Ok(self.by_certificate(request).await?.into())
+            Some(Said::Password(encoded)) => Ok(self.authenticate_basic(encoded, request).await?.into()),
+            Some(Said::Fields(fields)) if fields.uses_client_certificate() => {
+                Ok(self.authenticate_certificate(request).await?.into())
             }
-            Some(Said::Fields(fields)) => self.by_fields(&fields, request).await,
+            Some(Said::Fields(fields)) => self.authenticate_session(&fields, request).await,
         }
     }
 
-    async fn by_fields(&self, fields: &Fields, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+    async fn authenticate_session(&self, fields: &Fields, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
         let Some(id) = fields.session() else {
-            return if fields.is_claim() {
+            return if fields.has_identity_claim() {
                 Err(AuthenticationError::NoSession)
             } else {
                 Ok(Caller::Anonymous)
@@ -119,12 +119,12 @@ impl Http {
         };
         let session = id.and_then(|id| self.sessions.get(id, Instant::now()));
         let session = session.ok_or(AuthenticationError::NoSession)?;
-        if fields.is_claim() {
-            return self.answer_nonce(&session, fields, request).await.map(Into::into);
+        if fields.has_identity_claim() {
+            return self.verify_challenge_answer(&session, fields, request).await.map(Into::into);
         }
         let Some(proven) = session.proven else { return Ok(Caller::Anonymous) };
         // A key that is no longer in its record opens nothing, not even what it has opened before.
-        if self.is_in_force(&proven).await {
+        if self.is_key_current(&proven).await {
             Ok(proven.into())
         } else {
             self.sessions.remove(session.id);
@@ -133,12 +133,12 @@ impl Http {
     }
 
     /// Takes the answer to the nonce of a session, which knows its client from then on. No answer is taken twice.
-    pub(crate) async fn answer_nonce(
+    pub(crate) async fn verify_challenge_answer(
         &self,
         session: &Session,
         fields: &Fields,
         request: &Request<'_>,
-    ) -> Result<Proven, AuthenticationError> {
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
         let answer = fields.answer()?;
         let cnonce = answer.cnonce.clone();
         let proven = self.prove(session.nonce, answer, request).await?;
@@ -147,11 +147,11 @@ impl Http {
     }
 
     /// `INDEX%3AHANDLE:SECRET`, the secret being that of an `HS_SECKEY` value; without an index, of any.
-    pub(crate) async fn by_password(
+    pub(crate) async fn authenticate_basic(
         &self,
         encoded: &str,
         request: &Request<'_>,
-    ) -> Result<Proven, AuthenticationError> {
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
         let malformed = AuthenticationError::Malformed;
         let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
         let at = decoded.iter().position(|byte| *byte == b':').ok_or(malformed)?;
@@ -162,8 +162,8 @@ impl Http {
             *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
         };
         let claim = Reference::parse(&user);
-        if self.registry.is_in_share(claim.handle()) {
-            return self.find_key(&claim, is_it, request).await;
+        if self.registry.owns(claim.handle()) {
+            return self.match_key(&claim, is_it, request).await;
         }
         // It is kept by another server of our site.
         let attempt = self.attempts.begin(request, &claim.to_string())?;
@@ -172,28 +172,28 @@ impl Http {
         }
         attempt.succeeded();
         let key = Value::with_data(claim.index, "HS_SECKEY", password);
-        Proven::new(&claim, &key).ok_or(AuthenticationError::Failed)
+        AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)
     }
 
     /// The certificate of the connection, which has the name and the key of an `HS_PUBKEY` value. Whoever signed it vouches
     /// for nothing: the record does.
-    pub(crate) async fn by_certificate(&self, request: &Request<'_>) -> Result<Proven, AuthenticationError> {
-        let owner = request.certificate.and_then(Owner::of).ok_or(AuthenticationError::Failed)?;
+    pub(crate) async fn authenticate_certificate(&self, request: &Request<'_>) -> Result<AuthenticatedKey, AuthenticationError> {
+        let owner = request.certificate.and_then(CertificateSubject::of).ok_or(AuthenticationError::Failed)?;
         let is_it = |key: &Value<'_>| *key.value_type == *b"HS_PUBKEY" && owner.has_key(&key.data);
-        self.find_key(&Reference::parse(&owner.name), is_it, request).await
+        self.match_key(&Reference::parse(&owner.name), is_it, request).await
     }
 
     /// Somebody with this key of theirs.
-    async fn find_key(
+    async fn match_key(
         &self,
         claim: &Reference<'_>,
         is_it: impl Fn(&Value<'_>) -> bool,
         request: &Request<'_>,
-    ) -> Result<Proven, AuthenticationError> {
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
         let attempt = self.attempts.begin(request, &claim.to_string())?;
         let (keys, attempt) = self.keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
-        let proven = keys.find(|key| is_it(key)).and_then(|key| Proven::new(claim, key));
+        let proven = keys.find(|key| is_it(key)).and_then(|key| AuthenticatedKey::new(claim, key));
         let proven = proven.ok_or(AuthenticationError::Failed)?;
         attempt.succeeded();
         Ok(proven)
@@ -232,7 +232,7 @@ impl Http {
             append(response, "Basic realm=\"handle\"".to_owned());
             append(response, "Bearer".to_owned());
         }
-        let named = response.extensions().get::<SessionId>().copied();
+        let named = response.extensions().get::<HttpSessionId>().copied();
         let fields = match said {
             Ok(Some(Said::Fields(fields))) => fields,
             _ => Fields::default(),
@@ -243,7 +243,7 @@ impl Http {
         let Some(session) = session.or_else(|| self.sessions.make(now)) else { return };
         let mut challenge = format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce());
         if let Some(signature) = self.sign_nonces(&session, &fields, request).await {
-            challenge += &format!(", serverAlg=\"{SERVER_HASH}\", serverSignature=\"{signature}\"");
+            challenge += &format!(", serverAlg=\"{SERVER_SIGNATURE_ALGORITHM}\", serverSignature=\"{signature}\"");
         }
         if let Some(error) = response.extensions().get::<AuthenticationError>() {
             challenge += &format!(", error=\"{error}\"");
@@ -253,7 +253,7 @@ impl Http {
 }
 
 /// What we sign with.
-pub(crate) const SERVER_HASH: &str = "SHA-256";
+pub(crate) const SERVER_SIGNATURE_ALGORITHM: &str = "SHA-256";
 
 /// Whether a client says something of itself in another way than by a password.
 fn is_said(headers: &HeaderMap) -> bool {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac};
-use tendot_proto::crypto::{AwsLc, Crypto as _, Digest, Hash, Random as _, SystemRandom};
+use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyResponse, SecretKeyResponse, SecretKeyMac};
+use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Digest, Hash, Random as _, SystemRandom};
 use tendot_proto::{Reference, Value, Work};
 use tendot_registry::{Caller, Error, Identity};
 
-use super::fields::{NonceAnswer, encoded};
+use super::fields::{ChallengeAnswer, encoded};
 use super::{Attempt, AuthenticationError, Fields, Session};
 use crate::http::request::Request;
 use crate::http::{Http, WORK};
@@ -24,44 +24,44 @@ impl Proof {
     /// The index of the key among these by which two nonces, one after the other, were signed; index 0 is any.
     fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[Value<'_>]) -> Result<u32, AuthError> {
         let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
-        let (policy, work) = (Policy::default(), &mut { Work::REQUEST });
+        let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
         let answer = match self {
             Self::Signature { hash, signature } => {
-                let answer = PublicKeyAnswer { hash: hash.as_bytes(), signature };
-                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLc, work);
+                let answer = PublicKeyResponse { hash: hash.as_bytes(), signature };
+                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLcProvider, work);
             }
-            Self::Mac { algorithm, mac } => SecretKeyAnswer::Mac { algorithm: *algorithm, mac },
+            Self::Mac { algorithm, mac } => SecretKeyResponse::Mac { algorithm: *algorithm, mac },
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
-                SecretKeyAnswer::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
+                SecretKeyResponse::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
             }
         };
-        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLc, work)
+        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLcProvider, work)
     }
 }
 
 /// Somebody who is known, and the key by which they are.
 #[derive(Clone, Debug)]
-pub(crate) struct Proven {
+pub(crate) struct AuthenticatedKey {
     pub(crate) identity: Identity,
     /// Its hash: nobody needs the key any more.
     key: Digest,
 }
 
-impl Proven {
+impl AuthenticatedKey {
     pub(super) fn new(claim: &Reference<'_>, key: &Value<'_>) -> Option<Self> {
         let identity = Identity::proven(key.index, claim.handle().as_bytes())?;
         Some(Self { identity, key: fingerprint(key)? })
     }
 }
 
-impl From<Proven> for Caller {
-    fn from(proven: Proven) -> Self {
+impl From<AuthenticatedKey> for Caller {
+    fn from(proven: AuthenticatedKey) -> Self {
         Self::Handle(proven.identity)
     }
 }
 
 fn fingerprint(key: &Value<'_>) -> Option<Digest> {
-    AwsLc.hash(Hash::Sha256, &[&key.value_type, &key.data]).ok()
+    AwsLcProvider.hash(Hash::Sha256, &[&key.value_type, &key.data]).ok()
 }
 
 impl Http {
@@ -86,7 +86,7 @@ impl Http {
     }
 
     /// Whether the record still has the key by which somebody was known; as long as that can't be read, nothing has changed.
-    pub(crate) async fn is_in_force(&self, proven: &Proven) -> bool {
+    pub(crate) async fn is_key_current(&self, proven: &AuthenticatedKey) -> bool {
         let keys = self.registry.keys(proven.identity.handle(), &mut Work::new(WORK)).await;
         keys.is_err()
             || keys.is_ok_and(|keys| {
@@ -99,12 +99,12 @@ impl Http {
 
     /// Whether a secret is that of a key which another server of our site keeps. It is shown a proof and not the secret.
     pub(super) async fn fits_elsewhere(&self, key: &Reference<'_>, secret: &[u8]) -> bool {
-        let (mut random, mut work) = ([0; 48], Work::REQUEST);
+        let (mut random, mut work) = ([0; 48], Work::PER_REQUEST);
         SystemRandom.fill(&mut random);
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
         let form = SecretKeyMac::HmacSha256;
-        let proof = SecretKeyAnswer::make(form, secret, challenge, &AwsLc, &mut SystemRandom, &mut work);
+        let proof = SecretKeyResponse::make(form, secret, challenge, &AwsLcProvider, &mut SystemRandom, &mut work);
         let Ok(proof) = proof else { return false };
         key.index != 0
             && self.registry.fits_elsewhere(key, challenge, &proof, &mut work).await.is_ok_and(|fits| fits)
@@ -114,15 +114,15 @@ impl Http {
     pub(super) async fn prove(
         &self,
         nonce: [u8; 16],
-        answer: NonceAnswer,
+        answer: ChallengeAnswer,
         request: &Request<'_>,
-    ) -> Result<Proven, AuthenticationError> {
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
         let attempt = self.attempts.begin(request, &claim.to_string())?;
         let (keys, attempt) = self.keys(&claim, attempt).await?;
         let (index, keys) = self.verify(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
-        key.and_then(|key| Proven::new(&claim, key)).ok_or(AuthenticationError::Failed)
+        key.and_then(|key| AuthenticatedKey::new(&claim, key)).ok_or(AuthenticationError::Failed)
     }
 
     /// Looks at a proof apart from everything else, since it may take long; for no more at the same time than there are
@@ -130,7 +130,7 @@ impl Http {
     pub(crate) async fn verify(
         &self,
         nonce: Vec<u8>,
-        answer: NonceAnswer,
+        answer: ChallengeAnswer,
         keys: Vec<Value<'static>>,
         attempt: Attempt<'_>,
     ) -> Result<(u32, Vec<Value<'static>>), AuthenticationError> {
@@ -157,8 +157,8 @@ impl Http {
         fields: &Fields,
         request: &Request<'_>,
     ) -> Option<String> {
-        let (native, cnonce) = (self.native.as_ref()?, fields.to_sign()?);
-        if !self.attempts.takes_signature(request) {
+        let (native, cnonce) = (self.native.as_ref()?, fields.server_challenge()?);
+        if !self.attempts.charge_signature(request) {
             return None;
         }
         let core = Arc::clone(&self.cores).acquire_owned().await.ok()?;

@@ -12,27 +12,27 @@ use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
 use super::fields::encoded;
-use super::{AuthenticationError, Proven};
+use super::{AuthenticationError, AuthenticatedKey};
 
 /// How many sessions there are at most: some megabytes. The rest of them is for those who are not known yet.
-const CAPACITY: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 const KNOWN: usize = 8_000;
 
 /// Those of one identity.
-const OF_ONE: usize = 100;
+const MAX_SESSIONS_PER_IDENTITY: usize = 100;
 
 /// The longest time without a request, as with Handle.Net, and at all.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Answers to one nonce that are remembered; then there is another nonce.
-const ANSWERS: usize = 32;
+const MAX_ANSWERS_PER_NONCE: usize = 32;
 
 /// The name of a session, which nobody guesses.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct SessionId([u8; 16]);
+pub(crate) struct HttpSessionId([u8; 16]);
 
-impl FromStr for SessionId {
+impl FromStr for HttpSessionId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -41,14 +41,14 @@ impl FromStr for SessionId {
     }
 }
 
-impl fmt::Display for SessionId {
+impl fmt::Display for HttpSessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
 /// Whoever knows the name is let in, so that it stands in no log.
-impl fmt::Debug for SessionId {
+impl fmt::Debug for HttpSessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId")
     }
@@ -57,9 +57,9 @@ impl fmt::Debug for SessionId {
 /// A session as it was when it was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub(crate) id: SessionId,
+    pub(crate) id: HttpSessionId,
     pub(crate) nonce: [u8; 16],
-    pub(crate) proven: Option<Proven>,
+    pub(crate) proven: Option<AuthenticatedKey>,
 }
 
 impl Session {
@@ -80,10 +80,10 @@ struct Kept {
 
 impl Kept {
     fn is_over(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.used) > IDLE || now.saturating_duration_since(self.made) > LIFE
+        now.saturating_duration_since(self.used) > IDLE_TIMEOUT || now.saturating_duration_since(self.made) > LIFE
     }
 
-    const fn age(&self) -> (Instant, SessionId) {
+    const fn age(&self) -> (Instant, HttpSessionId) {
         (self.used, self.session.id)
     }
 }
@@ -100,10 +100,10 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Tables {
-    kept: HashMap<SessionId, Kept>,
+    kept: HashMap<HttpSessionId, Kept>,
     /// When it was last used, and its name: those of nobody, and those in which somebody is known.
-    strangers: BTreeSet<(Instant, SessionId)>,
-    known: BTreeSet<(Instant, SessionId)>,
+    strangers: BTreeSet<(Instant, HttpSessionId)>,
+    known: BTreeSet<(Instant, HttpSessionId)>,
     /// How many an identity has.
     numbers: HashMap<String, usize>,
 }
@@ -111,10 +111,10 @@ struct Tables {
 impl Sessions {
     /// A new session; none without randomness.
     pub(crate) fn make(&self, now: Instant) -> Option<Session> {
-        let session = Session { id: SessionId(random()?), nonce: random()?, proven: None };
+        let session = Session { id: HttpSessionId(random()?), nonce: random()?, proven: None };
         let mut tables = self.tables();
         tables.forget(now);
-        while tables.kept.len() >= CAPACITY {
+        while tables.kept.len() >= MAX_SESSIONS {
             let Some((_, oldest)) = tables.strangers.first().or(tables.known.first()).copied() else { break };
             tables.remove(oldest);
         }
@@ -124,7 +124,7 @@ impl Sessions {
     }
 
     /// A session, which lives on for that.
-    pub(crate) fn get(&self, id: SessionId, now: Instant) -> Option<Session> {
+    pub(crate) fn get(&self, id: HttpSessionId, now: Instant) -> Option<Session> {
         let mut tables = self.tables();
         if tables.kept.get(&id)?.is_over(now) {
             tables.remove(id);
@@ -141,18 +141,18 @@ impl Sessions {
         &self,
         session: &Session,
         cnonce: &[u8],
-        proven: Proven,
+        proven: AuthenticatedKey,
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         let answer = self.hash.hash_one(cnonce);
         let next = random().ok_or(AuthenticationError::Failed)?;
         let mut tables = self.tables();
-        let done = tables.know(session.id, |kept| {
+        let done = tables.mark_authenticated(session.id, |kept| {
             if kept.session.nonce != session.nonce || kept.answers.contains(&answer) {
                 return Err(AuthenticationError::Again);
             }
             kept.answers.push(answer);
-            if kept.answers.len() >= ANSWERS {
+            if kept.answers.len() >= MAX_ANSWERS_PER_NONCE {
                 kept.answers.clear();
                 kept.session.nonce = next;
             }
@@ -164,12 +164,12 @@ impl Sessions {
     }
 
     /// Lets a new session be that of somebody who is known otherwise.
-    pub(crate) fn open(&self, session: &Session, proven: Proven) {
-        self.tables().know(session.id, |kept| kept.session.proven = Some(proven));
+    pub(crate) fn open(&self, session: &Session, proven: AuthenticatedKey) {
+        self.tables().mark_authenticated(session.id, |kept| kept.session.proven = Some(proven));
     }
 
     /// Ends a session, if it is there.
-    pub(crate) fn remove(&self, id: SessionId) -> bool {
+    pub(crate) fn remove(&self, id: HttpSessionId) -> bool {
         self.tables().remove(id).is_some()
     }
 
@@ -190,7 +190,7 @@ impl Tables {
         self.kept.insert(kept.session.id, kept);
     }
 
-    fn remove(&mut self, id: SessionId) -> Option<Kept> {
+    fn remove(&mut self, id: HttpSessionId) -> Option<Kept> {
         let kept = self.kept.remove(&id)?;
         self.strangers.remove(&kept.age());
         self.known.remove(&kept.age());
@@ -205,7 +205,7 @@ impl Tables {
         Some(kept)
     }
 
-    fn change<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+    fn change<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
         let mut kept = self.remove(id)?;
         let done = change(&mut kept);
         self.enter(kept);
@@ -214,7 +214,7 @@ impl Tables {
 
     /// Removes what nobody has used for too long.
     fn forget(&mut self, now: Instant) {
-        let is_over = |(used, _): &(Instant, SessionId)| now.saturating_duration_since(*used) > IDLE;
+        let is_over = |(used, _): &(Instant, HttpSessionId)| now.saturating_duration_since(*used) > IDLE_TIMEOUT;
         loop {
             let over = self.strangers.first().copied().filter(is_over);
             let Some((_, id)) = over.or_else(|| self.known.first().copied().filter(is_over)) else { return };
@@ -223,11 +223,11 @@ impl Tables {
     }
 
     /// Lets somebody be known in a session. Their oldest goes if they have too many, and the oldest of all if there are.
-    fn know<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+    fn mark_authenticated<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
         let done = self.change(id, change)?;
-        let of = |id: &SessionId| Some(&self.kept.get(id)?.session.proven.as_ref()?.identity);
+        let of = |id: &HttpSessionId| Some(&self.kept.get(id)?.session.proven.as_ref()?.identity);
         let identity = of(&id)?;
-        let has_too_many = self.numbers.get(&identity.to_string()).is_some_and(|number| *number > OF_ONE);
+        let has_too_many = self.numbers.get(&identity.to_string()).is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
         let mut oldest = self.known.iter().map(|(_, id)| *id);
         if has_too_many && let Some(theirs) = oldest.find(|id| of(id) == Some(identity)) {
             self.remove(theirs);
@@ -251,8 +251,8 @@ mod tests {
 
     use super::*;
 
-    fn somebody() -> Proven {
-        Proven::new(&Reference::parse("300:0.NA/10.1"), &Value::new(300, "HS_SECKEY", "secret")).unwrap()
+    fn somebody() -> AuthenticatedKey {
+        AuthenticatedKey::new(&Reference::parse("300:0.NA/10.1"), &Value::new(300, "HS_SECKEY", "secret")).unwrap()
     }
 
     #[test]
@@ -262,9 +262,9 @@ mod tests {
         assert_eq!(session.id.to_string().parse(), Ok(session.id));
         assert_eq!(format!("{:?}", session.id), "SessionId");
         for wrong in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
-            assert_eq!(wrong.parse::<SessionId>(), Err(()), "{wrong}");
+            assert_eq!(wrong.parse::<HttpSessionId>(), Err(()), "{wrong}");
         }
-        assert!(sessions.get(SessionId([0; 16]), Instant::now()).is_none());
+        assert!(sessions.get(HttpSessionId([0; 16]), Instant::now()).is_none());
         assert!(sessions.remove(session.id) && !sessions.remove(session.id));
         assert!(sessions.get(session.id, Instant::now()).is_none());
     }
@@ -304,7 +304,7 @@ mod tests {
         let tables = sessions.tables();
         assert_eq!(
             (tables.kept.len(), tables.strangers.len(), tables.known.len()),
-            (CAPACITY, CAPACITY - 1, 1)
+            (MAX_SESSIONS, MAX_SESSIONS - 1, 1)
         );
         drop(tables);
         assert!(sessions.get(known.id, start).is_some_and(|session| session.proven.is_some()));
@@ -318,14 +318,14 @@ mod tests {
         let open = |handle: &str| {
             let key = Value::new(300, "HS_SECKEY", "secret");
             let session = sessions.make(now).unwrap();
-            sessions.open(&session, Proven::new(&Reference::new(300, handle.as_bytes()), &key).unwrap());
+            sessions.open(&session, AuthenticatedKey::new(&Reference::new(300, handle.as_bytes()), &key).unwrap());
             session.id
         };
         let other = open("0.NA/10.2");
         for _ in 0..1_000 {
             open("0.NA/10.1");
         }
-        assert_eq!(sessions.tables().known.len(), 1 + OF_ONE);
+        assert_eq!(sessions.tables().known.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
         assert!(sessions.get(other, now).is_some());
         for number in 0..KNOWN {
             open(&format!("10.1/{number}"));
@@ -340,7 +340,7 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let session = sessions.make(now).unwrap();
         let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, somebody(), now);
-        for number in 0..u8::try_from(ANSWERS).unwrap() {
+        for number in 0..u8::try_from(MAX_ANSWERS_PER_NONCE).unwrap() {
             assert_eq!(answer(&[number]), Ok(()));
             assert_eq!(answer(&[number]), Err(AuthenticationError::Again));
         }

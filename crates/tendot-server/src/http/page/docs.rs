@@ -9,23 +9,23 @@ use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
-use crate::http::answer::{Answer, HTML, PAGE_POLICY, answer};
+use crate::http::answer::{Answer, HTML, PAGE_SECURITY_HEADERS, answer};
 use crate::http::caching;
-use crate::http::describe::{FOR_ALL, SAMPLES};
+use crate::http::describe::{COMMON_RESPONSES, CODE_SAMPLES};
 use crate::http::openapi::{DOCUMENT, operations};
 use crate::http::route::ROUTES;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct DocsPage {
-    about: Prose,
+    about: CodeSpans,
     groups: Vec<Group>,
-    for_all: Vec<(String, Prose)>,
+    for_all: Vec<(String, CodeSpans)>,
 }
 
 struct Group {
     name: String,
-    about: Prose,
+    about: CodeSpans,
     operations: Vec<Shown>,
 }
 
@@ -35,18 +35,18 @@ struct Shown {
     /// All that do the same.
     paths: Vec<&'static str>,
     summary: String,
-    about: Prose,
-    parameters: Vec<(String, &'static str, Prose)>,
-    body: Option<(String, Prose)>,
+    about: CodeSpans,
+    parameters: Vec<(String, &'static str, CodeSpans)>,
+    body: Option<(String, CodeSpans)>,
     credentials: Option<&'static str>,
-    answers: Vec<(String, Prose, Vec<String>)>,
+    answers: Vec<(String, CodeSpans, Vec<String>)>,
     samples: Vec<String>,
 }
 
 /// A text of the document: what stands between backticks is code.
-struct Prose(Vec<(bool, String)>);
+struct CodeSpans(Vec<(bool, String)>);
 
-impl Prose {
+impl CodeSpans {
     fn of(text: Option<&str>) -> Self {
         let parts = text.unwrap_or_default().split('`').enumerate();
         let parts = parts.map(|(number, part)| (number % 2 == 1, part.to_owned()));
@@ -59,7 +59,7 @@ static PAGE: LazyLock<Bytes> = LazyLock::new(|| page().render().unwrap_or_defaul
 /// Answers `GET /docs`.
 pub(crate) fn docs(request: &HeaderMap) -> Answer {
     let mut response = answer(StatusCode::OK, HTML, PAGE.clone());
-    response.headers_mut().extend(PAGE_POLICY);
+    response.headers_mut().extend(PAGE_SECURITY_HEADERS);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     caching::tag(response, &PAGE, request)
 }
@@ -67,24 +67,24 @@ pub(crate) fn docs(request: &HeaderMap) -> Answer {
 fn page() -> DocsPage {
     let groups = DOCUMENT.tags.iter().flatten().map(|tag| Group {
         name: tag.name.clone(),
-        about: Prose::of(tag.description.as_deref()),
-        operations: in_group(&tag.name),
+        about: CodeSpans::of(tag.description.as_deref()),
+        operations: operations_in(&tag.name),
     });
     let answers = DOCUMENT.components.iter().flat_map(|components| &components.responses);
-    let for_all = FOR_ALL.iter().filter_map(|(status, name)| {
+    let for_all = COMMON_RESPONSES.iter().filter_map(|(status, name)| {
         let found = answers.clone().find(|(found, _)| found == name);
         let RefOr::T(response) = found?.1 else { return None };
-        Some(((*status).to_owned(), Prose::of(Some(&response.description))))
+        Some(((*status).to_owned(), CodeSpans::of(Some(&response.description))))
     });
     DocsPage {
-        about: Prose::of(DOCUMENT.info.description.as_deref()),
+        about: CodeSpans::of(DOCUMENT.info.description.as_deref()),
         groups: groups.collect(),
         for_all: for_all.collect(),
     }
 }
 
 /// The operations of a chapter.
-fn in_group(group: &str) -> Vec<Shown> {
+fn operations_in(group: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
     let mut routes = Vec::new();
     for (path, route) in ROUTES.into_iter().rev() {
@@ -111,34 +111,34 @@ impl Shown {
         let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(one) => {
                 let place = if one.parameter_in == ParameterIn::Path { "path" } else { "query" };
-                Some((one.name.clone(), place, Prose::of(one.description.as_deref())))
+                Some((one.name.clone(), place, CodeSpans::of(one.description.as_deref())))
             }
             RefOr::Ref(_) => None,
         });
         let body = operation.request_body.iter().find_map(|body| match body {
             RefOr::T(body) => {
                 let kind = body.content.keys().next()?.clone();
-                Some((kind, Prose::of(body.description.as_deref())))
+                Some((kind, CodeSpans::of(body.description.as_deref())))
             }
             RefOr::Ref(_) => None,
         });
         let answers = operation.responses.responses.iter().filter_map(|(status, response)| match response {
             RefOr::T(response) => {
                 let kinds = response.content.keys().cloned().collect();
-                Some((status.clone(), Prose::of(Some(&response.description)), kinds))
+                Some((status.clone(), CodeSpans::of(Some(&response.description)), kinds))
             }
             // What all have is told once.
             RefOr::Ref(_) => None,
         });
         let samples =
-            operation.extensions.iter().filter_map(|extensions| extensions.get(SAMPLES)?.as_array());
+            operation.extensions.iter().filter_map(|extensions| extensions.get(CODE_SAMPLES)?.as_array());
         let samples = samples.flatten().filter_map(|sample| Some(sample["source"].as_str()?.to_owned()));
         Self {
             id: operation.operation_id.clone().unwrap_or_default(),
             method,
             paths: vec![path],
             summary: operation.summary.clone().unwrap_or_default(),
-            about: Prose::of(operation.description.as_deref()),
+            about: CodeSpans::of(operation.description.as_deref()),
             parameters: parameters.collect(),
             body,
             credentials: operation

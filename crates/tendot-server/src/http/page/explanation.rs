@@ -11,7 +11,7 @@ use crate::http::redirect::own_path;
 
 #[derive(Template)]
 #[template(path = "explanation.html")]
-struct ExplanationPage {
+struct TracePage {
     title: String,
     name: String,
     resolves: bool,
@@ -69,7 +69,7 @@ pub(crate) fn explanation(explained: &Explanation) -> Answer {
     }
     by_accept(show(
         StatusCode::OK,
-        &ExplanationPage {
+        &TracePage {
             title: visible(&beginning(&explained.name, 80)),
             name: visible(&explained.name),
             resolves: explained.outcome == Outcome::Resolves,

@@ -3,9 +3,9 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_proto::Handle;
-use tendot_registry::doi::NameState;
-use tendot_registry::{Caller, Event, Happening, Snapshot, Then};
-use tendot_store::{EditKind, Order};
+use tendot_registry::doi::DoiStatus;
+use tendot_registry::{Caller, Event, Happening, RecordSnapshot, Then};
+use tendot_store::{EditKind, HistoryOrder};
 
 use super::text::{Room, beginning, visible};
 use super::value::{Row, for_people};
@@ -16,7 +16,7 @@ use crate::http::parameters::Parameters;
 use crate::http::redirect::own_path;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
-use crate::http::{BadRequest, Http};
+use crate::http::{RequestSyntaxError, Http};
 use crate::upkeep::now;
 
 /// Changes on a page.
@@ -46,11 +46,11 @@ struct Shown {
     /// For people and for programs.
     at: (String, String),
     by: Option<String>,
-    was: Was,
+    was: PreviousRecord,
 }
 
 /// What was there before.
-enum Was {
+enum PreviousRecord {
     Nothing,
     Unknown,
     /// What was there is the same still: only who has it changed.
@@ -73,17 +73,17 @@ impl Http {
             Err(_) => {
                 let query = request.query.unwrap_or_default();
                 let at = query.find("before=").unwrap_or_default();
-                return bad_request(&BadRequest::new("query", at, "`before` is no number"), query, request);
+                return bad_request(&RequestSyntaxError::new("query", at, "`before` is no number"), query, request);
             }
         };
-        let order = Order::NewestFirst { before };
+        let order = HistoryOrder::NewestFirst { before };
         let handle = Handle::from(name);
         match self.registry.history(handle, order, ITEMS, &Caller::Anonymous, now(), &mut search.work).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;
                 show(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))
             }
-            Err(error) => self.no_way(name, &LookupError::Here(error), request, search).await,
+            Err(error) => self.lookup_failed(name, &LookupError::Here(error), request, search).await,
         }
     }
 }
@@ -112,13 +112,13 @@ impl Shown {
         let at = date(event.at);
         let (what, turns, was) = match &event.what {
             Happening::Changed { kind, before, after } => {
-                (done(*kind, before, after), turns(before, after, room), Was::of(before, room))
+                (done(*kind, before, after), turns(before, after, room), PreviousRecord::of(before, room))
             }
             Happening::Transferred { from, to } => {
                 let mut turns = Vec::new();
                 turn(&mut turns, "Registrant", Some(&from.registrant), Some(&to.registrant), room);
                 turn(&mut turns, "Agency", Some(&from.agency), Some(&to.agency), room);
-                ("Given to others, with its prefix", turns, Was::Same)
+                ("Given to others, with its prefix", turns, PreviousRecord::Same)
             }
         };
         Self {
@@ -134,7 +134,7 @@ impl Shown {
 
 /// What was done, in words.
 fn done(kind: EditKind, before: &Then, after: &Then) -> &'static str {
-    let is_reserved = |then: &Then| matches!(then, Then::Record(was) if was.state == NameState::Reserved);
+    let is_reserved = |then: &Then| matches!(then, Then::Record(was) if was.state == DoiStatus::Reserved);
     match kind {
         EditKind::Create if is_reserved(after) => "Reserved",
         EditKind::Create => "Registered",
@@ -155,15 +155,15 @@ fn turns(before: &Then, after: &Then, room: &mut Room) -> Vec<(&'static str, Str
     };
     let (before, after) = (snapshot(before), snapshot(after));
     let mut turns = Vec::new();
-    let who = |was: &Option<Snapshot>| was.as_ref().and_then(|was| was.registrant.clone());
+    let who = |was: &Option<RecordSnapshot>| was.as_ref().and_then(|was| was.registrant.clone());
     // What goes takes all of it along.
     if after.is_some() {
         turn(&mut turns, "Registrant", who(&before).as_deref(), who(&after).as_deref(), room);
-        let text = |was: &Option<Snapshot>| {
+        let text = |was: &Option<RecordSnapshot>| {
             was.as_ref().and_then(|was| Some(was.metadata.as_ref()?.get().to_owned()))
         };
         if text(&before) != text(&after) {
-            let title = |was: &Option<Snapshot>| was.as_ref().and_then(Snapshot::title);
+            let title = |was: &Option<RecordSnapshot>| was.as_ref().and_then(RecordSnapshot::title);
             let (old, new) = (title(&before), title(&after));
             if old == new {
                 turns.push(("Metadata", String::new(), "changed".into()));
@@ -188,7 +188,7 @@ fn turn(
     }
 }
 
-impl Was {
+impl PreviousRecord {
     fn of(before: &Then, room: &mut Room) -> Self {
         match before {
             Then::Nothing => Self::Nothing,

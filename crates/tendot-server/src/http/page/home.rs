@@ -38,9 +38,9 @@ impl Http {
 }
 
 /// The form that old pages of proxies send: a name in `hdl`, and parameters.
-struct NameForm;
+struct ResolveFormSchema;
 
-impl PartialSchema for NameForm {
+impl PartialSchema for ResolveFormSchema {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .description(Some("Without `hdl`, the answer is the first page"))
@@ -51,14 +51,14 @@ impl PartialSchema for NameForm {
     }
 }
 
-impl ToSchema for NameForm {}
+impl ToSchema for ResolveFormSchema {}
 
 /// What is done at `/`.
 pub(crate) fn describe() -> Described {
     let bad = "What was sent is not written as it should be";
     let search = Doing::new("The page with one box, or the way to what was typed into it")
         .group("Pages")
-        .in_query("text", "A name, an address or a whole citation", text())
+        .query_param("text", "A name, an address or a whole citation", text())
         .sample("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
         .answer(StatusCode::OK, "The page")
         .text("text/html")
@@ -72,7 +72,7 @@ pub(crate) fn describe() -> Described {
         .about("As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.")
         .group("Names")
         .sample("curl -si $SERVER/ -d hdl=10.5555/DEMO")
-        .body::<NameForm>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
+        .body::<ResolveFormSchema>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
     Described::read(search).and(HttpMethod::Post, redirect::answers(send))
 }
 

@@ -19,8 +19,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 
-use super::answer::{Answer, HTML, PAGE_POLICY, answer};
-use super::location::{Candidate, Origin};
+use super::answer::{Answer, HTML, PAGE_SECURITY_HEADERS, answer};
+use super::location::{RedirectCandidate, Origin};
 
 pub(crate) use docs::docs;
 pub(crate) use explanation::explanation;
@@ -31,38 +31,38 @@ pub(crate) use problem::{
 };
 
 /// The stylesheet of all pages.
-pub(crate) const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLESHEET: &str = include_str!("style.css");
 
-pub(crate) const ICON: &[u8] = include_bytes!("favicon.svg");
+pub(crate) const FAVICON: &[u8] = include_bytes!("favicon.svg");
 
 #[derive(Template)]
 #[template(path = "link.html")]
-struct LinkPage<'a> {
+struct RedirectBody<'a> {
     address: &'a str,
 }
 
 /// The body of a redirect.
 pub(crate) fn link(address: &str) -> Bytes {
-    LinkPage { address }.render().unwrap_or_default().into()
+    RedirectBody { address }.render().unwrap_or_default().into()
 }
 
 #[derive(Template)]
 #[template(path = "places.xml")]
-struct PlacesPage<'a> {
+struct LocationsXml<'a> {
     places: Vec<Vec<(&'a str, &'a str)>>,
 }
 
 /// The places of a record, as XML.
-pub(crate) fn places(candidates: &[Candidate<'_>]) -> Answer {
+pub(crate) fn places(candidates: &[RedirectCandidate<'_>]) -> Answer {
     let weights: Vec<String> = candidates.iter().map(|candidate| candidate.weight.to_string()).collect();
     let weighed = candidates.iter().zip(&weights);
     let page =
-        PlacesPage { places: weighed.map(|(candidate, weight)| attributes(candidate, weight)).collect() };
+        LocationsXml { places: weighed.map(|(candidate, weight)| attributes(candidate, weight)).collect() };
     let kind = HeaderValue::from_static("text/xml;charset=utf-8");
     answer(StatusCode::OK, kind, page.render().unwrap_or_default())
 }
 
-fn attributes<'c>(candidate: &'c Candidate<'_>, weight: &'c str) -> Vec<(&'c str, &'c str)> {
+fn attributes<'c>(candidate: &'c RedirectCandidate<'_>, weight: &'c str) -> Vec<(&'c str, &'c str)> {
     match candidate.origin {
         Origin::Url(_) => vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)],
         Origin::Location(location) => {
@@ -75,7 +75,7 @@ fn attributes<'c>(candidate: &'c Candidate<'_>, weight: &'c str) -> Vec<(&'c str
 fn show(status: StatusCode, page: &impl Template) -> Answer {
     let Ok(body) = page.render() else { return answer(StatusCode::INTERNAL_SERVER_ERROR, HTML, "") };
     let mut response = answer(status, HTML, body);
-    response.headers_mut().extend(PAGE_POLICY);
+    response.headers_mut().extend(PAGE_SECURITY_HEADERS);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

@@ -19,12 +19,12 @@ use crate::http::answer::{Answer, PROBLEM, answer, retry_later};
 use crate::http::api::date;
 use crate::http::authenticate::AuthenticationError;
 use crate::http::explain::{Read, elsewhere};
-use crate::http::near::Near;
+use crate::http::near::Suggestion;
 use crate::http::redirect::own_path;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
 use crate::http::upstream::UpstreamError;
-use crate::http::{BadRequest, Http, caching, negotiate, status};
+use crate::http::{RequestSyntaxError, Http, caching, negotiate, status};
 
 /// What went wrong.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Problem<'a> {
     /// The name that was asked for, decoded; empty if it is not about one.
     name: &'a str,
     reasons: Vec<&'static str>,
-    near: Vec<Near>,
+    near: Vec<Suggestion>,
     /// Where it may be found instead.
     elsewhere: Option<String>,
     /// A text of the request, cut where it is wrong.
@@ -54,7 +54,7 @@ pub(crate) struct Problem<'a> {
 }
 
 /// What will not be done later, either.
-const TOO_COSTLY: [&str; 3] = ["too-costly", "too-long", "too-much-work"];
+const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "too-long", "too-much-work"];
 
 impl Problem<'_> {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
@@ -80,12 +80,12 @@ impl Problem<'_> {
         by_accept(if negotiate::prefers_json(request.headers) {
             self.json()
         } else {
-            self.say_when(show(self.status, &ProblemPage::new(self)))
+            self.with_retry_after(show(self.status, &ProblemPage::new(self)))
         })
     }
 
     /// Tells of a name that was ended what is known of it.
-    fn say_ended(&mut self, known: Known) {
+    fn add_retirement(&mut self, known: Known) {
         if let Some(ended) = known.ended {
             self.members.insert("ended".into(), date(ended).into());
         }
@@ -118,18 +118,18 @@ impl Problem<'_> {
     }
 
     fn json(&self) -> Answer {
-        self.say_when(answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default()))
+        self.with_retry_after(answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default()))
     }
 
     /// Says when to ask again, unless the same would cost too much again.
-    fn say_when(&self, mut response: Answer) -> Answer {
-        if self.status == StatusCode::SERVICE_UNAVAILABLE && !TOO_COSTLY.contains(&self.code) {
+    fn with_retry_after(&self, mut response: Answer) -> Answer {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE && !NOT_RETRYABLE_CODES.contains(&self.code) {
             retry_later(response.headers_mut());
         }
         response
     }
 
-    fn for_programs(&self) -> Answer {
+    fn uncached_json_reply(&self) -> Answer {
         let mut response = self.json();
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         response
@@ -186,7 +186,7 @@ impl Problem<'_> {
 
 impl From<Box<Problem<'_>>> for Answer {
     fn from(problem: Box<Problem<'_>>) -> Self {
-        problem.for_programs()
+        problem.uncached_json_reply()
     }
 }
 
@@ -231,7 +231,7 @@ struct ProblemPage {
     /// The name for the box: as it is, so that it can be mended, if all of it is visible.
     again: String,
     reasons: Vec<&'static str>,
-    near: Vec<NearShown>,
+    near: Vec<SuggestionRow>,
     elsewhere: Option<String>,
     place: Option<(String, String, String)>,
     /// Whether there was a record, and what is known of it.
@@ -240,7 +240,7 @@ struct ProblemPage {
     path: String,
 }
 
-struct NearShown {
+struct SuggestionRow {
     path: String,
     name: String,
     why: &'static str,
@@ -261,7 +261,7 @@ impl ProblemPage {
                 .iter()
                 .filter_map(|near| {
                     let path = room.address(&own_path(&near.name))?;
-                    Some(NearShown { path, name: room.line(&near.name), why: near.why })
+                    Some(SuggestionRow { path, name: room.line(&near.name), why: near.why })
                 })
                 .collect(),
             elsewhere: problem.elsewhere.as_deref().and_then(|address| room.address(address)),
@@ -284,7 +284,7 @@ impl ProblemPage {
 
 impl Http {
     /// Says why a name leads nowhere, and what may have been meant.
-    pub(crate) async fn no_way(
+    pub(crate) async fn lookup_failed(
         &self,
         name: &str,
         error: &LookupError,
@@ -310,10 +310,10 @@ impl Http {
         }
         problem.name = name;
         if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
-            problem.detail = self.about_prefix(prefix).await;
+            problem.detail = self.describe_prefix(prefix).await;
         }
         if matches!(error, LookupError::Here(Error::Tombstone)) {
-            problem.say_ended(self.known_of_ended(name).await);
+            problem.add_retirement(self.retired_details(name).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
         {
@@ -321,7 +321,7 @@ impl Http {
         }
         let mut response = problem.answer(request);
         if let Some(heard) = error.heard() {
-            caching::say_heard(response.headers_mut(), heard);
+            caching::add_cache_status(response.headers_mut(), heard);
         }
         response
     }
@@ -456,7 +456,7 @@ fn unanswered(name: &str, error: &UpstreamError) -> Problem<'static> {
 }
 
 /// A request that is not understood, with the text in which something is wrong.
-pub(crate) fn bad_request(error: &BadRequest, text: &str, request: &Request<'_>) -> Answer {
+pub(crate) fn bad_request(error: &RequestSyntaxError, text: &str, request: &Request<'_>) -> Answer {
     let cut = text.split_at_checked(error.at).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (at, after) = rest.split_at(end);
@@ -480,13 +480,13 @@ pub(crate) fn problem_of_name(name: &str, error: &Error) -> Answer {
     if problem.detail.is_empty() {
         problem.detail = format!("{}.", capital(&error.to_string()));
     }
-    problem.for_programs()
+    problem.uncached_json_reply()
 }
 
 /// A request that is not understood, for programs.
 pub(crate) fn problem_of_request(why: &str) -> Answer {
     let title = "This request is not understood";
-    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capital(why))).for_programs()
+    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capital(why))).uncached_json_reply()
 }
 
 /// Somebody who is not believed to be who they say, for programs.
@@ -496,7 +496,7 @@ pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: b
     }
     let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let detail = format!("{}.", capital(&error.to_string()));
-    Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).for_programs()
+    Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).uncached_json_reply()
 }
 
 /// A name that stands for another, which stands for another, and so on.

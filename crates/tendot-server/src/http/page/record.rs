@@ -16,7 +16,7 @@ use crate::http::Http;
 use crate::http::answer::Answer;
 use crate::http::explain::{Read, elsewhere};
 use crate::http::parameters::Parameters;
-use crate::http::redirect::{Way, own_path};
+use crate::http::redirect::{RedirectOutcome, own_path};
 use crate::http::request::Request;
 use crate::http::search::Search;
 
@@ -31,7 +31,7 @@ struct RecordPage {
     kind: &'static str,
     /// Who keeps it, if it is not kept here.
     origin: Option<String>,
-    leads: Leads,
+    leads: RecordTarget,
     registration: Option<Registration>,
     /// What is known of a prefix.
     prefix: Option<String>,
@@ -44,7 +44,7 @@ struct RecordPage {
 }
 
 /// Where a record leads.
-enum Leads {
+enum RecordTarget {
     To { status: u16, text: String, address: Option<String> },
     NotFollowed(String),
     Endless(String),
@@ -57,7 +57,7 @@ impl Http {
         &self,
         name: &str,
         parameters: &Parameters<'_>,
-        way: &Way,
+        way: &RedirectOutcome,
         request: &Request<'_>,
         search: &mut Search<'_>,
     ) -> Answer {
@@ -67,18 +67,18 @@ impl Http {
             Ok((values, heard)) => {
                 let origin = heard.map(|heard| heard.says(self.base()));
                 let prefix = match Read::of(name) {
-                    Read::Prefix(prefix) => Some(self.about_prefix(prefix).await),
+                    Read::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
                     _ => None,
                 };
                 let known = if heard.is_none() { self.known(name).await } else { None };
                 show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin, known.as_ref()))
             }
-            Err(error) => self.no_way(name, &error, request, search).await,
+            Err(error) => self.lookup_failed(name, &error, request, search).await,
         }
     }
 
     /// What this service has to do with a prefix.
-    pub(super) async fn about_prefix(&self, prefix: &str) -> String {
+    pub(super) async fn describe_prefix(&self, prefix: &str) -> String {
         let store = self.registry.store();
         match store.is_homed(prefix.as_bytes()).await {
             Ok(true) => {}
@@ -104,7 +104,7 @@ impl RecordPage {
     fn new(
         name: &str,
         values: &[Value<'_>],
-        way: &Way,
+        way: &RedirectOutcome,
         prefix: Option<String>,
         origin: Option<String>,
         known: Option<&Known>,
@@ -117,7 +117,7 @@ impl RecordPage {
             Read::Prefix(_) => "Prefix",
             Read::Handle | Read::Nothing => "Handle",
         };
-        let leads = Leads::of(way, &mut room);
+        let leads = RecordTarget::of(way, &mut room);
         let registration = known.map(|known| Registration::new(known, &mut room));
         let forms = forms(name, &read, &mut room);
         let rows: Vec<Row> =
@@ -139,10 +139,10 @@ impl RecordPage {
     }
 }
 
-impl Leads {
-    fn of(way: &Way, room: &mut Room) -> Self {
+impl RecordTarget {
+    fn of(way: &RedirectOutcome, room: &mut Room) -> Self {
         match way {
-            Way::There(answer) => {
+            RedirectOutcome::There(answer) => {
                 let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
                 location.map_or(Self::Nowhere, |location| Self::To {
                     status: answer.status().as_u16(),
@@ -151,12 +151,12 @@ impl Leads {
                 })
             }
             // Who wants to see the record wants no metadata.
-            Way::Here(None) | Way::Metadata(..) | Way::NotAcceptable => Self::Nowhere,
-            Way::Here(Some(error)) => Self::NotFollowed(error.to_string()),
-            Way::NotServed(says) => {
+            RedirectOutcome::Here(None) | RedirectOutcome::Metadata(..) | RedirectOutcome::NotAcceptable => Self::Nowhere,
+            RedirectOutcome::Here(Some(error)) => Self::NotFollowed(error.to_string()),
+            RedirectOutcome::NotServed(says) => {
                 Self::NotFollowed(format!("its prefix is not served at present {}", room.line(says)))
             }
-            Way::Endless(chain) => Self::Endless(room.line(chain.first().map_or("", |name| name))),
+            RedirectOutcome::Endless(chain) => Self::Endless(room.line(chain.first().map_or("", |name| name))),
         }
     }
 }

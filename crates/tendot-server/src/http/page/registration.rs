@@ -4,19 +4,19 @@ use std::time::SystemTime;
 
 use tendot_proto::{Handle, Work};
 use tendot_registry::Caller;
-use tendot_registry::doi::{NameState, Registered};
-use tendot_store::Order;
+use tendot_registry::doi::{DoiStatus, Registered};
+use tendot_store::HistoryOrder;
 
 use super::text::{Room, beginning};
 use super::value::for_people;
 use crate::http::api::date;
-use crate::http::metadata::{FORMATS, milliseconds};
+use crate::http::metadata::{METADATA_FORMATS, milliseconds};
 use crate::http::redirect::own_path;
 use crate::http::{Http, WORK};
 use crate::upkeep::now;
 
 /// Creators that are named.
-const CREATORS: usize = 6;
+const MAX_CREATORS: usize = 6;
 
 /// Characters of a title, or of a name.
 const LONGEST: usize = 400;
@@ -49,14 +49,14 @@ pub(super) struct Registration {
     pub(super) state: &'static str,
     pub(super) title: Option<String>,
     pub(super) creators: Option<String>,
-    pub(super) rows: Vec<Fact>,
+    pub(super) rows: Vec<RegistrationRow>,
     /// Forms of metadata, and where they are.
     pub(super) formats: Vec<(&'static str, String)>,
 }
 
 /// Something that is known, with its date for programs if it is one.
 #[derive(Debug)]
-pub(super) struct Fact {
+pub(super) struct RegistrationRow {
     pub(super) label: &'static str,
     pub(super) text: String,
     pub(super) date: Option<String>,
@@ -80,11 +80,11 @@ impl Http {
     }
 
     /// The same of a name that was ended, which may have come by another way.
-    pub(crate) async fn known_of_ended(&self, name: &str) -> Known {
+    pub(crate) async fn retired_details(&self, name: &str) -> Known {
         if let Some(known) = self.known(name).await {
             return known;
         }
-        let (handle, order) = (Handle::from(name), Order::NewestFirst { before: u64::MAX });
+        let (handle, order) = (Handle::from(name), HistoryOrder::NewestFirst { before: u64::MAX });
         let last =
             self.registry.history(handle, order, 1, &Caller::Anonymous, now(), &mut Work::new(WORK)).await;
         let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
@@ -99,7 +99,7 @@ impl Registration {
         let summary = registered.and_then(Registered::summary);
         let mut line = |text: &str| room.line(&beginning(text, LONGEST));
         let mut add = |label, text: Option<String>| {
-            rows.extend(text.map(|text| Fact { label, text, date: None }));
+            rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };
         let party = |id: &str, name: Option<&String>| match name {
             Some(name) => format!("{name} ({id})"),
@@ -109,8 +109,8 @@ impl Registration {
         let (mut title, mut creators) = (None, None);
         if let Some(summary) = &summary {
             title = shown(&summary.title).map(|title| line(&title));
-            let some = summary.creators.iter().take(CREATORS).cloned().collect::<Vec<_>>().join("; ");
-            let more = summary.creators.len().saturating_sub(CREATORS);
+            let some = summary.creators.iter().take(MAX_CREATORS).cloned().collect::<Vec<_>>().join("; ");
+            let more = summary.creators.len().saturating_sub(MAX_CREATORS);
             let all = if more > 0 { format!("{some} and {more} more") } else { some };
             creators = shown(&all).map(|creators| line(&creators));
             add("Type", shown(&summary.kind).map(|kind| line(&kind)));
@@ -121,24 +121,24 @@ impl Registration {
         add("Agency", registered.map(|it| line(&party(&it.agency, known.agency.as_ref()))));
         let mut add_date = |label, at: Option<u64>| {
             let at = at.filter(|at| *at > 0).map(date);
-            rows.extend(at.map(|at| Fact { label, text: for_people(&at), date: Some(at) }));
+            rows.extend(at.map(|at| RegistrationRow { label, text: for_people(&at), date: Some(at) }));
         };
         add_date("Since", registered.map(|it| it.created));
         add_date("Changed", registered.filter(|it| it.updated != it.created).map(|it| it.updated));
         add_date("Ended", known.ended);
-        let state = registered.map_or(NameState::Tombstone, |it| it.state);
+        let state = registered.map_or(DoiStatus::Tombstone, |it| it.state);
         let forms = registered.filter(|_| summary.is_some()).map(|it| own_path(&it.name));
         let formats = forms.map(|path| {
             let link = |(name, label, _): &(&str, &'static str, _)| {
                 (*label, format!("/api/v1/metadata{path}?format={name}"))
             };
-            FORMATS.iter().map(link).collect()
+            METADATA_FORMATS.iter().map(link).collect()
         });
         Self {
             state: match state {
-                NameState::Reserved => "Reserved",
-                NameState::Registered => "Registered",
-                NameState::Tombstone | NameState::Removed => "Ended",
+                DoiStatus::Reserved => "Reserved",
+                DoiStatus::Registered => "Registered",
+                DoiStatus::Tombstone | DoiStatus::Removed => "Ended",
             },
             title,
             creators,

@@ -14,7 +14,7 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// The same for texts of several lines.
-fn visible_lines(text: &str) -> String {
+fn escape_invisible_lines(text: &str) -> String {
     written_out(text, |c| is_invisible(c) && !matches!(c, '\n' | '\t'))
 }
 
@@ -68,7 +68,7 @@ impl Room {
 
     /// Several lines.
     pub(super) fn lines(&mut self, text: &str) -> String {
-        self.cut(visible_lines(text))
+        self.cut(escape_invisible_lines(text))
     }
 
     /// An address, all of it or none.
@@ -110,7 +110,7 @@ mod tests {
     fn written_out() {
         assert_eq!(visible("10.1/é 例"), "10.1/é 例");
         assert_eq!(visible("a\u{202e}b\u{200b}\n"), "a⟨U+202E⟩b⟨U+200B⟩⟨U+000A⟩");
-        assert_eq!(visible_lines("a\n\tb\u{2028}\u{e0041}"), "a\n\tb⟨U+2028⟩⟨U+E0041⟩");
+        assert_eq!(escape_invisible_lines("a\n\tb\u{2028}\u{e0041}"), "a\n\tb⟨U+2028⟩⟨U+E0041⟩");
         assert_eq!((beginning("äbc", 3), beginning("äbc", 2)), ("äbc".into(), "äb…".into()));
     }
 

@@ -1,7 +1,7 @@
 //! A value as it is shown, by its type.
 
 use serde_json::Value as Json;
-use tendot_proto::record::{Admin, AdminPermissions, Data, KeyKind, Locations, PublicKey, Site, Transport};
+use tendot_proto::record::{Admin, AdminPermissions, Data, KeyComponents, Locations, PublicKey, Site, Transport};
 use tendot_proto::{Ttl, Value};
 
 use super::text::{Room, beginning};
@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) index: u32,
     pub(super) value_type: String,
     pub(super) lines: Vec<Line>,
-    pub(super) folded: Option<Folded>,
+    pub(super) folded: Option<CollapsedText>,
     pub(super) ttl: String,
     /// When it was changed, for people and for programs.
     pub(super) changed: Option<(String, String)>,
@@ -38,7 +38,7 @@ impl Line {
 }
 
 /// What is there to be opened.
-pub(super) struct Folded {
+pub(super) struct CollapsedText {
     pub(super) title: String,
     pub(super) text: String,
 }
@@ -55,7 +55,7 @@ impl Row {
             ttl: ttl(value.ttl, json.get("ttl")),
             changed: changed.map(|date| (for_people(date), date.to_owned())),
         };
-        match value.typed_data() {
+        match value.decode_data() {
             Ok(Data::Url(url)) => row.lines.push(link("", url.as_str(), room)),
             Ok(Data::Admin(admin)) => row.lines.extend(admin_lines(&admin, room)),
             Ok(Data::Site(site)) => {
@@ -63,7 +63,7 @@ impl Row {
                 row.fold("All of it as JSON", &pretty(&json), room);
             }
             Ok(Data::PublicKey(key)) => {
-                row.lines.push(Line::new("", key_kind(&key)));
+                row.lines.push(Line::new("", describe_key(&key)));
                 row.fold("The key as JSON", &pretty(&json), room);
             }
             Ok(Data::ValueList(list)) => {
@@ -97,7 +97,7 @@ impl Row {
 
     fn fold(&mut self, title: &str, text: &str, room: &mut Room) {
         if room.has_more() {
-            self.folded = Some(Folded { title: title.to_owned(), text: room.lines(text) });
+            self.folded = Some(CollapsedText { title: title.to_owned(), text: room.lines(text) });
         }
     }
 }
@@ -113,7 +113,7 @@ fn link(label: &'static str, stored: &str, room: &mut Room) -> Line {
 
 fn admin_lines(admin: &Admin<'_>, room: &mut Room) -> [Line; 2] {
     let rights: Vec<&str> =
-        RIGHTS.iter().filter(|(right, _)| admin.permissions.has(*right)).map(|(_, name)| *name).collect();
+        PERMISSION_NAMES.iter().filter(|(right, _)| admin.permissions.has(*right)).map(|(_, name)| *name).collect();
     let rights = match admin.permissions {
         all if all.has(AdminPermissions::ALL) => "everything".to_owned(),
         _ if rights.is_empty() => "nothing".to_owned(),
@@ -125,7 +125,7 @@ fn admin_lines(admin: &Admin<'_>, room: &mut Room) -> [Line; 2] {
     ]
 }
 
-const RIGHTS: [(AdminPermissions, &str); 13] = [
+const PERMISSION_NAMES: [(AdminPermissions, &str); 13] = [
     (AdminPermissions::ADD_HANDLE, "create names"),
     (AdminPermissions::DELETE_HANDLE, "delete names"),
     (AdminPermissions::ADD_DERIVED_PREFIX, "create derived prefixes"),
@@ -169,21 +169,21 @@ fn site_lines(site: &Site<'_>, room: &mut Room) -> Vec<Line> {
     lines
 }
 
-fn key_kind(key: &PublicKey<'_>) -> String {
+fn describe_key(key: &PublicKey<'_>) -> String {
     let bits = |number: &[u8]| {
         let significant = number.iter().skip_while(|byte| **byte == 0);
         let leading = significant.clone().next().map_or(0, |byte| byte.leading_zeros() as usize);
         significant.count() * 8 - leading
     };
     match key.kind() {
-        KeyKind::Rsa { modulus, .. } => format!("RSA public key, {} bits", bits(modulus)),
-        KeyKind::Dsa { p, .. } => format!("DSA public key, {} bits", bits(p)),
-        KeyKind::DiffieHellman { p, .. } => format!("Diffie–Hellman public key, {} bits", bits(p)),
+        KeyComponents::Rsa { modulus, .. } => format!("RSA public key, {} bits", bits(modulus)),
+        KeyComponents::Dsa { p, .. } => format!("DSA public key, {} bits", bits(p)),
+        KeyComponents::DiffieHellman { p, .. } => format!("Diffie–Hellman public key, {} bits", bits(p)),
     }
 }
 
 fn location_lines(locations: &Locations<'_>, room: &mut Room) -> Vec<Line> {
-    let methods: Vec<&str> = locations.choose_by().collect();
+    let methods: Vec<&str> = locations.selection_methods().collect();
     let mut lines = vec![Line::new("Chosen by", room.line(&methods.join(", ")))];
     for location in &locations.locations {
         if !room.has_more() {

@@ -3,12 +3,12 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Agency, AgencyChange, Held, NewAgency};
+use tendot_registry::party::{Agency, UpdateAgency, Held, CreateAgency};
 use utoipa::openapi::HttpMethod;
 use utoipa::openapi::Required;
 
 use super::form::{AgencyChangeForm, AgencyForm, AgencyListForm, NewAgencyForm};
-use super::{Answered, Asking, JSON, common, created, date, listed, pages, shown, work, writes, wrong};
+use super::{ApiResult, Asking, JSON, common, created, date, listed, pages, shown, work, writes, wrong};
 use crate::http::Http;
 use crate::http::describe::{Described, Doing, text};
 
@@ -47,29 +47,29 @@ impl<'a> AgencyJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_agencies(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_agencies(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let (items, next) = self.registry.agencies(after, limit, &mut work()).await?;
         Ok(listed(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
     }
 
-    pub(super) async fn make_agency(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let task: NewAgency = self.form(body).await?;
+    pub(super) async fn create_agency(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let task: CreateAgency = self.form(body).await?;
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         let path = format!("/api/v1/agencies/{}", carried.done.code);
         Ok(created(&AgencyJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn show_agency(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_agency(&self, asking: &Asking<'_>) -> ApiResult {
         let Held { it, revision } = self.registry.agency(&asking.rest, &mut work()).await?;
         Ok(shown(&AgencyJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn change_agency(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let form: AgencyChange = self.form(body).await?;
-        let task = AgencyChange { code: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
+    pub(super) async fn update_agency(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateAgency = self.form(body).await?;
+        let task = UpdateAgency { code: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
         self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        self.show_agency(asking).await
+        self.get_agency(asking).await
     }
 }
 

@@ -15,7 +15,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
-use tendot_registry::doi::{Draft, Line, LineOutcome};
+use tendot_registry::doi::{RegistrationRequest, Line, BatchLineOutcome};
 use tendot_registry::metadata::MetadataFault;
 use tendot_registry::party::fingerprint;
 use tendot_registry::{Caller, Reason, Refusal, Registry};
@@ -26,9 +26,9 @@ use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{BatchLineForm, NewNameForm};
-use super::receipt::{REPLAYED, failed, is_over, note_of, remove, reused};
+use super::receipt::{IDEMPOTENCY_REPLAYED, failed, is_over, note_of, remove, reused};
 use super::rows::{Columns, quotes};
-use super::{Answered, Asking, Wrong, bad_request, problem_of, random, writes};
+use super::{ApiResult, Asking, Wrong, bad_request, problem_of, random, writes};
 use crate::http::Http;
 use crate::http::body::BodyError;
 use crate::http::caching;
@@ -48,14 +48,14 @@ const TEXT: usize = 300;
 const FAULTS: usize = 600;
 
 /// How long it is waited for more of them.
-const GATHERING: Duration = Duration::from_millis(3);
+const GROUP_DELAY: Duration = Duration::from_millis(3);
 
 /// Gatherings that are read ahead, and that are deposited at the same time: they share a sync.
-const AHEAD: usize = 2;
+const READ_AHEAD_GROUPS: usize = 2;
 const UNDER_WAY: usize = 8;
 
 /// Bytes of lines that were under way when a batch was cut off, while later ones were answered.
-const GAPS: usize = 2 * UNDER_WAY * BYTES;
+const MAX_GAP_BYTES: usize = 2 * UNDER_WAY * BYTES;
 
 /// How long it is waited for the same batch that is still under way, since its client has just been cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ const LINES: &str = "application/x-ndjson";
 
 /// What became of a line, as it is told.
 #[derive(Serialize)]
-struct OutcomeJson<'a> {
+struct LineResultJson<'a> {
     line: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
@@ -90,7 +90,7 @@ struct Head {
 }
 
 /// A batch with a key.
-struct Noting {
+struct Journal {
     note: String,
     head: Head,
     /// That nobody else has it under way here.
@@ -126,7 +126,7 @@ enum Step {
 }
 
 /// What comes next, in order.
-enum Coming {
+enum WorkItem {
     Again(u64),
     Lines(JoinHandle<Vec<Line>>, Gathered),
 }
@@ -139,12 +139,12 @@ enum Form {
 }
 
 impl Http {
-    pub(super) async fn register_many(&self, asking: Asking<'_>, body: Incoming) -> Answered {
+    pub(super) async fn post_batch(&self, asking: Asking<'_>, body: Incoming) -> ApiResult {
         let headers = asking.request.headers;
         let is_table = is_table(headers.get(CONTENT_TYPE))?;
-        let dry = asking.parameters.is_on("dry-run");
+        let dry = asking.parameters.is_set("dry-run");
         // Nobody sends a million lines to learn that they are not known.
-        self.registry.may_deposit(&asking.caller, asking.at, &mut super::work()).await?;
+        self.registry.check_may_register(&asking.caller, asking.at, &mut super::work()).await?;
         let lines = self.bodies.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
         let mut reader = Reader { lines, is_table, open: None };
@@ -161,12 +161,12 @@ impl Http {
                 let form = fingerprint(beginning.as_bytes()).map_err(Refusal::from)?;
                 let run = HEXLOWER.encode(&random::<16>()?);
                 let head = Head { at: asking.at, done: false, form, run };
-                Some(Noting::load(&self.registry, note, head, turn).await?)
+                Some(Journal::load(&self.registry, note, head, turn).await?)
             }
             None => None,
         };
         let steps = match &noting {
-            Some(noting) => noting.check_again(&self.registry, &mut reader).await?,
+            Some(noting) => noting.plan_replay(&self.registry, &mut reader).await?,
             None => Vec::new(),
         };
         let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
@@ -181,9 +181,9 @@ impl Http {
         let kind = HeaderValue::from_static(LINES);
         let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, steps, sink));
         if is_repeated {
-            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+            response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
         }
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         Ok(response)
     }
 }
@@ -219,18 +219,18 @@ struct Reader {
     lines: Lines,
     is_table: bool,
     /// A row of which only the beginning has come: here, so that a call that is given up loses nothing of it.
-    open: Option<OpenRow>,
+    open: Option<PartialRow>,
 }
 
 /// A row with a field that goes on in the next line.
-struct OpenRow {
+struct PartialRow {
     number: u64,
     text: BytesMut,
     length: u64,
     quotes: u64,
 }
 
-impl OpenRow {
+impl PartialRow {
     fn add(&mut self, line: Result<Bytes, LineTooLong>) {
         let limit = LineLimits::default().line as u64;
         let (length, quotes) = match &line {
@@ -276,7 +276,7 @@ impl Reader {
     /// The next line that is not empty; of a table, the next row. A call that is given up loses nothing.
     async fn next(&mut self) -> Result<Option<Raw>, BodyError> {
         loop {
-            let Some(line) = self.lines.next().await? else { return Ok(self.open.take().map(OpenRow::end)) };
+            let Some(line) = self.lines.next().await? else { return Ok(self.open.take().map(PartialRow::end)) };
             if let Some(mut row) = self.open.take() {
                 row.add(line.text);
                 if row.quotes % 2 == 0 {
@@ -293,7 +293,7 @@ impl Reader {
             if !self.is_table || quotes % 2 == 0 {
                 return Ok(Some((line.number, line.text.map_err(|error| error.to_string()))));
             }
-            let mut row = OpenRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
+            let mut row = PartialRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
             row.add(line.text);
             self.open = Some(row);
         }
@@ -307,7 +307,7 @@ impl Reader {
             let next = if gathered.lines.is_empty() {
                 self.next().await
             } else {
-                match timeout(GATHERING, self.next()).await {
+                match timeout(GROUP_DELAY, self.next()).await {
                     Ok(next) => next,
                     Err(_) => break,
                 }
@@ -347,7 +347,7 @@ struct Batch {
     registry: Arc<Registry>,
     caller: Caller,
     dry: bool,
-    noting: Option<Noting>,
+    noting: Option<Journal>,
     seed: [u8; 16],
     form: Form,
 }
@@ -368,9 +368,9 @@ impl Batch {
         reader: Reader,
         steps: Vec<Step>,
         sink: &Sink,
-        under_way: &mut VecDeque<UnderWay>,
+        under_way: &mut VecDeque<InFlight>,
     ) -> Result<(), Cut> {
-        let (sender, mut receiver) = mpsc::channel(AHEAD);
+        let (sender, mut receiver) = mpsc::channel(READ_AHEAD_GROUPS);
         let reading = tokio::spawn(read(reader, steps, self.form.clone(), self.seed, sender));
         let mut ended = None;
         while ended.is_none() || !under_way.is_empty() {
@@ -388,11 +388,11 @@ impl Batch {
                             ended = Some(None);
                             continue;
                         }
-                        Some(Coming::Again(first)) => {
-                            under_way.push_back(UnderWay { deposit: self.again(first), names: HashSet::new() });
+                        Some(WorkItem::Again(first)) => {
+                            under_way.push_back(InFlight { deposit: self.again(first), names: HashSet::new() });
                             continue;
                         }
-                        Some(Coming::Lines(read, gathered)) => (read, gathered),
+                        Some(WorkItem::Lines(read, gathered)) => (read, gathered),
                     };
                     let lines = read.await.map_err(|_| Cut)?;
                     if gathered.error.is_some() {
@@ -406,7 +406,7 @@ impl Batch {
                             let done = (&mut first.deposit).await.map_err(|_| Cut)?;
                             sink.send(done.map_err(|refusal| cut(&refusal))?).await?;
                         }
-                        under_way.push_back(UnderWay { deposit: self.deposit(lines, gathered.lines), names });
+                        under_way.push_back(InFlight { deposit: self.deposit(lines, gathered.lines), names });
                     }
                 }
             }
@@ -424,11 +424,11 @@ impl Batch {
     }
 
     /// Begins to deposit lines; what is told of them comes when it is done.
-    fn deposit(&self, lines: Vec<Line>, raw: Vec<Raw>) -> Depositing {
+    fn deposit(&self, lines: Vec<Line>, raw: Vec<Raw>) -> CommitTask {
         let noting = self.noting.as_ref().map(|noting| (noting.note.clone(), written(&noting.head)));
         let (registry, caller, dry) = (Arc::clone(&self.registry), self.caller.clone(), self.dry);
         tokio::spawn(async move {
-            let beside = |outcomes: &[LineOutcome]| match &noting {
+            let beside = |outcomes: &[BatchLineOutcome]| match &noting {
                 Some((note, head)) => Piece::edits(note, head, &raw, outcomes),
                 None => Vec::new(),
             };
@@ -438,7 +438,7 @@ impl Batch {
     }
 
     /// Begins to look up what was answered before.
-    fn again(&self, first: u64) -> Depositing {
+    fn again(&self, first: u64) -> CommitTask {
         let key = self.noting.as_ref().map(|noting| Piece::key(&noting.note, first)).unwrap_or_default();
         let registry = Arc::clone(&self.registry);
         tokio::spawn(async move {
@@ -457,16 +457,16 @@ async fn read(
     steps: Vec<Step>,
     form: Form,
     seed: [u8; 16],
-    sender: mpsc::Sender<Coming>,
+    sender: mpsc::Sender<WorkItem>,
 ) {
     let begin = |gathered: Gathered| {
         let (form, raw) = (form.clone(), gathered.lines.clone());
         let read = tokio::spawn(async move { raw.into_iter().map(|line| form.read(line, seed)).collect() });
-        Coming::Lines(read, gathered)
+        WorkItem::Lines(read, gathered)
     };
     for step in steps {
         let coming = match step {
-            Step::Again(first) => Coming::Again(first),
+            Step::Again(first) => WorkItem::Again(first),
             Step::Lines(lines) => begin(Gathered { lines, error: None }),
         };
         if sender.send(coming).await.is_err() {
@@ -483,11 +483,11 @@ async fn read(
 }
 
 /// What lines come to, while it is found out.
-type Depositing = JoinHandle<Result<Bytes, Refusal>>;
+type CommitTask = JoinHandle<Result<Bytes, Refusal>>;
 
 /// Lines that are being deposited.
-struct UnderWay {
-    deposit: Depositing,
+struct InFlight {
+    deposit: CommitTask,
     names: HashSet<Key>,
 }
 
@@ -516,7 +516,7 @@ impl Form {
         let malformed = |why: &str| Refusal::new(Reason::Malformed, "malformed", why);
         let mut name = None;
         let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
-            Self::Json => Draft::from_json(&text).inspect_err(|_| name = Draft::name_in(&text)),
+            Self::Json => RegistrationRequest::from_json(&text).inspect_err(|_| name = RegistrationRequest::name_in(&text)),
             Self::Rows(columns) => match std::str::from_utf8(&text) {
                 Ok(row) => columns.draft(row).inspect_err(|_| name = columns.name(row)),
                 Err(_) => Err(malformed("the row is not UTF-8")),
@@ -530,12 +530,12 @@ impl Form {
 }
 
 /// What became of lines, a line for each.
-fn print(outcomes: &[LineOutcome]) -> Bytes {
+fn print(outcomes: &[BatchLineOutcome]) -> Bytes {
     let mut printed = Vec::with_capacity(outcomes.len() * 64);
     for outcome in outcomes {
         let refusal = outcome.result.as_ref().err().map(bounded);
         let problem = refusal.map(|refusal| problem_of(&refusal).line(outcome.number));
-        let told = OutcomeJson {
+        let told = LineResultJson {
             line: outcome.number,
             name: outcome.name.as_deref().filter(|name| name.len() <= Key::LONGEST),
             status: outcome.result.as_ref().map_or("refused", |status| status.name()),
@@ -590,7 +590,7 @@ impl Piece {
     }
 
     /// Notes what became of some of the lines that came, as long as nobody else carries them out.
-    fn edits(note: &str, head: &[u8], raw: &[Raw], outcomes: &[LineOutcome]) -> Vec<Edit> {
+    fn edits(note: &str, head: &[u8], raw: &[Raw], outcomes: &[BatchLineOutcome]) -> Vec<Edit> {
         let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
         let (first, last) = (first.number, last.number);
         // What has no fingerprint is like nothing that is sent again, and not done again.
@@ -605,7 +605,7 @@ impl Piece {
     }
 }
 
-impl Noting {
+impl Journal {
     /// Takes a batch over that was begun before, or begins a new one.
     async fn load(
         registry: &Registry,
@@ -643,9 +643,9 @@ impl Noting {
 
     /// Reads again what was sent before, and looks whether it is the same; what is to be done with it, up to the last line
     /// that was answered.
-    async fn check_again(&self, registry: &Registry, reader: &mut Reader) -> Result<Vec<Step>, Box<Wrong>> {
-        let (mut steps, mut after, mut left) = (Vec::new(), None, GAPS);
-        while let Some(piece) = self.piece_after(registry, after).await? {
+    async fn plan_replay(&self, registry: &Registry, reader: &mut Reader) -> Result<Vec<Step>, Box<Wrong>> {
+        let (mut steps, mut after, mut left) = (Vec::new(), None, MAX_GAP_BYTES);
+        while let Some(piece) = self.next_chunk(registry, after).await? {
             let (mut gap, mut gap_bytes) = (Vec::new(), 0);
             let (mut lines, mut bytes) = (Vec::new(), 0);
             loop {
@@ -688,7 +688,7 @@ impl Noting {
         Ok(steps)
     }
 
-    async fn piece_after(
+    async fn next_chunk(
         &self,
         registry: &Registry,
         after: Option<u64>,
@@ -724,7 +724,7 @@ pub(super) fn describe() -> Described {
              goes on where it was when it is sent again, for 24 hours. A rehearsal judges up to 1,000 lines for themselves, as \
              they come: it knows nothing of what those before them would do.",
         )
-        .in_query("dry-run", "Tells what would be done, and does nothing", text())
+        .query_param("dry-run", "Tells what would be done, and does nothing", text())
         .body::<NewNameForm>(LINES, "Lines of at most 64 KiB, of any number, also as gzip", Required::True)
         .sample(
             "printf '{\"name\": \"10.70000/b1\", \"url\": \"https://example.org/b1\"}\\n' |\n  \

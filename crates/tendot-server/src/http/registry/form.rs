@@ -9,7 +9,7 @@ in_file!(SCHEMAS: AgencyForm "Agency", AgencyListForm "AgencyList", NewAgencyFor
     AgencyChangeForm "AgencyChange", RegistrantForm "Registrant", RegistrantListForm "RegistrantList",
     NewRegistrantForm "NewRegistrant", RegistrantChangeForm "RegistrantChange", PrefixForm "Prefix",
     PrefixListForm "PrefixList", NewPrefixForm "NewPrefix", PrefixChangeForm "PrefixChange",
-    MadeTokenForm "MadeToken", TokenListForm "TokenList", NewTokenForm "NewToken", NameForm "Name",
+    MadeTokenForm "MadeToken", TokenListForm "TokenList", NewTokenForm "NewToken", ResolveFormSchema "Name",
     NameListForm "NameList", NewNameForm "NewName", NameChangeForm "NameChange", BatchLineForm "BatchLine",
     TransferForm "Transfer", TransferListForm "TransferList", NewTransferForm "NewTransfer",
     ReportForm "Report", ResolvedNameForm "ResolvedName", NeverResolvedForm "NeverResolved", FailedNameForm "FailedName", OddLinkForm "OddLink",

@@ -13,7 +13,7 @@ mod rows;
 mod tokens;
 mod transfers;
 
-pub(super) use receipt::Turns;
+pub(super) use receipt::KeyLocks;
 
 use std::time::SystemTime;
 
@@ -28,7 +28,7 @@ use tendot_registry::report::Report;
 use tendot_registry::{Caller, Reason, Refusal};
 
 use super::answer::{self, Answer, answer};
-use super::api::{Condition, date, number, tagged};
+use super::api::{WritePrecondition, date, number, tagged};
 use super::describe::{Described, Doing, count, text};
 use super::page::{self, Problem, ProblemJson, problem};
 use super::parameters::Parameters;
@@ -101,7 +101,7 @@ impl Noun {
 }
 
 /// An answer, or what is wrong.
-type Answered = Result<Answer, Box<Wrong>>;
+type ApiResult = Result<Answer, Box<Wrong>>;
 
 /// What is wrong with a request.
 enum Wrong {
@@ -147,16 +147,16 @@ impl Asking<'_> {
         Ok((self.parameters.get("after").filter(|after| !after.is_empty()), limit))
     }
 
-    fn condition(&self) -> Result<Condition, Box<Wrong>> {
-        Ok(Condition::of(self.request.headers)?)
+    fn condition(&self) -> Result<WritePrecondition, Box<Wrong>> {
+        Ok(WritePrecondition::of(self.request.headers)?)
     }
 
     /// The revision that something which is there has to have.
     fn expected(&self) -> Result<Option<u64>, Box<Wrong>> {
         match self.condition()? {
-            Condition::Revision(revision) => Ok(Some(revision)),
-            Condition::Any | Condition::Present => Ok(None),
-            Condition::Absent => {
+            WritePrecondition::Revision(revision) => Ok(Some(revision)),
+            WritePrecondition::Any | WritePrecondition::Present => Ok(None),
+            WritePrecondition::Absent => {
                 let detail = "There is something, and it was to be changed only if there was nothing.";
                 Err(problem(StatusCode::PRECONDITION_FAILED, "changed", detail).into())
             }
@@ -166,7 +166,7 @@ impl Asking<'_> {
 
 impl Http {
     /// Answers a request of the registry.
-    pub(super) async fn serve_registry(
+    pub(super) async fn serve_api_v1(
         &self,
         noun: Noun,
         method: &Method,
@@ -175,7 +175,7 @@ impl Http {
         request: &Request<'_>,
         now: SystemTime,
     ) -> Answer {
-        let answered = self.answer_registry(noun, method, rest, body, request, now).await;
+        let answered = self.dispatch_api_v1(noun, method, rest, body, request, now).await;
         match answered.map_err(|wrong| *wrong) {
             Ok(answer) => answer,
             Err(Wrong::Answer(answer)) => answer,
@@ -183,7 +183,7 @@ impl Http {
         }
     }
 
-    async fn answer_registry(
+    async fn dispatch_api_v1(
         &self,
         noun: Noun,
         method: &Method,
@@ -191,7 +191,7 @@ impl Http {
         body: Incoming,
         request: &Request<'_>,
         now: SystemTime,
-    ) -> Answered {
+    ) -> ApiResult {
         let rest = percent::decode_text(rest, "path").map_err(|error| bad_request(&error.to_string()))?;
         let parameters = Parameters::parse(request.query).map_err(|error| bad_request(&error.to_string()))?;
         let caller = self.caller(request).await.map_err(|error| {
@@ -203,33 +203,33 @@ impl Http {
         let reads = *method == Method::GET || *method == Method::HEAD;
         let answered = match (noun, reads) {
             (Noun::Agencies, true) => self.list_agencies(&asking).await,
-            (Noun::Agencies, false) => self.make_agency(&asking, body).await,
-            (Noun::Agency, true) => self.show_agency(&asking).await,
-            (Noun::Agency, false) => self.change_agency(&asking, body).await,
+            (Noun::Agencies, false) => self.create_agency(&asking, body).await,
+            (Noun::Agency, true) => self.get_agency(&asking).await,
+            (Noun::Agency, false) => self.update_agency(&asking, body).await,
             (Noun::Registrants, true) => self.list_registrants(&asking).await,
-            (Noun::Registrants, false) => self.make_registrant(&asking, body).await,
-            (Noun::Registrant, true) => self.show_registrant(&asking).await,
-            (Noun::Registrant, false) => self.change_registrant(&asking, body).await,
-            (Noun::Prefixes, true) => self.list_allocated(&asking).await,
+            (Noun::Registrants, false) => self.create_registrant(&asking, body).await,
+            (Noun::Registrant, true) => self.get_registrant(&asking).await,
+            (Noun::Registrant, false) => self.update_registrant(&asking, body).await,
+            (Noun::Prefixes, true) => self.list_allocated_prefixes(&asking).await,
             (Noun::Prefixes, false) => self.allocate_prefix(&asking, body).await,
-            (Noun::Prefix, true) => self.show_prefix(&asking).await,
-            (Noun::Prefix, false) => self.change_prefix(&asking, body).await,
+            (Noun::Prefix, true) => self.get_prefix(&asking).await,
+            (Noun::Prefix, false) => self.update_prefix(&asking, body).await,
             (Noun::Tokens, true) => self.list_tokens(&asking).await,
             (Noun::Tokens, false) => self.make_token(&asking, body).await,
             (Noun::Token, _) => self.revoke_token(&asking).await,
             (Noun::Names, true) => self.list_names(&asking).await,
-            (Noun::Names, false) => self.register_name(&asking, body).await,
-            (Noun::Batch, _) => self.register_many(asking, body).await,
-            (Noun::Name, true) => self.show_name(&asking).await,
-            (Noun::Name, false) if *method == Method::PUT => self.change_name(&asking, body).await,
-            (Noun::Name, false) => self.end_name(&asking).await,
+            (Noun::Names, false) => self.register_doi(&asking, body).await,
+            (Noun::Batch, _) => self.post_batch(asking, body).await,
+            (Noun::Name, true) => self.get_doi(&asking).await,
+            (Noun::Name, false) if *method == Method::PUT => self.update_doi(&asking, body).await,
+            (Noun::Name, false) => self.retire_doi(&asking).await,
             (Noun::Transfers, true) => self.list_transfers(&asking).await,
             (Noun::Transfers, false) => self.propose_transfer(&asking, body).await,
-            (Noun::Transfer, _) => self.show_transfer(&asking).await,
+            (Noun::Transfer, _) => self.get_transfer(&asking).await,
             (Noun::Accept, _) => self.decide_transfer(&asking, true).await,
             (Noun::Decline, _) => self.decide_transfer(&asking, false).await,
-            (Noun::Summary, _) => self.show_summary(&asking).await,
-            (Noun::Report(report), _) => self.show_report(report, asking).await,
+            (Noun::Summary, _) => self.get_report_summary(&asking).await,
+            (Noun::Report(report), _) => self.get_report(report, asking).await,
         };
         // Credentials that are not taken here were not looked at.
         answered.map_err(|wrong| match *wrong {
@@ -244,7 +244,7 @@ impl Http {
 
     /// A body as the form that is expected.
     async fn form<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<Wrong>> {
-        let bytes = self.json_body(body).await?;
+        let bytes = self.read_json_bytes(body).await?;
         // A list would be taken for the members in their order.
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
             return Err(bad_request("a list, where an object was expected"));
@@ -259,7 +259,7 @@ impl Http {
         Ok(form)
     }
 
-    async fn json_body(&self, body: Incoming) -> Result<bytes::Bytes, Box<Wrong>> {
+    async fn read_json_bytes(&self, body: Incoming) -> Result<bytes::Bytes, Box<Wrong>> {
         let read = self.bodies.read(body, BODY).await;
         Ok(read.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
     }
@@ -300,7 +300,7 @@ pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
     if let Some(error) = &refusal.failure {
         tracing::error!(%error, "the store failed");
     }
-    let mut problem = problem(status_of(refusal.reason), refusal.code, refusal.detail.clone());
+    let mut problem = problem(status_for_kind(refusal.reason), refusal.code, refusal.detail.clone());
     if let Some(pointer) = &refusal.pointer {
         problem = problem.pointer(&**pointer);
     }
@@ -319,7 +319,7 @@ pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
     problem
 }
 
-const fn status_of(reason: Reason) -> StatusCode {
+const fn status_for_kind(reason: Reason) -> StatusCode {
     match reason {
         Reason::Malformed => StatusCode::BAD_REQUEST,
         Reason::Unknown => StatusCode::UNAUTHORIZED,
@@ -341,7 +341,7 @@ fn created(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &H
     if let Ok(path) = HeaderValue::try_from(path) {
         response.headers_mut().insert(LOCATION, path);
     }
-    caching::forbid(response.headers_mut());
+    caching::set_private_no_store(response.headers_mut());
     response
 }
 
@@ -349,7 +349,7 @@ fn created(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &H
 fn shown(body: &impl Serialize, revision: u64, asking: &Asking<'_>) -> Answer {
     let mut response = tagged(StatusCode::OK, body, revision, asking.request.headers);
     if asking.caller != Caller::Anonymous {
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
     }
     response
 }
@@ -414,7 +414,7 @@ fn wrong(doing: Doing, status: StatusCode, about: &str) -> Doing {
 
 /// What lists are asked with.
 fn pages(doing: Doing) -> Doing {
-    doing.in_query("after", "Only what comes after this: what `next` said", text()).in_query(
+    doing.query_param("after", "Only what comes after this: what `next` said", text()).query_param(
         "limit",
         "At most so many: from 1 to 1,000, and 100 unless told otherwise",
         count(),

@@ -5,22 +5,22 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, Value};
-use tendot_registry::doi::{Draft, NameChange, NameEnd, NameItem, NewName, Registered};
+use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, DoiListItem, RegisterDoi, Registered};
 use utoipa::openapi::{HttpMethod, Required};
 
-use super::form::{NameChangeForm, NameForm, NameListForm, NewNameForm};
-use super::receipt::Receipt;
+use super::form::{NameChangeForm, ResolveFormSchema, NameListForm, NewNameForm};
+use super::receipt::IdempotencyKey;
 use super::{
-    Answered, Asking, JSON, Wrong, common, created, date, listed, pages, random, shown, work, writes, wrong,
+    ApiResult, Asking, JSON, Wrong, common, created, date, listed, pages, random, shown, work, writes, wrong,
 };
-use crate::http::api::Condition;
+use crate::http::api::WritePrecondition;
 use crate::http::describe::{Described, Doing, text};
 use crate::http::page::problem;
 use crate::http::{Http, redirect};
 
 /// A name as it is told.
 #[derive(Serialize)]
-pub(in crate::http) struct NameJson<'a> {
+pub(in crate::http) struct DoiJson<'a> {
     name: &'a str,
     state: &'static str,
     registrant: &'a str,
@@ -39,7 +39,7 @@ pub(in crate::http) struct NameJson<'a> {
     warnings: Vec<String>,
 }
 
-impl<'a> NameJson<'a> {
+impl<'a> DoiJson<'a> {
     pub(in crate::http) fn of(name: &'a Registered) -> Self {
         Self {
             name: &name.name,
@@ -59,7 +59,7 @@ impl<'a> NameJson<'a> {
 
 /// A name in a list.
 #[derive(Serialize)]
-struct ItemJson<'a> {
+struct DoiItemJson<'a> {
     name: &'a str,
     state: &'static str,
     registrant: &'a str,
@@ -68,8 +68,8 @@ struct ItemJson<'a> {
     updated: String,
 }
 
-impl<'a> ItemJson<'a> {
-    fn of(item: &'a NameItem) -> Self {
+impl<'a> DoiItemJson<'a> {
+    fn of(item: &'a DoiListItem) -> Self {
         Self {
             name: &item.name,
             state: item.state.name(),
@@ -81,29 +81,29 @@ impl<'a> ItemJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_names(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_names(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let (prefix, registrant) = (asking.parameters.get("prefix"), asking.parameters.get("registrant"));
         let mut work = work();
         let names =
             self.registry.names(prefix, registrant, after, limit, &asking.caller, asking.at, &mut work);
         let names = names.await?;
-        Ok(listed(names.items.iter().map(ItemJson::of).collect(), names.next))
+        Ok(listed(names.items.iter().map(DoiItemJson::of).collect(), names.next))
     }
 
-    pub(super) async fn register_name(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let bytes = self.json_body(body).await?;
-        let receipt = Receipt::asked(&self.registry, asking, &bytes).await?;
+    pub(super) async fn register_doi(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let bytes = self.read_json_bytes(body).await?;
+        let receipt = IdempotencyKey::asked(&self.registry, asking, &bytes).await?;
         if let Some(answer) = receipt.as_ref().map(|receipt| receipt.given(asking.at)).transpose()?.flatten()
         {
             return Ok(answer);
         }
-        let answered = self.register(asking, Draft::from_json(&bytes)?, receipt.as_ref()).await;
+        let answered = self.register(asking, RegistrationRequest::from_json(&bytes)?, receipt.as_ref()).await;
         // The same request may have been faster, or carried out though nobody heard of it. What was refused stays so if that
         // can't be read.
         if answered.is_err()
             && receipt.is_some()
-            && let Ok(Some(receipt)) = Receipt::asked(&self.registry, asking, &bytes).await
+            && let Ok(Some(receipt)) = IdempotencyKey::asked(&self.registry, asking, &bytes).await
             && let Some(answer) = receipt.given(asking.at)?
         {
             return Ok(answer);
@@ -111,32 +111,32 @@ impl Http {
         answered
     }
 
-    async fn register(&self, asking: &Asking<'_>, draft: Draft, receipt: Option<&Receipt>) -> Answered {
-        let task = NewName { draft, random: random()? };
+    async fn register(&self, asking: &Asking<'_>, draft: RegistrationRequest, receipt: Option<&IdempotencyKey>) -> ApiResult {
+        let task = RegisterDoi { draft, random: random()? };
         let mut work = work();
-        if asking.parameters.is_on("dry-run") {
-            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work).await?;
-            return Ok(shown(&NameJson::of(&done), 0, asking));
+        if asking.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut work).await?;
+            return Ok(shown(&DoiJson::of(&done), 0, asking));
         }
         let beside = |done: &Registered| {
-            receipt.map(|receipt| receipt.edits(&NameJson::of(done), asking.at)).unwrap_or_default()
+            receipt.map(|receipt| receipt.edits(&DoiJson::of(done), asking.at)).unwrap_or_default()
         };
         let carried =
-            self.registry.carry_out_with(&task, &asking.caller, asking.at, &mut work, beside).await?;
+            self.registry.execute_with(&task, &asking.caller, asking.at, &mut work, beside).await?;
         let path = path_of(&carried.done.name);
         let headers = asking.request.headers;
-        Ok(created(&NameJson::of(&carried.done), carried.revision, &path, headers))
+        Ok(created(&DoiJson::of(&carried.done), carried.revision, &path, headers))
     }
 
-    pub(super) async fn show_name(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_doi(&self, asking: &Asking<'_>) -> ApiResult {
         let found = self.registry.registered(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
-        Ok(shown(&NameJson::of(&found), found.revision, asking))
+        Ok(shown(&DoiJson::of(&found), found.revision, asking))
     }
 
-    pub(super) async fn change_name(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let bytes = self.json_body(body).await?;
-        let mut draft = Draft::from_json(&bytes)?;
-        if asking.condition()? == Condition::Absent {
+    pub(super) async fn update_doi(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let bytes = self.read_json_bytes(body).await?;
+        let mut draft = RegistrationRequest::from_json(&bytes)?;
+        if asking.condition()? == WritePrecondition::Absent {
             let is_other = |name: &str| !Handle::from(name).is_same(Handle::from(&*asking.rest));
             if draft.name.as_deref().is_some_and(is_other) {
                 let detail = "the body is about another name than the path";
@@ -148,25 +148,25 @@ impl Http {
             return self.register(asking, draft, None).await.map_err(|wrong| precondition(*wrong));
         }
         let expect = asking.expected()?;
-        let task = NameChange { name: asking.rest.as_str().into(), draft, expect };
+        let task = UpdateDoi { name: asking.rest.as_str().into(), draft, expect };
         let mut work = work();
-        if asking.parameters.is_on("dry-run") {
-            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work).await?;
-            return Ok(shown(&NameJson::of(&done), 0, asking));
+        if asking.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut work).await?;
+            return Ok(shown(&DoiJson::of(&done), 0, asking));
         }
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work).await?;
         let revision = carried.revision.unwrap_or(carried.done.revision);
-        Ok(shown(&NameJson::of(&carried.done), revision, asking))
+        Ok(shown(&DoiJson::of(&carried.done), revision, asking))
     }
 
-    pub(super) async fn end_name(&self, asking: &Asking<'_>) -> Answered {
-        let task = NameEnd { name: asking.rest.as_str().into(), expect: asking.expected()? };
-        if asking.parameters.is_on("dry-run") {
-            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work()).await?;
-            return Ok(shown(&NameJson::of(&done), 0, asking));
+    pub(super) async fn retire_doi(&self, asking: &Asking<'_>) -> ApiResult {
+        let task = RetireDoi { name: asking.rest.as_str().into(), expect: asking.expected()? };
+        if asking.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut work()).await?;
+            return Ok(shown(&DoiJson::of(&done), 0, asking));
         }
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        Ok(shown(&NameJson::of(&carried.done), carried.revision.unwrap_or_default(), asking))
+        Ok(shown(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), asking))
     }
 }
 
@@ -193,8 +193,8 @@ pub(super) fn describe() -> Described {
             "In the order of their names. There may be fewer than were asked for, and yet more to come, as long as there is \
              `next`. Names that are only reserved are told to those concerned.",
         )
-        .in_query("prefix", "Only those under this prefix", text())
-        .in_query("registrant", "Only those of the registrant with this id", text())
+        .query_param("prefix", "Only those under this prefix", text())
+        .query_param("registrant", "Only those of the registrant with this id", text())
         .answer(StatusCode::OK, "The names")
         .json::<NameListForm>(JSON);
     let get = wrong(get, StatusCode::NOT_FOUND, "There is no such prefix or registrant");
@@ -203,15 +203,15 @@ pub(super) fn describe() -> Described {
             "The name that is given, or a new one under a prefix. It resolves as soon as it is answered. A name that exists in \
              other letter case exists. With `Idempotency-Key`, the same request gets the same answer for 24 hours.",
         )
-        .in_query("dry-run", DRY, text())
+        .query_param("dry-run", DRY, text())
         .body::<NewNameForm>(JSON, "The name, where it leads, and what it is about", Required::True)
         .answer(StatusCode::CREATED, "The name")
-        .json::<NameForm>(JSON)
+        .json::<ResolveFormSchema>(JSON)
         .header("Location", "Where it is told of")
         .header("ETag", "Its revision; none if this is what was answered before")
         .header("Idempotency-Replayed", "`true` if it was done before, and this is what was answered then")
         .answer(StatusCode::OK, "What would be registered (`dry-run`)")
-        .json::<NameForm>(JSON);
+        .json::<ResolveFormSchema>(JSON);
     Described::read(get).and(HttpMethod::Post, post)
 }
 
@@ -221,7 +221,7 @@ pub(super) fn describe_one() -> Described {
     };
     let get = path(common(Doing::new("A name: its record, metadata, state, registrant and times"), false))
         .answer(StatusCode::OK, "The name")
-        .json::<NameForm>(JSON)
+        .json::<ResolveFormSchema>(JSON)
         .header("ETag", "Its revision")
         .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
     let get = wrong(get, StatusCode::NOT_FOUND, "There is no such name");
@@ -230,13 +230,13 @@ pub(super) fn describe_one() -> Described {
             "What is given replaces what was there, what is not given stays. With `If-Match`, only if nobody else has changed \
              it; with `If-None-Match: *` it is registered if it is not there.",
         )
-        .in_query("dry-run", DRY, text())
+        .query_param("dry-run", DRY, text())
         .body::<NameChangeForm>(JSON, "What is to be otherwise", Required::True)
         .answer(StatusCode::OK, "The name as it is now")
-        .json::<NameForm>(JSON)
+        .json::<ResolveFormSchema>(JSON)
         .header("ETag", "Its revision")
         .answer(StatusCode::CREATED, "The name, which is new")
-        .json::<NameForm>(JSON)
+        .json::<ResolveFormSchema>(JSON)
         .header("Location", "Where it is told of")
         .header("ETag", "Its revision");
     let delete = path(writes(Doing::new("Ends a name")))
@@ -244,9 +244,9 @@ pub(super) fn describe_one() -> Described {
             "It does not resolve any more, is never given again, and its history stays. One that was only reserved, or is under \
              a prefix to test, is `removed` and may be given again.",
         )
-        .in_query("dry-run", DRY, text())
+        .query_param("dry-run", DRY, text())
         .answer(StatusCode::OK, "The name as it was, and that it has ended")
-        .json::<NameForm>(JSON)
+        .json::<ResolveFormSchema>(JSON)
         .header("ETag", "Its revision");
     Described::read(get).and(HttpMethod::Put, put).and(HttpMethod::Delete, delete)
 }

@@ -3,11 +3,11 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Held, NewPrefix, Policy, Prefix, PrefixChange};
+use tendot_registry::party::{Held, AllocatePrefix, Policy, Prefix, UpdatePrefix};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewPrefixForm, PrefixChangeForm, PrefixForm, PrefixListForm};
-use super::{Answered, Asking, JSON, common, created, date, listed, pages, shown, work, writes, wrong};
+use super::{ApiResult, Asking, JSON, common, created, date, listed, pages, shown, work, writes, wrong};
 use crate::http::Http;
 use crate::http::describe::{Described, Doing, text};
 
@@ -36,37 +36,37 @@ impl<'a> PrefixJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_allocated(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_allocated_prefixes(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let (registrant, agency) = (asking.parameters.get("registrant"), asking.parameters.get("agency"));
         let (items, next) = self.registry.prefixes(registrant, agency, after, limit, &mut work()).await?;
         Ok(listed(items.iter().map(|held| PrefixJson::of(&held.it)).collect(), next))
     }
 
-    pub(super) async fn allocate_prefix(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let task: NewPrefix = self.form(body).await?;
+    pub(super) async fn allocate_prefix(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let task: AllocatePrefix = self.form(body).await?;
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         let path = format!("/api/v1/prefixes/{}", carried.done.prefix);
         Ok(created(&PrefixJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn show_prefix(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_prefix(&self, asking: &Asking<'_>) -> ApiResult {
         let Held { it, revision } = self.registry.prefix(&asking.rest, &mut work()).await?;
         Ok(shown(&PrefixJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn change_prefix(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let form: PrefixChange = self.form(body).await?;
-        let task = PrefixChange { prefix: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
+    pub(super) async fn update_prefix(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let form: UpdatePrefix = self.form(body).await?;
+        let task = UpdatePrefix { prefix: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
         self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        self.show_prefix(asking).await
+        self.get_prefix(asking).await
     }
 }
 
 pub(super) fn describe() -> Described {
     let get = pages(common(Doing::new("Prefixes that were given to registrants"), false))
-        .in_query("registrant", "Only those of the registrant with this id", text())
-        .in_query("agency", "Only those of the agency with this code", text())
+        .query_param("registrant", "Only those of the registrant with this id", text())
+        .query_param("agency", "Only those of the agency with this code", text())
         .answer(StatusCode::OK, "The prefixes, in the order of their records")
         .json::<PrefixListForm>(JSON);
     let post = writes(Doing::new("Gives a prefix to a registrant"))

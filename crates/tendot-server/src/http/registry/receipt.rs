@@ -15,7 +15,7 @@ use tendot_store::{Change, CommitError, Edit, Store, StoreError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
-use super::names::{NameJson, path_of};
+use super::names::{DoiJson, path_of};
 use super::{Asking, IDEMPOTENCY_KEY, Wrong, bad_request};
 use crate::http::answer::{self, Answer, answer};
 use crate::http::caching;
@@ -25,7 +25,7 @@ use crate::http::page::problem;
 pub(super) const KEPT: u64 = 24 * 60 * 60 * 1_000;
 
 /// Says that all of it was done before, so that nobody takes old answers for new ones.
-pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(super) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Bytes of a key at most.
 const LONGEST: usize = 255;
@@ -37,7 +37,7 @@ pub(super) const NOTES: &str = "receipt/";
 const TOGETHER: usize = 16;
 
 /// A key, by who uses it, and what was sent with it.
-pub(super) struct Receipt {
+pub(super) struct IdempotencyKey {
     note: String,
     body: String,
     /// What is noted under it.
@@ -46,7 +46,7 @@ pub(super) struct Receipt {
 
 /// What is noted.
 #[derive(Deserialize, Serialize)]
-struct Noted {
+struct StoredReply {
     at: u64,
     body: String,
     answer: Box<RawValue>,
@@ -75,7 +75,7 @@ pub(super) fn note_of(asking: &Asking<'_>) -> Result<Option<String>, Box<Wrong>>
     Ok(Some(format!("{NOTES}{id}")))
 }
 
-impl Receipt {
+impl IdempotencyKey {
     /// The key of a request, if it has one.
     pub(super) async fn asked(
         registry: &Registry,
@@ -92,7 +92,7 @@ impl Receipt {
     pub(super) fn given(&self, at: u64) -> Result<Option<Answer>, Box<Wrong>> {
         let Some(note) = &self.before else { return Ok(None) };
         // That of a batch is none.
-        let Ok(noted) = serde_json::from_slice::<Noted>(note) else { return Err(reused()) };
+        let Ok(noted) = serde_json::from_slice::<StoredReply>(note) else { return Err(reused()) };
         if is_over(noted.at, at) {
             return Ok(None);
         }
@@ -107,15 +107,15 @@ impl Receipt {
         {
             headers.insert(LOCATION, path);
         }
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
-        caching::forbid(headers);
+        headers.insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+        caching::set_private_no_store(headers);
         Ok(Some(response))
     }
 
     /// Notes an answer.
-    pub(super) fn edits(&self, answer: &NameJson<'_>, at: u64) -> Vec<Edit> {
+    pub(super) fn edits(&self, answer: &DoiJson<'_>, at: u64) -> Vec<Edit> {
         let Ok(answer) = serde_json::value::to_raw_value(answer) else { return Vec::new() };
-        let noted = Noted { at, body: self.body.clone(), answer };
+        let noted = StoredReply { at, body: self.body.clone(), answer };
         let body = serde_json::to_vec(&noted).unwrap_or_default().into();
         let key: Box<[u8]> = self.note.as_bytes().into();
         vec![Edit::RequireNote { key: key.clone(), body: self.before.clone() }, Edit::PutNote { key, body }]
@@ -124,9 +124,9 @@ impl Receipt {
 
 /// Who has a key under way here: one at a time.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Turns(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
+pub(in crate::http) struct KeyLocks(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
 
-impl Turns {
+impl KeyLocks {
     /// The turn of a key, as soon as nobody else has it; none if that takes too long.
     pub(super) async fn take(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
         let turn = {
@@ -141,7 +141,7 @@ impl Turns {
 
 /// When a key was first used, and whether all that belongs to it is there: of a batch it may be still coming.
 #[derive(Deserialize)]
-struct Use {
+struct KeyHeader {
     at: u64,
     #[serde(default = "is_done")]
     done: bool,
@@ -167,7 +167,7 @@ pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Refusal>
             }
             let is_head = !key.get(NOTES.len()..).unwrap_or_default().contains(&b'/');
             beyond = if is_head { [&key, &b"/\xff"[..]].concat().into() } else { key.clone() };
-            let used = serde_json::from_slice::<Use>(&body).ok().filter(|_| is_head);
+            let used = serde_json::from_slice::<KeyHeader>(&body).ok().filter(|_| is_head);
             // One that is still coming after a day has another.
             let is_kept = used
                 .is_some_and(|used| !is_over(used.at.saturating_add(if used.done { 0 } else { KEPT }), at));

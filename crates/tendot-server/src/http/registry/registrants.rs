@@ -3,12 +3,12 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Held, NewRegistrant, Registrant, RegistrantChange};
+use tendot_registry::party::{Held, CreateRegistrant, Registrant, UpdateRegistrant};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewRegistrantForm, RegistrantChangeForm, RegistrantForm, RegistrantListForm};
 use super::{
-    Answered, Asking, JSON, common, created, date, listed, pages, random, shown, work, writes, wrong,
+    ApiResult, Asking, JSON, common, created, date, listed, pages, random, shown, work, writes, wrong,
 };
 use crate::http::Http;
 use crate::http::describe::{Described, Doing, text};
@@ -40,7 +40,7 @@ impl<'a> RegistrantJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_registrants(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_registrants(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let agency = asking.parameters.get("agency");
         let mut work = work();
@@ -49,32 +49,32 @@ impl Http {
         Ok(listed(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
     }
 
-    pub(super) async fn make_registrant(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let form: NewRegistrant = self.form(body).await?;
-        let task = NewRegistrant { random: random()?, ..form };
+    pub(super) async fn create_registrant(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let form: CreateRegistrant = self.form(body).await?;
+        let task = CreateRegistrant { random: random()?, ..form };
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         let path = format!("/api/v1/registrants/{}", carried.done.id);
         Ok(created(&RegistrantJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn show_registrant(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_registrant(&self, asking: &Asking<'_>) -> ApiResult {
         let found = self.registry.registrant(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
         let Held { it, revision } = found;
         Ok(shown(&RegistrantJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn change_registrant(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
-        let form: RegistrantChange = self.form(body).await?;
-        let task = RegistrantChange { id: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
+    pub(super) async fn update_registrant(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateRegistrant = self.form(body).await?;
+        let task = UpdateRegistrant { id: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
         self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        self.show_registrant(asking).await
+        self.get_registrant(asking).await
     }
 }
 
 pub(super) fn describe() -> Described {
     let get = pages(common(Doing::new("Registrants"), false))
         .about("How they are reached and who acts for them is told only to themselves, their agency and the operator.")
-        .in_query("agency", "Only those of the agency with this code", text())
+        .query_param("agency", "Only those of the agency with this code", text())
         .answer(StatusCode::OK, "The registrants, by their ids")
         .json::<RegistrantListForm>(JSON);
     let post = writes(Doing::new("Makes a registrant"))

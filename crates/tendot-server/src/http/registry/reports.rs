@@ -6,14 +6,14 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{HeaderValue, VARY};
 use serde::Serialize;
-use tendot_registry::report::{Finding, Findings, Report, Summary};
+use tendot_registry::report::{Finding, ReportFindings, Report, Summary};
 use tendot_registry::{Caller, Refusal, Registry};
 use tokio::sync::Semaphore;
 
 use super::form::{
     ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
 };
-use super::{Answered, Asking, JSON, bad_request, common, work, wrong};
+use super::{ApiResult, Asking, JSON, bad_request, common, work, wrong};
 use crate::http::answer::{self, Answer, answer};
 use crate::http::api::{date, number};
 use crate::http::describe::{Described, Doing, count, text};
@@ -23,7 +23,7 @@ use crate::http::{Http, caching, negotiate};
 use crate::upkeep::now;
 
 /// Names that a summary counts.
-const SUMMED: u64 = 1_000_000;
+const MAX_SUMMARY_NAMES: u64 = 1_000_000;
 
 /// Lines that are made together.
 const TOGETHER: u64 = 500;
@@ -33,7 +33,7 @@ const TABLE: &str = "text/csv";
 
 /// A summary as it is told.
 #[derive(Serialize)]
-struct SummaryJson<'a> {
+struct ReportSummaryJson<'a> {
     prefix: &'a str,
     names: u64,
     registered: u64,
@@ -54,7 +54,7 @@ struct SummaryJson<'a> {
 /// A line as it is told.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum LineJson<'a> {
+enum ReportLineJson<'a> {
     Resolved {
         name: &'a str,
         count: u64,
@@ -88,7 +88,7 @@ enum LineJson<'a> {
     },
 }
 
-impl<'a> LineJson<'a> {
+impl<'a> ReportLineJson<'a> {
     fn of(finding: &'a Finding) -> Self {
         match finding {
             Finding::Resolved { name, count, first, last } => {
@@ -165,7 +165,7 @@ fn field(text: &str, out: &mut BytesMut) {
 }
 
 /// A report that is being made.
-struct Making {
+struct ReportStream {
     registry: Arc<Registry>,
     caller: Caller,
     prefix: String,
@@ -176,16 +176,16 @@ struct Making {
     is_table: bool,
 }
 
-impl Making {
+impl ReportStream {
     /// Looks at some names: few do so at the same time.
-    async fn read(&self, after: Option<&str>) -> Result<Findings, Refusal> {
+    async fn read(&self, after: Option<&str>) -> Result<ReportFindings, Refusal> {
         let _turn = self.turns.acquire().await.ok();
         let limit = usize::try_from(self.left.min(TOGETHER)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
         self.registry.report((self.report, prefix), after, limit, caller, now(), &mut work()).await
     }
 
-    async fn send_all(mut self, mut findings: Findings, sink: Sink) -> Result<(), Cut> {
+    async fn send_all(mut self, mut findings: ReportFindings, sink: Sink) -> Result<(), Cut> {
         if self.is_table {
             sink.send(columns(self.report)).await?;
         }
@@ -210,7 +210,7 @@ impl Making {
     fn print(&self, findings: &[Finding]) -> Bytes {
         let mut piece = BytesMut::new();
         for finding in findings {
-            let line = LineJson::of(finding);
+            let line = ReportLineJson::of(finding);
             if self.is_table {
                 for (number, text) in line.fields().iter().enumerate() {
                     piece.extend_from_slice(if number > 0 { b"," } else { b"" });
@@ -228,7 +228,7 @@ impl Making {
 
 impl Http {
     /// Answers `GET /api/v1/reports/{prefix}`.
-    pub(super) async fn show_summary(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_report_summary(&self, asking: &Asking<'_>) -> ApiResult {
         let (mut summary, mut after) = (Summary::default(), None::<Box<str>>);
         let complete = loop {
             let _turn = self.followers.turns.acquire().await.ok();
@@ -239,12 +239,12 @@ impl Http {
             if after.is_none() {
                 break true;
             }
-            if summary.registered + summary.reserved + summary.ended >= SUMMED {
+            if summary.registered + summary.reserved + summary.ended >= MAX_SUMMARY_NAMES {
                 break false;
             }
             tokio::task::yield_now().await;
         };
-        let told = SummaryJson {
+        let told = ReportSummaryJson {
             prefix: &asking.rest,
             names: summary.registered + summary.reserved + summary.ended,
             registered: summary.registered,
@@ -261,20 +261,20 @@ impl Http {
         };
         let json = serde_json::to_vec(&told).unwrap_or_default();
         let mut response = answer(StatusCode::OK, answer::JSON, json);
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         Ok(response)
     }
 
     /// Answers `GET /api/v1/reports/{prefix}/failed` and the like.
-    pub(super) async fn show_report(&self, report: Report, asking: Asking<'_>) -> Answered {
+    pub(super) async fn get_report(&self, report: Report, asking: Asking<'_>) -> ApiResult {
         let limit = number(&asking.parameters, "limit").map_err(|why| bad_request(&why))?;
         if limit == Some(0) {
             return Err(bad_request("`limit` in the query is 0"));
         }
         let after = asking.parameters.get("after").filter(|after| !after.is_empty());
-        let is_table = negotiate::prefers_table(asking.request.headers);
+        let is_table = negotiate::prefers_csv(asking.request.headers);
         let Some(place) = self.followers.enter(true) else { return Ok(too_many()) };
-        let making = Making {
+        let making = ReportStream {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
             prefix: asking.rest,
@@ -290,7 +290,7 @@ impl Http {
             let _place = place;
             making.send_all(findings, sink).await
         });
-        caching::forbid(response.headers_mut());
+        caching::set_private_no_store(response.headers_mut());
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
         Ok(response)
     }
@@ -355,8 +355,8 @@ pub(super) fn describe(report: Report) -> Described {
     };
     let get = described(summary)
         .about(&format!("{about} One JSON object a line; with `Accept: text/csv` a table, where what looks like a formula has a quote in front."))
-        .in_query("after", "Only what comes after this name: that of the last line", text())
-        .in_query("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count())
+        .query_param("after", "Only what comes after this name: that of the last line", text())
+        .query_param("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count())
         .answer(StatusCode::OK, "The lines, made while they are sent");
     let get = match report {
         Report::Resolved => get.json::<ResolvedNameForm>(LINES),

@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
 use tendot_registry::Refusal;
-use tendot_registry::doi::Draft;
+use tendot_registry::doi::RegistrationRequest;
 
 /// The columns of a table.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,7 +51,7 @@ impl Columns {
     }
 
     /// Reads a row. Empty fields are not given.
-    pub(super) fn draft(&self, row: &str) -> Result<Draft, Refusal> {
+    pub(super) fn draft(&self, row: &str) -> Result<RegistrationRequest, Refusal> {
         let fields = fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
         if fields.len() != self.0.len() {
             return Err(malformed(format!("{} fields, there are {} columns", fields.len(), self.0.len())));
@@ -80,7 +80,7 @@ impl Columns {
             let comma = if object.is_empty() { "" } else { "," };
             json += &format!("{comma}\"metadata\":{}}}", metadata.get());
         }
-        Draft::from_json(json.as_bytes())
+        RegistrationRequest::from_json(json.as_bytes())
     }
 }
 

@@ -5,11 +5,11 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tendot_registry::party::{NewToken, Role, Scope, Token, TokenEnd};
+use tendot_registry::party::{CreateToken, Role, Scope, Token, RevokeToken};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{MadeTokenForm, NewTokenForm, TokenListForm};
-use super::{Answered, Asking, JSON, Wrong, common, created, date, listed, pages, random, work, writes};
+use super::{ApiResult, Asking, JSON, Wrong, common, created, date, listed, pages, random, work, writes};
 use crate::http::Http;
 use crate::http::answer::{self, answer};
 use crate::http::describe::{Described, Doing, text};
@@ -68,17 +68,17 @@ impl<'a> TokenJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_tokens(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_tokens(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let (items, next) =
             self.registry.tokens(after, limit, &asking.caller, asking.at, &mut work()).await?;
         Ok(listed(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
     }
 
-    pub(super) async fn make_token(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
+    pub(super) async fn make_token(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
         let form: Form = self.form(body).await?;
         let expires = form.expires.as_deref().map(moment).transpose()?;
-        let task = NewToken {
+        let task = CreateToken {
             role: form.role,
             subject: form.subject,
             scopes: form.scopes,
@@ -93,8 +93,8 @@ impl Http {
         Ok(created(&shown, carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn revoke_token(&self, asking: &Asking<'_>) -> Answered {
-        let task = TokenEnd { id: asking.rest.as_str().into() };
+    pub(super) async fn revoke_token(&self, asking: &Asking<'_>) -> ApiResult {
+        let task = RevokeToken { id: asking.rest.as_str().into() };
         self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         let mut response = answer(StatusCode::NO_CONTENT, answer::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -4,12 +4,12 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::Held;
-use tendot_registry::transfer::{NewTransfer, Transfer, TransferDecision, TransferItem, TransferState, What};
+use tendot_registry::transfer::{ProposeTransfer, Transfer, DecideTransfer, TransferListItem, TransferState, What};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewTransferForm, TransferForm, TransferListForm};
 use super::{
-    Answered, Asking, JSON, bad_request, common, created, date, listed, pages, random, shown, work, writes,
+    ApiResult, Asking, JSON, bad_request, common, created, date, listed, pages, random, shown, work, writes,
     wrong,
 };
 use crate::http::Http;
@@ -64,18 +64,18 @@ impl<'a> TransferJson<'a> {
 }
 
 impl Http {
-    pub(super) async fn list_transfers(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn list_transfers(&self, asking: &Asking<'_>) -> ApiResult {
         let (after, limit) = asking.page()?;
         let (items, next) =
             self.registry.transfers(after, limit, &asking.caller, asking.at, &mut work()).await?;
-        let told = items.iter().map(|TransferItem { transfer, count }| TransferJson {
+        let told = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
             ..TransferJson::of(transfer)
         });
         Ok(listed(told.collect(), next))
     }
 
-    pub(super) async fn propose_transfer(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
+    pub(super) async fn propose_transfer(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
         let form: Form = self.form(body).await?;
         let what = match (form.names, form.prefix, form.agency) {
             (Some(names), None, None) => What::Names(names),
@@ -83,22 +83,22 @@ impl Http {
             (None, None, Some(code)) => What::Agency(code),
             _ => return Err(bad_request("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
         };
-        let task = NewTransfer { what, to: form.to, force: form.force, random: random()? };
+        let task = ProposeTransfer { what, to: form.to, force: form.force, random: random()? };
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         let path = format!("/api/v1/transfers/{}", carried.done.id);
         Ok(created(&TransferJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn show_transfer(&self, asking: &Asking<'_>) -> Answered {
+    pub(super) async fn get_transfer(&self, asking: &Asking<'_>) -> ApiResult {
         let found = self.registry.transfer(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
         let Held { it, revision } = found;
         Ok(shown(&TransferJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn decide_transfer(&self, asking: &Asking<'_>, accept: bool) -> Answered {
-        let task = TransferDecision { id: asking.rest.as_str().into(), accept };
+    pub(super) async fn decide_transfer(&self, asking: &Asking<'_>, accept: bool) -> ApiResult {
+        let task = DecideTransfer { id: asking.rest.as_str().into(), accept };
         self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        self.show_transfer(asking).await
+        self.get_transfer(asking).await
     }
 }
 

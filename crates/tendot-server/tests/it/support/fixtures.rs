@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tendot_proto::Work;
-use tendot_registry::doi::{Draft, NameChange, NameEnd, NewName};
-use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
-use tendot_registry::transfer::{NewTransfer, What};
+use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, RegisterDoi};
+use tendot_registry::party::{CreateAgency, AllocatePrefix, CreateRegistrant, Policy};
+use tendot_registry::transfer::{ProposeTransfer, What};
 use tendot_registry::{Caller, Registry, Task};
 
 /// When the first command is executed; each further one is a day later.
@@ -34,7 +34,7 @@ impl PartyFixtures {
     pub(crate) async fn create(registry: &Registry) -> Self {
         let mut parties = Self { first: "".into(), second: "".into(), executed: AtomicU8::new(0) };
         for (code, name) in [("ALPHA", "Alpha Agency"), ("BETA", "Beta Agency")] {
-            let agency = NewAgency {
+            let agency = CreateAgency {
                 code: code.into(),
                 name: name.into(),
                 metadata: Default::default(),
@@ -45,7 +45,7 @@ impl PartyFixtures {
         }
         parties.first = parties.add_registrant(registry, "ALPHA", "First Press").await;
         parties.second = parties.add_registrant(registry, "BETA", "Second House").await;
-        let prefix = NewPrefix {
+        let prefix = AllocatePrefix {
             registrant: parties.first.clone(),
             prefix: Some("10.70000".into()),
             test: false,
@@ -61,7 +61,7 @@ impl PartyFixtures {
     }
 
     async fn add_registrant(&self, registry: &Registry, agency: &str, name: &str) -> Box<str> {
-        let registrant = NewRegistrant {
+        let registrant = CreateRegistrant {
             agency: Some(agency.into()),
             name: name.into(),
             contact: None,
@@ -75,22 +75,22 @@ impl PartyFixtures {
         let metadata = title.map_or_else(|| "null".to_owned(), kernel_metadata);
         let url = format!("https://example.org/{}", name.to_lowercase());
         let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);
-        let draft = Draft::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &NewName { draft, random: [0; 16] }).await;
+        let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &RegisterDoi { draft, random: [0; 16] }).await;
     }
 
     pub(crate) async fn update(&self, registry: &Registry, name: &str, json: &str) {
-        let draft = Draft::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &NameChange { name: name.into(), draft, expect: None }).await;
+        let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &UpdateDoi { name: name.into(), draft, expect: None }).await;
     }
 
     pub(crate) async fn retire(&self, registry: &Registry, name: &str) {
-        self.execute(registry, &NameEnd { name: name.into(), expect: None }).await;
+        self.execute(registry, &RetireDoi { name: name.into(), expect: None }).await;
     }
 
     pub(crate) async fn transfer(&self, registry: &Registry, what: What, to: &str) {
         let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
-        self.execute(registry, &NewTransfer { what, to: to.into(), force: true, random }).await;
+        self.execute(registry, &ProposeTransfer { what, to: to.into(), force: true, random }).await;
     }
 
     async fn execute<T: Task>(&self, registry: &Registry, task: &T) -> T::Done {

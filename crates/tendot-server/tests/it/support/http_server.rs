@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Limits, Listener, Listeners, Tls, listen};
-use tendot_store::{AnyStore, Change, Edit, Expect, Memory, Store as _};
+use tendot_server::http::{Http, Limits, Listener, HttpListeners, Tls, listen};
+use tendot_store::{AnyStore, Change, Edit, Precondition, Memory, Store as _};
 use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tokio::runtime::Runtime;
@@ -33,7 +33,7 @@ pub(crate) fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/LARGE` is a record of 2 MB.
+/// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/MIN_OFFLOAD_BYTES` is a record of 2 MB.
 pub(crate) fn start(
     limits: Limits,
     tls: Option<Arc<Tls>>,
@@ -41,7 +41,7 @@ pub(crate) fn start(
 ) -> TestServer {
     let one = vec![Value::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| Value::new(index, "DESC", format!("{index:.>1000}"))).collect();
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
     let edits =
         vec![put("10.5555/ONE", one), put("10.5555/LARGE", large), Edit::Home { prefix: "10.5555".into() }];
     start_at(bind(), edits, limits, tls, configure)
@@ -82,7 +82,7 @@ pub(crate) fn start_over(
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
-        let listeners: Listeners = match tls {
+        let listeners: HttpListeners = match tls {
             Some(tls) => vec![Listener::encrypted(socket, tls)].into(),
             None => socket.into(),
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::auth::{Credentials, Policy};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::{Admin, AdminPermissions, Record, Site};
 use tendot_proto::{
@@ -17,7 +17,7 @@ use tendot_registry::{Registry, Settings};
 use tendot_server::Tally;
 use tendot_server::http::{Http, listen};
 use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
-use tendot_store::{AnyStore, Change, Edit, Expect, Key, Memory, Store as _};
+use tendot_store::{AnyStore, Change, Edit, Precondition, Key, Memory, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tendot_testing::{WAIT_TIMEOUT, block_on};
@@ -278,7 +278,7 @@ fn recorded_records() -> Vec<Edit> {
 }
 
 pub(crate) fn put_edit(name: &str, values: Vec<Value<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Expect::Any }
+    Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
 fn bind(has_inherited_sockets: bool) -> NativeSockets {
@@ -307,9 +307,9 @@ pub(crate) fn challenge_response(
 ) -> Vec<u8> {
     let message = Message::from_bytes(challenge).unwrap();
     let parts = Parts::split(request).unwrap();
-    let work = &mut { Work::REQUEST };
+    let work = &mut { Work::PER_REQUEST };
     let proof =
-        credentials.answer(&parts, &message, &Policy::default(), &AwsLc, &mut SystemRandom, work).unwrap();
+        credentials.answer(&parts, &message, &Policy::default(), &AwsLcProvider, &mut SystemRandom, work).unwrap();
     challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
 }
 
@@ -386,7 +386,7 @@ pub(crate) fn split_messages(bytes: &[u8]) -> Vec<Vec<u8>> {
     while let Some(message) = framer.next_message().unwrap() {
         messages.push(message.to_vec());
     }
-    assert!(!framer.is_amid_message());
+    assert!(!framer.has_partial_message());
     messages
 }
 

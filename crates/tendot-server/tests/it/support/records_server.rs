@@ -9,7 +9,7 @@ use tendot_proto::{Handle, Reference};
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, listen};
 use tendot_server::native::{Native, OwnSite};
-use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_store::{Change, Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse};
@@ -60,7 +60,7 @@ impl RecordsServer {
             let handle = Handle::new(&record.handle);
             prefixes.insert(String::from_utf8(handle.prefix().to_vec()).unwrap());
             let name = handle.to_string().into();
-            edits.push(Edit::Put { name, values: record.values, expect: Expect::Absent });
+            edits.push(Edit::Put { name, values: record.values, expect: Precondition::Absent });
         }
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
         let (shutdown, is_shut_down) = oneshot::channel::<()>();

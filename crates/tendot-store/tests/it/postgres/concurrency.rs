@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tendot_store::{CommitError, Edit, Expect, Key, Postgres, Store as _};
+use tendot_store::{CommitError, Edit, Precondition, Key, Postgres, Store as _};
 
 use super::{block_on, commit, logged_names, new_database, open, put, shared_server};
 
@@ -31,8 +31,8 @@ fn one_of_64_registrations_wins() {
                         // Each client begins with another name and writes two, so that transactions overlap crosswise.
                         let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
                         let edits = vec![
-                            put(&name(number), &client.to_string(), Expect::Absent),
-                            put(&name(number + NAMES / 2), &client.to_string(), Expect::Any),
+                            put(&name(number), &client.to_string(), Precondition::Absent),
+                            put(&name(number + NAMES / 2), &client.to_string(), Precondition::Any),
                         ];
                         match commit(&store, edits).await {
                             Ok(_) => won.push(name(number)),
@@ -84,7 +84,7 @@ async fn follow(store: Arc<Postgres>, is_done: Arc<AtomicBool>) -> Vec<String> {
 fn no_lost_updates() {
     block_on(async {
         let stores = two_stores().await;
-        let mut last = commit(&stores[0], vec![put("10.1000/1", "0", Expect::Absent)]).await.unwrap();
+        let mut last = commit(&stores[0], vec![put("10.1000/1", "0", Precondition::Absent)]).await.unwrap();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let store = Arc::clone(&stores[client % 2]);
@@ -113,7 +113,7 @@ async fn increment(store: &Postgres) -> bool {
     let note = store.note(b"count").await.unwrap();
     let next = (count + 1).to_string();
     let edits = vec![
-        put("10.1000/1", &next, Expect::Revision(entry.revision)),
+        put("10.1000/1", &next, Precondition::Revision(entry.revision)),
         Edit::RequireNote { key: b"count"[..].into(), body: note },
         Edit::PutNote { key: b"count"[..].into(), body: next.as_bytes().into() },
     ];

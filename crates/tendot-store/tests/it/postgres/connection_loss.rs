@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
+use tendot_store::{CommitError, Edit, Precondition, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
 use tendot_testing::{repetitions, wait_until_async};
 
@@ -45,7 +45,7 @@ impl ProxyFixture {
         for end in ["a", "b"] {
             let key = Key::new(&format!("10.1000/{round}-{number:06}-{end}")).unwrap();
             let history =
-                self.direct.history(&key, tendot_store::Order::OldestFirst { after: 0 }, 10).await.unwrap();
+                self.direct.history(&key, tendot_store::HistoryOrder::OldestFirst { after: 0 }, 10).await.unwrap();
             let is_there = self.direct.get(&key).await.unwrap().is_some();
             assert_eq!(is_there, !history.items.is_empty());
             found.push(history.items.len());
@@ -85,8 +85,8 @@ async fn commit_parts(store: &Postgres, round: &str, number: usize) -> Result<u6
     let name = |end| format!("10.1000/{round}-{number:06}-{end}");
     let note = format!("{round}-{number:06}");
     let edits = vec![
-        put(&name("a"), "x", Expect::Absent),
-        put(&name("b"), "x", Expect::Any),
+        put(&name("a"), "x", Precondition::Absent),
+        put(&name("b"), "x", Precondition::Any),
         Edit::PutNote { key: note.as_bytes().into(), body: b"x"[..].into() },
     ];
     commit(store, edits).await

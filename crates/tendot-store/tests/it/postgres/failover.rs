@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_store::{
-    CommitError, Edit, Expect, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
+    CommitError, Edit, Precondition, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
 };
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 use tendot_testing::{wait_for_async, wait_until_async};
@@ -46,7 +46,7 @@ fn read_routing() {
     block_on(async {
         let (store, other) =
             (open(&cluster, "").await, open(&cluster, "target_session_attrs=read-write").await);
-        let edits = vec![put(NAME, "first", Expect::Absent), Edit::Home { prefix: "10.1000".into() }];
+        let edits = vec![put(NAME, "first", Precondition::Absent), Edit::Home { prefix: "10.1000".into() }];
         commit(&store, edits).await.unwrap();
         let expected = [HostRole::Primary, HostRole::Standby, HostRole::Standby];
         wait_until_async("all hosts are seen", async || host_roles(&store) == expected).await;
@@ -54,7 +54,7 @@ fn read_routing() {
         // The store reads its own writes, from every host.
         for round in 0..200 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
             assert_eq!(recent(url(&store, NAME)).await, Some(data), "own write");
             assert!(recent(store.is_homed(b"10.1000")).await.unwrap());
         }
@@ -65,7 +65,7 @@ fn read_routing() {
         for round in 0..10 {
             let version = versions.of(&key).unwrap();
             let data = format!("other {round}");
-            commit(&other, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            commit(&other, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
             assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
             let has_changed = async || !versions.is_current(version);
             wait_until_async("the change counter has changed", has_changed).await;
@@ -98,7 +98,7 @@ fn read_routing() {
         }
         wait_until_async("its failure is noticed", async || host_roles(&store)[1] == HostRole::Unreachable)
             .await;
-        commit(&store, vec![put(NAME, "with one", Expect::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "with one", Precondition::Any)]).await.unwrap();
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("with one"));
         cluster.standbys[0].restart();
         wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
@@ -111,14 +111,14 @@ fn lagging_standby() {
     let cluster = PostgresCluster::start();
     block_on(async {
         let store = open(&cluster, "").await;
-        commit(&store, vec![put(NAME, "first", Expect::Absent), put("10.1000/2", "other", Expect::Absent)])
+        commit(&store, vec![put(NAME, "first", Precondition::Absent), put("10.1000/2", "other", Precondition::Absent)])
             .await
             .unwrap();
         wait_until_level(&store).await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
         for round in 0..20 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
             for _ in 0..4 {
                 assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some(&*data));
                 assert_eq!(recent(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
@@ -146,7 +146,7 @@ fn standby_rejects_logins() {
             wait_until_async("the standby has the role", async || standby.psql(known) == "1").await;
         }
         let store = super::open(&address).await;
-        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         wait_until_level(&store).await;
         for standby in &cluster.standbys {
             let rules = standby.dir().join("data/pg_hba.conf");
@@ -194,7 +194,7 @@ fn synchronous_commit_is_enforced() {
                 number += 1;
                 let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
                 let committing =
-                    tokio::spawn(async move { commit(&store, vec![put(&name, "x", Expect::Absent)]).await });
+                    tokio::spawn(async move { commit(&store, vec![put(&name, "x", Precondition::Absent)]).await });
                 wait_until_async("a commit waits or is done", async || {
                     committing.is_finished() || server.query_text(&database, &sql).await != "0"
                 })
@@ -217,7 +217,7 @@ fn failover_under_load() {
     block_on(async {
         let store = Arc::new(open(&cluster, "").await);
         let other = open(&cluster, "").await;
-        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (end, ended) = tokio::sync::watch::channel(false);
         let clients: Vec<_> = (0..16)
@@ -233,7 +233,7 @@ fn failover_under_load() {
                         }
                         let name = format!("10.1000/{client}-{number}");
                         let start = Instant::now();
-                        let result = commit(&store, vec![put(&name, "x", Expect::Absent)]).await;
+                        let result = commit(&store, vec![put(&name, "x", Precondition::Absent)]).await;
                         let result = match result {
                             Ok(_) => {
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
@@ -271,12 +271,12 @@ fn failover_under_load() {
             reads >= 200 && host_roles(&other)[0] == HostRole::Unreachable
         })
         .await;
-        let refused = commit(&other, vec![put(NAME, "second", Expect::Any)]).await.unwrap_err();
+        let refused = commit(&other, vec![put(NAME, "second", Precondition::Any)]).await.unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "third", Expect::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "third", Precondition::Any)]).await.is_ok()
         })
         .await;
         more_commits(50).await;
@@ -321,7 +321,7 @@ fn diverged_standby_is_not_used() {
     block_on(async {
         let store = open(&cluster, "").await;
         let other = "10.1000/2";
-        commit(&store, vec![put(NAME, "first", Expect::Absent), put(other, "first", Expect::Absent)])
+        commit(&store, vec![put(NAME, "first", Precondition::Absent), put(other, "first", Precondition::Absent)])
             .await
             .unwrap();
         wait_until_level(&store).await;
@@ -329,7 +329,7 @@ fn diverged_standby_is_not_used() {
         cluster.standbys.iter().for_each(PostgresServer::kill);
         cluster.primary.alter_system("synchronous_standby_names = ''");
         for round in 0..5 {
-            commit(&store, vec![put(NAME, &format!("lost {round}"), Expect::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::Any)]).await.unwrap();
         }
         let (versions, key) = (store.versions().unwrap(), Key::new(NAME).unwrap());
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("lost 4"));
@@ -339,7 +339,7 @@ fn diverged_standby_is_not_used() {
         let new = cluster.promote();
         cluster.primary.restart_diverged(new);
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(other, "second", Expect::Any)]).await.is_ok()
+            commit(&store, vec![put(other, "second", Precondition::Any)]).await.is_ok()
         })
         .await;
         assert!(!versions.is_current(version), "the lost commit is still current");
@@ -360,7 +360,7 @@ fn standbys_restart_without_primary() {
     let cluster = PostgresCluster::start();
     block_on(async {
         let store = open(&cluster, "").await;
-        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         wait_until_level(&store).await;
         // The second standby restarts from here.
         cluster.primary.psql("checkpoint");
@@ -373,11 +373,11 @@ fn standbys_restart_without_primary() {
         let sql = "select count(*) from pg_stat_activity \
                    where backend_type = 'startup' and wait_event = 'RecoveryApplyDelay'";
         wait_until_async("the second standby delays", async || {
-            commit(&store, vec![put("10.1000/2", "x", Expect::Any)]).await.unwrap();
+            commit(&store, vec![put("10.1000/2", "x", Precondition::Any)]).await.unwrap();
             delayed.query_text("postgres", sql).await != "0"
         })
         .await;
-        commit(&store, vec![put(NAME, "second", Expect::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.unwrap();
         wait_until_async("only the second standby is behind", async || {
             let hosts = store.hosts();
             hosts[1].behind == Some(0) && hosts[2].behind.is_some_and(|behind| behind > 0)
@@ -416,7 +416,7 @@ fn unresponsive_hosts() {
         let settings = PostgresSettings { patience: timeout, statement: timeout, ..settings() };
         let store = Postgres::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
-        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         wait_until_level(&store).await;
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
 
@@ -443,7 +443,7 @@ fn unresponsive_hosts() {
                     tokio::time::sleep(Duration::from_millis(50 * number)).await;
                     let start = Instant::now();
                     let name = format!("10.1000/waiting-{number}");
-                    (commit(&store, vec![put(&name, "x", Expect::Absent)]).await, start.elapsed())
+                    (commit(&store, vec![put(&name, "x", Precondition::Absent)]).await, start.elapsed())
                 })
             })
             .collect();
@@ -458,7 +458,7 @@ fn unresponsive_hosts() {
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "second", Expect::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.is_ok()
         })
         .await;
         cluster.primary.kill();

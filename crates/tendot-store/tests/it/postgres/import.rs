@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tendot_proto::Value;
 use tendot_store::{
-    Change, Edit, EditKind, Embedded, Entry, Expect, History, ImportError, Imported, Importer, Key, Logged,
-    Order, Past, Postgres, State, Store, StoreError,
+    Change, Edit, EditKind, Embedded, Entry, Precondition, History, ImportError, ImportSummary, EmbeddedImporter, Key, LogEntry,
+    HistoryOrder, Past, Postgres, State, Store, StoreError,
 };
 
 use tendot_testing::{SeededRng, ram_dir, repetitions, wait_until, wait_until_async};
@@ -28,7 +28,7 @@ fn values(data: &str) -> Vec<Value<'static>> {
     values
 }
 
-async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> Imported {
+async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> ImportSummary {
     import_with(store, together, records, |_| {}).await
 }
 
@@ -37,15 +37,15 @@ async fn import_with(
     store: &Postgres,
     together: u64,
     records: &[(String, String)],
-    mut progress: impl FnMut(&Imported),
-) -> Imported {
+    mut progress: impl FnMut(&ImportSummary),
+) -> ImportSummary {
     let importer = store.importer("importer", AT).unwrap();
     let mut importer = importer.buffer(2_000).together(together);
     for (name, data) in records {
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
     }
-    let mut last = Imported::default();
+    let mut last = ImportSummary::default();
     let imported = importer
         .finish(|imported| {
             last = imported.clone();
@@ -60,7 +60,7 @@ async fn import_with(
 /// Everything readable in a store.
 #[derive(Debug, PartialEq)]
 struct StoreDump {
-    log: Vec<Logged>,
+    log: Vec<LogEntry>,
     records: Vec<Entry>,
     homed: Vec<Box<str>>,
     histories: BTreeMap<String, Vec<Past>>,
@@ -78,12 +78,12 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     let mut histories = BTreeMap::new();
     for name in names {
         let key = Key::new(name).unwrap();
-        let oldest = pages(store, &key, Order::OldestFirst { after: 0 }).await;
-        let mut newest = pages(store, &key, Order::NewestFirst { before: u64::MAX }).await;
+        let oldest = pages(store, &key, HistoryOrder::OldestFirst { after: 0 }).await;
+        let mut newest = pages(store, &key, HistoryOrder::NewestFirst { before: u64::MAX }).await;
         newest.reverse();
         assert_eq!(oldest, newest, "{name}");
         // The pages of one entry together are the whole history.
-        let all = store.history(&key, Order::OldestFirst { after: 0 }, 1_000).await.unwrap();
+        let all = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap();
         assert_eq!(all, History { items: oldest.clone(), next: None }, "{name}");
         histories.insert(name.clone(), oldest);
     }
@@ -103,15 +103,15 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     StoreDump { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
 }
 
-async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
+async fn pages(store: &impl Store, key: &Key, mut order: HistoryOrder) -> Vec<Past> {
     let mut all = Vec::new();
     loop {
         let page = store.history(key, order, 1).await.unwrap();
         all.extend(page.items);
         let Some(next) = page.next else { return all };
         order = match order {
-            Order::OldestFirst { .. } => Order::OldestFirst { after: next },
-            Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+            HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
+            HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },
         };
     }
 }
@@ -136,10 +136,10 @@ fn matches_embedded_import() {
             let registration = random(9).to_be_bytes();
             let values = values(&format!("deposited {}", random(10)));
             let edit = match random(6) {
-                0 => Edit::Remove { name, expect: Expect::Any },
-                1 => Edit::Tombstone { name, expect: Expect::Any },
-                2 => Edit::Register { name, values, registration: registration.into(), expect: Expect::Any },
-                _ => Edit::Put { name, values, expect: Expect::Any },
+                0 => Edit::Remove { name, expect: Precondition::Any },
+                1 => Edit::Tombstone { name, expect: Precondition::Any },
+                2 => Edit::Register { name, values, registration: registration.into(), expect: Precondition::Any },
+                _ => Edit::Put { name, values, expect: Precondition::Any },
             };
             let change = || Change { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
             let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
@@ -165,8 +165,8 @@ fn matches_embedded_import() {
     assert!(dump.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
 }
 
-fn import_embedded(directory: &Path, records: &[(String, String)]) -> Imported {
-    let mut importer = Importer::open(directory, "importer", AT).unwrap();
+fn import_embedded(directory: &Path, records: &[(String, String)]) -> ImportSummary {
+    let mut importer = EmbeddedImporter::open(directory, "importer", AT).unwrap();
     for (name, data) in records {
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
@@ -252,11 +252,11 @@ fn concurrent_writers() {
                 for number in 0..200_usize {
                     let name = &all[number * 7_919 % all.len()].0;
                     // A new name or an existing one, depending on how far the import is.
-                    let edit = put(name, &format!("deposited {number}"), Expect::Any);
+                    let edit = put(name, &format!("deposited {number}"), Precondition::Any);
                     deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
                     if number % 50 == 0 {
                         let ended = format!("10.1/ended-{number}");
-                        commit(&other, vec![put(&ended, "x", Expect::Absent)]).await.unwrap();
+                        commit(&other, vec![put(&ended, "x", Precondition::Absent)]).await.unwrap();
                     }
                     committed.fetch_add(1, Ordering::SeqCst);
                 }
@@ -276,7 +276,7 @@ fn concurrent_writers() {
         logged_names(&store).await;
         for (name, revision) in deposited {
             let key = Key::new(&name).unwrap();
-            let past = store.history(&key, Order::OldestFirst { after: 0 }, 100).await.unwrap().items;
+            let past = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 100).await.unwrap().items;
             let entry = store.get(&key).await.unwrap().unwrap();
             assert_eq!(entry.state, State::Live);
             assert!(past.iter().any(|past| past.line.revision == revision), "{name}: lost");
@@ -365,7 +365,7 @@ fn cut_at_any_byte() {
             let mut reported = 0;
             let result = attempt(&behind, number + 1, &mut reported).await;
             // The lock is free when the transaction that was cut has ended.
-            commit(&direct, vec![put("10.1/after", "x", Expect::Any)]).await.unwrap();
+            commit(&direct, vec![put("10.1/after", "x", Precondition::Any)]).await.unwrap();
             let mut rest = 0;
             let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
             let found = again.unchanged;

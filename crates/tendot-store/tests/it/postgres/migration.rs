@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_proto::Value;
 use tendot_store::{
-    Change, CommitError, Edit, Embedded, Entry, Expect, Importer, Key, MoveError, Order, Past, Postgres,
-    PostgresError, Resumed, Store, migrate,
+    Change, CommitError, Edit, Embedded, Entry, Precondition, EmbeddedImporter, Key, MigrationError, HistoryOrder, Past, Postgres,
+    PostgresOpenError, PreviousRun, Store, migrate,
 };
 
 use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
@@ -26,7 +26,7 @@ fn change_set_size() -> usize {
 struct StoreDump {
     records: Vec<Entry>,
     lists: Vec<String>,
-    log: Vec<tendot_store::Logged>,
+    log: Vec<tendot_store::LogEntry>,
     histories: Vec<(String, Vec<Past>, Vec<Past>)>,
     revisions: Vec<String>,
     homed: Vec<Box<str>>,
@@ -51,8 +51,8 @@ async fn dump(store: &impl Store) -> StoreDump {
         let is_one_of_many = name.strip_prefix("10.9/").is_some_and(|number| !number.ends_with("77"));
         let Some(key) = Key::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
         lists.push(format!("{:?} {:?}", key, store.get(&key).await.unwrap()));
-        let oldest = history(store, &key, |after| Order::OldestFirst { after }, 0).await;
-        let newest = history(store, &key, |before| Order::NewestFirst { before }, u64::MAX).await;
+        let oldest = history(store, &key, |after| HistoryOrder::OldestFirst { after }, 0).await;
+        let newest = history(store, &key, |before| HistoryOrder::NewestFirst { before }, u64::MAX).await;
         histories.push((name.to_ascii_uppercase(), oldest, newest));
     }
     for prefix in ["10.1", "10.2", "10.9"] {
@@ -71,7 +71,7 @@ async fn dump(store: &impl Store) -> StoreDump {
 }
 
 /// The whole history of a name, page by page.
-async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> Order, first: u64) -> Vec<Past> {
+async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> HistoryOrder, first: u64) -> Vec<Past> {
     let (mut items, mut next) = (Vec::new(), Some(first));
     while let Some(at) = next {
         let history = store.history(key, order(at), 7).await.unwrap();
@@ -115,7 +115,7 @@ fn edit(rng: &mut SeededRng) -> Edit {
             ..Value::new(index, kinds[rng.below(4)], format!("https://example.org/a/{}", rng.below(50)))
         })
         .collect();
-    let expect = Expect::Any;
+    let expect = Precondition::Any;
     match rng.below(12) {
         0..4 => Edit::Put { name, values, expect },
         4..8 => {
@@ -123,8 +123,8 @@ fn edit(rng: &mut SeededRng) -> Edit {
             let registration = if rng.below(5) == 0 { Box::default() } else { registration.into() };
             Edit::Register { name, values, registration, expect }
         }
-        8 if rng.below(6) == 0 => Edit::Tombstone { name, expect: Expect::Live },
-        8 => Edit::Remove { name, expect: Expect::Live },
+        8 if rng.below(6) == 0 => Edit::Tombstone { name, expect: Precondition::Live },
+        8 => Edit::Remove { name, expect: Precondition::Live },
         9 if rng.flip() => Edit::Home { prefix: format!("10.{}", rng.below(5)).into() },
         9 => Edit::Unhome { prefix: format!("10.{}", rng.below(5)).into() },
         10 => {
@@ -150,7 +150,7 @@ fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -
     let store = Embedded::open(directory).unwrap();
     block_on(make_changes(&store, rng, 150));
     let put =
-        |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Expect::Any };
+        |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Precondition::Any };
     let edits = (0..large).map(put).collect();
     block_on(store.commit(Change { by: "many".into(), at: 5, edits })).unwrap();
     drop(store);
@@ -167,7 +167,7 @@ fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -
 }
 
 fn import(directory: &std::path::Path, rng: &mut SeededRng, records: usize) {
-    let mut importer = Importer::open(directory, "importer", 7).unwrap();
+    let mut importer = EmbeddedImporter::open(directory, "importer", 7).unwrap();
     importer.home("10.2").unwrap();
     for number in 0..records {
         let values = [Value::new(1, "URL", format!("https://example.org/{}", rng.below(9)))];
@@ -274,7 +274,7 @@ fn large_change_set_is_preserved() {
 async fn run_under_load<S: Store + 'static>(
     source: Arc<S>,
     rng: &mut SeededRng,
-    mut run: impl AsyncFnMut() -> tendot_store::Moved,
+    mut run: impl AsyncFnMut() -> tendot_store::MigrationReport,
 ) {
     let is_over = Arc::new(AtomicBool::new(false));
     let state = rng.next_u64();
@@ -295,7 +295,7 @@ async fn run_under_load<S: Store + 'static>(
     for number in 0..3 {
         let moved = run().await;
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
-        assert_eq!(matches!(moved.resumed, Some(Resumed::Finished(_))), number > 0, "{:?}", moved.resumed);
+        assert_eq!(matches!(moved.resumed, Some(PreviousRun::Finished(_))), number > 0, "{:?}", moved.resumed);
     }
     is_over.store(true, Ordering::SeqCst);
     assert!(writing.await.unwrap() > 20);
@@ -387,7 +387,7 @@ fn detects_differences_and_foreign_targets() {
             assert!(moved.differences.iter().any(|what| what.contains(expected)), "{sql}: {moved:?}");
             // An incomplete target cannot be opened.
             let refused = Postgres::open(&address, &settings()).await.unwrap_err();
-            assert!(matches!(refused, PostgresError::Unfinished { .. }), "{refused}");
+            assert!(matches!(refused, PostgresOpenError::Unfinished { .. }), "{refused}");
             server.execute(&database, undo).await;
         }
         assert_eq!(run(true).await.unwrap().different, 0);
@@ -395,13 +395,13 @@ fn detects_differences_and_foreign_targets() {
         // A copy of another source.
         let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
         let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, MoveError::OtherSource), "{refused}");
+        assert!(matches!(refused, MigrationError::OtherSource), "{refused}");
         drop(target);
         // A copy that was written, even if only an aux entry.
         let store = open(&address).await;
         let note = Edit::PutNote { key: b"new"[..].into(), body: b"x"[..].into() };
         store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
-        assert!(matches!(run(false).await.unwrap_err(), MoveError::Written));
+        assert!(matches!(run(false).await.unwrap_err(), MigrationError::Written));
         // The same for an embedded target.
         let to = folder.path().join("to");
         let into = async || migrate(&source, &mut Embedded::open_target(&to).unwrap(), false, |_| {}).await;
@@ -410,14 +410,14 @@ fn detects_differences_and_foreign_targets() {
         let store = Embedded::open(&to).unwrap();
         store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note] }).await.unwrap();
         drop(store);
-        assert!(matches!(into().await.unwrap_err(), MoveError::Written));
+        assert!(matches!(into().await.unwrap_err(), MigrationError::Written));
         let mut target = Embedded::open_target(&folder.path().join("other-to")).unwrap();
         migrate(&other, &mut target, false, |_| {}).await.unwrap();
-        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::OtherSource)));
+        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MigrationError::OtherSource)));
         // A store that never was a copy.
         drop(other);
         let mut target = Embedded::open_target(&folder.path().join("other")).unwrap();
-        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::Occupied)));
+        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MigrationError::Occupied)));
     });
 }
 
@@ -462,7 +462,7 @@ fn unknown_prior_states() {
         let (server, database) = server_and_database();
         let store = open(&server.url(&database)).await;
         for data in ["1", "2", "3", "4"] {
-            let edits = vec![put("10.1/a", data, Expect::Any), put("10.1/b", data, Expect::Any)];
+            let edits = vec![put("10.1/a", data, Precondition::Any), put("10.1/b", data, Precondition::Any)];
             commit(&store, edits).await.unwrap();
         }
         let sql = "delete from tendot_history where sequence < 3; update tendot_history \

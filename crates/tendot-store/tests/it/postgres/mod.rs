@@ -14,7 +14,7 @@ mod verify;
 use std::time::Duration;
 
 use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Expect, Postgres, PostgresSettings, Store as _};
+use tendot_store::{Change, CommitError, Edit, Precondition, Postgres, PostgresSettings, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::postgres::{PostgresServer, database_from_template, shared_server};
 
@@ -45,7 +45,7 @@ fn settings() -> PostgresSettings {
     PostgresSettings { connections: 4, patience: Duration::from_secs(20), ..PostgresSettings::default() }
 }
 
-fn put(name: &str, data: &str, expect: Expect) -> Edit {
+fn put(name: &str, data: &str, expect: Precondition) -> Edit {
     Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
 }
 

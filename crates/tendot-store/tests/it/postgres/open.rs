@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
+use tendot_store::{Edit, Precondition, Postgres, PostgresOpenError, PostgresSettings};
 
 use tendot_testing::postgres::{PostgresServer, chown_private_file};
 use tendot_testing::wait_until_async;
@@ -24,7 +24,7 @@ fn concurrent_first_opens() {
             .collect();
         for (number, store) in opening.into_iter().enumerate() {
             let name = format!("10.1000/{number}");
-            commit(&store.await.unwrap(), vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+            commit(&store.await.unwrap(), vec![put(&name, "x", Precondition::Absent)]).await.unwrap();
         }
     });
 }
@@ -70,18 +70,18 @@ fn open_errors() {
 
         // A newer schema that is compatible.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
-        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
         let settings = PostgresSettings { migrate: false, ..settings() };
         let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
-        assert!(matches!(refused, PostgresError::Older { found: 0, .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::Older { found: 0, .. }), "{refused}");
         // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
         server.execute(&made, grant).await;
-        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
-        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
     });
@@ -122,14 +122,14 @@ fn each_missing_privilege_is_named() {
         let store = open(&address).await;
         let edits = || {
             vec![
-                put("10.1000/1", "x", Expect::Any),
+                put("10.1000/1", "x", Precondition::Any),
                 Edit::Home { prefix: "10.1000".into() },
                 Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
             ]
         };
         let undone = || {
             vec![
-                Edit::Remove { name: "10.1000/1".into(), expect: Expect::Any },
+                Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Any },
                 Edit::Unhome { prefix: "10.1000".into() },
                 Edit::RemoveNote { key: b"note"[..].into() },
             ]
@@ -156,7 +156,7 @@ fn schema_migration_is_atomic() {
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = Postgres::open(&address, &settings()).await.unwrap_err();
-        assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::Failed { .. }), "{refused}");
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
@@ -176,7 +176,7 @@ fn schema_migration_is_atomic() {
         opening.await.unwrap().unwrap_err();
         other.batch_execute("rollback").await.unwrap();
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "0");
-        commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
@@ -194,10 +194,10 @@ fn waits_for_concurrent_migration() {
         wait_until_async("opening ends because of the lock", async || {
             let refused = Postgres::open(&address, &settings).await.unwrap_err();
             assert!(
-                matches!(refused, PostgresError::Locked { .. } | PostgresError::Unreachable { .. }),
+                matches!(refused, PostgresOpenError::Locked { .. } | PostgresOpenError::Unreachable { .. }),
                 "{refused}"
             );
-            matches!(refused, PostgresError::Locked { .. })
+            matches!(refused, PostgresOpenError::Locked { .. })
         })
         .await;
         let end = async {
@@ -207,10 +207,10 @@ fn waits_for_concurrent_migration() {
         };
         let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
         match opened {
-            Err(refused) => assert!(matches!(refused, PostgresError::Unreachable { .. }), "{refused}"),
+            Err(refused) => assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}"),
             Ok(opened) => drop(opened),
         }
-        commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
@@ -225,7 +225,7 @@ fn unix_sockets() {
         for mode in ["prefer", "require", "verify-full"] {
             let address =
                 format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
-            commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Any)]).await.unwrap();
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Any)]).await.unwrap();
         }
     });
 }
@@ -256,7 +256,7 @@ fn tls() {
         {
             let store = open(&at("localhost", &format!("{mode}{trusted}"))).await;
             let name = format!("10.1000/{mode}");
-            commit(&store, vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+            commit(&store, vec![put(&name, "x", Precondition::Absent)]).await.unwrap();
             let sql = "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) \
                        where ssl and application_name = 'tendot'";
             assert_ne!(server.query_text("postgres", sql).await, "0", "{mode}");

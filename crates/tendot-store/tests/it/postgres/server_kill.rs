@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
+use tendot_store::{CommitError, Precondition, Key, Postgres, PostgresSettings, Store as _, StoreError};
 use tendot_testing::postgres::PostgresServer;
 use tendot_testing::{SeededRng, WAIT_TIMEOUT, repetitions, test_seed, wait_until_async};
 
@@ -34,8 +34,8 @@ fn acknowledged_commits_survive_crash() {
                         }
                         let name = format!("10.1000/{client}-{number}");
                         let edits = vec![
-                            put(&name, "x", Expect::Absent),
-                            put(&format!("{name}-b"), "x", Expect::Any),
+                            put(&name, "x", Precondition::Absent),
+                            put(&format!("{name}-b"), "x", Precondition::Any),
                         ];
                         let result = match commit(&store, edits).await {
                             Ok(revision) => {
@@ -110,13 +110,13 @@ fn unresponsive_server_times_out() {
     block_on(async {
         let store = Postgres::open(&server.url("postgres"), &settings).await.unwrap();
         let key = Key::new("10.1000/1").unwrap();
-        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         store.get(&key).await.unwrap().unwrap();
         server.signal("STOP");
         let calls = async {
             tokio::join!(
                 store.get(&key),
-                commit(&store, vec![put("10.1000/2", "x", Expect::Absent)]),
+                commit(&store, vec![put("10.1000/2", "x", Precondition::Absent)]),
                 store.list(b"10.1000", None, 10),
             )
         };
@@ -124,7 +124,7 @@ fn unresponsive_server_times_out() {
         assert_eq!([read.is_err(), written.is_err(), listed.is_err()], [true; 3]);
         server.signal("CONT");
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put("10.1000/3", "x", Expect::Any)]).await.is_ok()
+            commit(&store, vec![put("10.1000/3", "x", Precondition::Any)]).await.is_ok()
         })
         .await;
         assert!(store.get(&key).await.unwrap().is_some());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_store::{
-    CommitError, Expect, Key, Postgres, PostgresError, PostgresSettings, Store as _, StoreError,
+    CommitError, Precondition, Key, Postgres, PostgresOpenError, PostgresSettings, Store as _, StoreError,
 };
 
 use tendot_testing::WAIT_TIMEOUT;
@@ -42,7 +42,7 @@ fn retries_transient_errors() {
     block_on(async {
         for code in ["40001", "40P01", "57P01"] {
             let (store, ..) = failing(code, 3, &settings()).await;
-            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+            commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
             assert_eq!(logged_names(&store).await, ["10.1000/1"], "{code}");
         }
     });
@@ -52,13 +52,13 @@ fn retries_transient_errors() {
 fn retries_end_at_deadline() {
     block_on(async {
         let (store, server, database) = failing("40001", u32::MAX, &short_timeout()).await;
-        let committing = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]);
+        let committing = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]);
         let refused = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("an end").unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::Unreachable { .. })), "{refused}");
         assert!(refused.to_string().contains("not now"), "{refused}");
         assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
         server.execute(&database, "drop trigger fail on tendot_log").await;
-        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         assert_eq!(logged_names(&store).await, ["10.1000/1"]);
     });
 }
@@ -71,10 +71,10 @@ fn reports_permanent_errors() {
             [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
         {
             let (store, ..) = failing(code, 1, &settings()).await;
-            let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+            let refused = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
             assert!(refused.to_string().contains(expected), "{code}: {refused}");
             assert_eq!(logged_names(&store).await, [""; 0]);
-            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+            commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         }
     });
 }
@@ -92,7 +92,7 @@ fn isolates_failing_change_set() {
         let committing: Vec<_> = (0..32)
             .map(|number| {
                 let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
-                tokio::spawn(async move { commit(&store, vec![put(&name, "x", Expect::Absent)]).await })
+                tokio::spawn(async move { commit(&store, vec![put(&name, "x", Precondition::Absent)]).await })
             })
             .collect();
         for (number, committed) in committing.into_iter().enumerate() {
@@ -115,7 +115,7 @@ fn terminated_connections_are_replaced() {
         let store = open(&server.url(&database)).await;
         let key = Key::new("10.1000/1").unwrap();
         for number in 0..20 {
-            commit(&store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
+            commit(&store, vec![put("10.1000/1", &number.to_string(), Precondition::Any)]).await.unwrap();
             let end = format!(
                 "select pg_terminate_backend(pid) from pg_stat_activity \
                  where datname = '{database}' and pid <> pg_backend_pid()"
@@ -136,11 +136,11 @@ fn lock_timeout() {
         let store = Postgres::open(&server.url(&database), &short_timeout()).await.unwrap();
         let other = server.connect(&database).await;
         other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
-        let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+        let refused = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
         assert!(refused.to_string().contains("lock"), "{refused}");
         assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
         other.batch_execute("rollback").await.unwrap();
-        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
@@ -155,11 +155,11 @@ fn unresponsive_after_login() {
         proxy.hold_at(Some(b"set statement_timeout"));
         let opened = tokio::time::timeout(WAIT_TIMEOUT, Postgres::open(&address, &settings));
         let refused = opened.await.expect("an end").unwrap_err();
-        assert!(matches!(refused, PostgresError::Unreachable { .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}");
         assert!(refused.to_string().contains("no answer in time"), "{refused}");
         proxy.hold_at(None);
         let store = open(&address).await;
-        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
@@ -169,13 +169,13 @@ fn corrupt_record() {
     block_on(async {
         let (server, database) = server_and_database();
         let store = open(&server.url(&database)).await;
-        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
         let error = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
         let (one, other) = tokio::join!(
-            commit(&store, vec![put("10.1000/1", "y", Expect::Any)]),
-            commit(&store, vec![put("10.1000/2", "y", Expect::Any)]),
+            commit(&store, vec![put("10.1000/1", "y", Precondition::Any)]),
+            commit(&store, vec![put("10.1000/2", "y", Precondition::Any)]),
         );
         assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Damaged { .. })));
         other.unwrap();

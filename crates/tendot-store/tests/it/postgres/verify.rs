@@ -1,6 +1,6 @@
 //! `verify` of a PostgreSQL store reports every kind of corrupt row.
 
-use tendot_store::Expect;
+use tendot_store::Precondition;
 
 use super::{block_on, commit, open, put, server_and_database};
 
@@ -30,7 +30,7 @@ fn verify_reports_corruption() {
             let (server, database) = server_and_database();
             let store = open(&server.url(&database)).await;
             for data in ["1", "2"] {
-                let edits = vec![put("10.1/a", data, Expect::Any), put("10.1/b", data, Expect::Any)];
+                let edits = vec![put("10.1/a", data, Precondition::Any), put("10.1/b", data, Precondition::Any)];
                 commit(&store, edits).await.unwrap();
             }
             server.execute(&database, sql).await;

@@ -39,7 +39,7 @@ impl Description {
     }
 
     /// A number that people would rather see otherwise.
-    pub(super) fn add_number(
+    pub(super) fn add_number_with_text(
         &mut self,
         name: &'static str,
         number: u32,

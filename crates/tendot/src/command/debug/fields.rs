@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::value::to_raw_value;
-use tendot_proto::message::{DigestAlgorithm, Receiver, SessionKeyPart, SessionSetup, Since};
+use tendot_proto::message::{DigestAlgorithm, Receiver, SessionKeyMaterial, SessionSetup, Since};
 use tendot_proto::record::Value;
 use tendot_proto::wire::List;
 use tendot_proto::{
     Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Outcome, Permissions,
-    Request, RequestDigest, Response, Tail, Ttl,
+    Request, RequestDigest, Response, CredentialSection, Ttl,
 };
 
 use super::description::{Description, Field};
@@ -30,7 +30,7 @@ pub(super) fn describe_body(
         body.add_hex("rest", message.body_rest);
     }
     description.add("body", body);
-    describe_tail(&message.tail, valid, description);
+    describe_credential(&message.tail, valid, description);
     Ok(())
 }
 
@@ -61,13 +61,13 @@ pub(super) fn describe_header(
     if !header.is_request() {
         description.add("responseCodeName", header.response_code.to_string());
     }
-    description.add_number("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
+    description.add_number_with_text("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
     let set = OpFlags::NAMES.iter().filter(|(flag, _)| header.flags.has(*flag));
     description.add("opFlagNames", set.map(|(_, name)| *name).collect::<Field>());
     description.add("siteInfoSerial", header.site_serial);
     description.add("recursionCount", header.recursion_count);
     let date = format!("{} ({})", header.expiration, dated(header.expiration));
-    description.add_number("expiration", header.expiration, date)?;
+    description.add_number_with_text("expiration", header.expiration, date)?;
     description.add("bodyLength", body_length as u64);
     Ok(())
 }
@@ -173,12 +173,12 @@ fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
     Ok(body)
 }
 
-fn describe_tail(tail: &Tail<'_>, valid: Option<&Validity>, description: &mut Description) {
+fn describe_credential(tail: &CredentialSection<'_>, valid: Option<&Validity>, description: &mut Description) {
     let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
-        Tail::Absent => return,
-        Tail::Empty => return description.add("credential", Field::Nothing),
-        Tail::Credential(credential) => credential,
-        Tail::Other(bytes) => return description.add_hex("rest", bytes),
+        CredentialSection::Absent => return,
+        CredentialSection::Empty => return description.add("credential", Field::Nothing),
+        CredentialSection::Credential(credential) => credential,
+        CredentialSection::Other(bytes) => return description.add_hex("rest", bytes),
     };
     let mut fields = Description::default();
     fields.add("options", *options);
@@ -241,14 +241,14 @@ fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) -> Result
         SessionSetup::ANONYMOUS => "nobody".into(),
         index => index.to_string(),
     };
-    body.add_number("identityIndex", setup.identity_index, index)?;
+    body.add_number_with_text("identityIndex", setup.identity_index, index)?;
     match setup.key {
-        SessionKeyPart::PublicKey(key) => body.add_hex("publicKey", key),
-        SessionKeyPart::Reference { handle, index } => {
+        SessionKeyMaterial::PublicKey(key) => body.add_hex("publicKey", key),
+        SessionKeyMaterial::Reference { handle, index } => {
             add_handle(body, "keyHandle", handle);
             body.add("keyIndex", index);
         }
-        SessionKeyPart::None => {}
+        SessionKeyMaterial::None => {}
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tendot_proto::auth::{CredentialError, Policy, SessionKey, verify_mac, verify_signature};
-use tendot_proto::crypto::AwsLc;
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
     DecodeError, Envelope, EnvelopeFlags, Header, Message, Now, Parts, Reassembly, Work, limits,
@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::{Answer, Failure};
 
 pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> {
-    let mut viewer = Viewer {
+    let mut viewer = MessagePrinter {
         arguments,
         keys: Keys::new(arguments)?,
         reassembly: Reassembly::new(),
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> 
     Ok(if viewer.is_valid { Answer::Yes } else { Answer::No })
 }
 
-struct Viewer<'a> {
+struct MessagePrinter<'a> {
     arguments: &'a DebugMessageArguments,
     keys: Keys,
     /// Of the datagrams seen so far.
@@ -49,7 +49,7 @@ struct Viewer<'a> {
     is_valid: bool,
 }
 
-impl Viewer<'_> {
+impl MessagePrinter<'_> {
     /// Shows the message, or the messages that follow one another as over TCP.
     fn show(&mut self, hex: &str) -> Result<(), Failure> {
         let bytes = bytes_of_hex(hex)?;
@@ -135,15 +135,15 @@ impl Keys {
 
     /// Whether the credential of a message is right; none if there is no credential, or no key for it.
     fn check(&self, parts: &Parts<'_>) -> Result<Option<Validity>, Failure> {
-        let mut work = Work::REQUEST;
+        let mut work = Work::PER_REQUEST;
         let mut checked = Err(CredentialError::Missing);
         if let Some(key) = &self.session {
-            checked = verify_mac(parts, key, &AwsLc, &mut work).map(drop);
+            checked = verify_mac(parts, key, &AwsLcProvider, &mut work).map(drop);
         }
         if let (Err(CredentialError::Missing), Some(key)) = (checked, &self.server) {
             let key = PublicKey::from_bytes(key)
                 .map_err(|error| Failure::new(format!("malformed key: {error}")))?;
-            checked = verify_signature(parts, &key, &Policy::default(), &AwsLc, &mut work);
+            checked = verify_signature(parts, &key, &Policy::default(), &AwsLcProvider, &mut work);
         }
         match checked {
             Ok(()) => Ok(Some(Ok(true))),
@@ -174,10 +174,10 @@ enum Piece<'a> {
 impl<'a> Piece<'a> {
     fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
         let envelope = Envelope::from_bytes(bytes)?;
-        let payload = &bytes[limits::ENVELOPE..];
+        let payload = &bytes[limits::ENVELOPE_LEN..];
         let length = envelope.length as usize;
         // Some servers do not set the flag; a whole message is not cut off just where a datagram ends.
-        let is_full = payload.len() == limits::DATAGRAM_PAYLOAD;
+        let is_full = payload.len() == limits::MAX_DATAGRAM_PAYLOAD_LEN;
         if (envelope.flags.has(EnvelopeFlags::TRUNCATED) || is_full) && payload.len() < length {
             return Ok((Self::Fragment { envelope, payload }, &[]));
         }
@@ -216,7 +216,7 @@ impl<'a> Piece<'a> {
                 describe_envelope(envelope, &mut description);
                 description.add_hex("encrypted", payload);
                 if let Some(key) = &keys.session {
-                    let plain = key.decrypt(&self.encode()?, &AwsLc, &mut { Work::REQUEST });
+                    let plain = key.decrypt(&self.encode()?, &AwsLcProvider, &mut { Work::PER_REQUEST });
                     let plain =
                         plain.map_err(|error| Failure::new(format!("can't be decrypted: {error}")))?;
                     let parts = Parts::split(&plain).map_err(malformed)?;

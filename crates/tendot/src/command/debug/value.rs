@@ -58,10 +58,10 @@ fn format_and_value(value_type: &str, data: &[u8]) -> Result<(String, Box<RawVal
     #[derive(serde::Deserialize)]
     struct Whole<'a> {
         #[serde(borrow)]
-        data: Formatted<'a>,
+        data: DataJson<'a>,
     }
     #[derive(serde::Deserialize)]
-    struct Formatted<'a> {
+    struct DataJson<'a> {
         format: &'a str,
         #[serde(borrow)]
         value: &'a RawValue,

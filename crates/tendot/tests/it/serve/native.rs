@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tendot_proto::auth::{Credentials, Policy};
-use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::record::Site;
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, Message, Now, Opcode, Parts, Request, Value, Work};
@@ -205,9 +205,9 @@ fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let challenge = exchange(address, &request)?;
     let (parts, challenge) = (Parts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
     let credentials = Credentials::SecretKey(b"opensesame");
-    let work = &mut { Work::REQUEST };
+    let work = &mut { Work::PER_REQUEST };
     let proof =
-        credentials.answer(&parts, &challenge, &Policy::default(), &AwsLc, &mut SystemRandom, work).unwrap();
+        credentials.answer(&parts, &challenge, &Policy::default(), &AwsLcProvider, &mut SystemRandom, work).unwrap();
     let answer = Request::ChallengeAnswer {
         auth_type: credentials.auth_type(),
         key_handle: Handle::from("10.5555/ADMIN"),

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
-use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
+use tendot_store::{Change, Edit, Embedded, Precondition, Store as _};
 use tendot_testing::{block_on, conformance, repetitions};
 
 use super::{StoreDir, by_name, generate_records, to_lines};
@@ -223,7 +223,7 @@ fn registry_records_are_not_exported() {
         name: name.into(),
         values: Vec::new(),
         registration: registration.as_bytes().into(),
-        expect: Expect::Absent,
+        expect: Precondition::Absent,
     };
     let edits = vec![
         register("0.TENDOT/agency/A", "{}"),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tendot_store::{Embedded, Entry, Key, Logged, Note, Order, Past, Postgres, PostgresSettings, Store};
+use tendot_store::{Embedded, Entry, Key, LogEntry, Note, HistoryOrder, Past, Postgres, PostgresSettings, Store};
 use tendot_testing::http::HttpRequest;
 use tendot_testing::{block_on, repetitions, wait_until};
 
@@ -43,7 +43,7 @@ fn fill(dir: &TestDir, name: &str, records: u32) {
 #[derive(Debug, PartialEq)]
 struct StoreContent {
     records: Vec<Entry>,
-    log: Vec<Logged>,
+    log: Vec<LogEntry>,
     histories: Vec<Vec<Past>>,
     homed: Vec<Box<str>>,
     notes: Vec<Note>,
@@ -69,7 +69,7 @@ async fn read(store: &impl Store) -> StoreContent {
     let mut histories = Vec::new();
     for entry in records.iter().filter(|entry| entry.name.ends_with('7')) {
         let key = Key::new(&entry.name).unwrap();
-        histories.push(store.history(&key, Order::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
+        histories.push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
     }
     let homed = store.homed(None, 1_000).await.unwrap();
     let notes = store.notes(b"", None, 10_000).await.unwrap();

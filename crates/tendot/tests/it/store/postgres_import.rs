@@ -3,7 +3,7 @@
 use std::process::{Child, Output, Stdio};
 
 use serde_json::Value as Json;
-use tendot_store::{Before, EditKind, Key, Order, Postgres, PostgresSettings, Store as _};
+use tendot_store::{Before, EditKind, Key, HistoryOrder, Postgres, PostgresSettings, Store as _};
 use tendot_testing::postgres::shared_server;
 use tendot_testing::{block_on, repetitions, wait_until};
 
@@ -94,7 +94,7 @@ fn import_export_round_trip() {
     let half = test.dir.write("half.jsonl", format!("{}{}", generate_lines(100, "b"), "no record\n"));
     assert_eq!(test.import(&half, 1), [0, 100, 0, 1]);
     let store = test.open_store();
-    let history = Order::OldestFirst { after: 0 };
+    let history = HistoryOrder::OldestFirst { after: 0 };
     let key = Key::new("10.1000/000000").unwrap();
     let past = block_on(store.history(&key, history, 9)).unwrap().items;
     assert_eq!(past.iter().map(|past| past.line.kind).collect::<Vec<_>>(), [EditKind::Import; 2]);
@@ -201,7 +201,7 @@ fn import_with_running_server() {
     for (name, data) in &written {
         let key = Key::new(name).unwrap();
         let entry = block_on(store.get(&key)).unwrap().unwrap();
-        let past = block_on(store.history(&key, Order::OldestFirst { after: 0 }, 99)).unwrap().items;
+        let past = block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 99)).unwrap().items;
         let has =
             |entry: &tendot_store::Entry| entry.values.iter().any(|value| *value.data == *data.as_bytes());
         let was = past.iter().any(|past| matches!(&past.before, Before::Record(before) if has(before)));
