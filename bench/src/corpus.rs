@@ -8,13 +8,13 @@ use crate::names::name;
 use crate::random::Random;
 
 /// Makes a piece of text with one name in it.
-type Piece = fn(&mut Random) -> String;
+type TextGenerator = fn(&mut Random) -> String;
 
 /// Writes about `megabytes` of text into files of about ten megabytes each.
 pub fn write(folder: &Path, megabytes: u64) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut random = Random::new(2641);
-    let kinds: [(&str, Piece); 5] =
+    let kinds: [(&str, TextGenerator); 5] =
         [("txt", paper), ("bib", bibtex), ("xml", jats), ("json", json), ("csv", csv)];
     for file in 0..megabytes / 10 {
         let (extension, write) = kinds[(file % 5) as usize];
@@ -106,7 +106,7 @@ fn prose(random: &mut Random, bytes: usize) -> String {
     while text.len() < bytes {
         match random.below(300) {
             0..6 => text.push_str(&format!("{}.{} ", random.below(30), random.below(100))),
-            6..13 => text.push_str(&format!("({}, {}) ", random.word(), random.between(1980, 2026))),
+            6..13 => text.push_str(&format!("({}, {}) ", random.word(), random.in_range(1980, 2026))),
             13..20 => text.push_str(&format!("[{}] ", random.below(80))),
             20 => text.push_str(&format!("10.{} % ", random.below(100))),
             _ => {
@@ -130,38 +130,38 @@ fn paper(random: &mut Random) -> String {
         2 => format!("doi:{name}; see also the appendix."),
         _ => format!("{name}, and others."),
     };
-    let bytes = random.between(500, 5000) as usize;
+    let bytes = random.in_range(500, 5000) as usize;
     format!("{}\n[{}] {}\n", prose(random, bytes), random.below(90), cited)
 }
 
 fn bibtex(random: &mut Random) -> String {
-    let (title, note) = (random.between(60, 200) as usize, random.between(400, 2500) as usize);
+    let (title, note) = (random.in_range(60, 200) as usize, random.in_range(400, 2500) as usize);
     format!(
         "@article{{key{},\n  title = {{{}}},\n  author = {{Doe, Jane and Roe, Richard}},\n  abstract = {{{}}},\n  volume = {{{}}},\n  year = {{{}}},\n  doi = {{{}}},\n}}\n\n",
         random.below(1_000_000),
         prose(random, title).replace('\n', " "),
         prose(random, note),
         random.below(100),
-        random.between(1980, 2026),
+        random.in_range(1980, 2026),
         name(random).replace('_', "\\_"),
     )
 }
 
 fn jats(random: &mut Random) -> String {
-    let bytes = random.between(400, 4000) as usize;
+    let bytes = random.in_range(400, 4000) as usize;
     format!(
         "<p>{}</p>\n<ref id=\"R{}\"><element-citation publication-type=\"journal\"><article-title>{}</article-title><year>{}</year><volume>{}</volume><pub-id pub-id-type=\"doi\">{}</pub-id></element-citation></ref>\n",
         prose(random, bytes),
         random.below(90),
         prose(random, 60).replace('\n', " "),
-        random.between(1980, 2026),
+        random.in_range(1980, 2026),
         random.below(100),
         name(random).replace('<', "&lt;").replace('>', "&gt;"),
     )
 }
 
 fn json(random: &mut Random) -> String {
-    let bytes = random.between(500, 3000) as usize;
+    let bytes = random.in_range(500, 3000) as usize;
     format!(
         "{{\"type\":\"journal-article\",\"title\":[\"{}\"],\"volume\":\"{}\",\"abstract\":\"{}\",\"DOI\":\"{}\",\"is-referenced-by-count\":{}}}\n",
         prose(random, 80).replace('\n', " "),
@@ -173,13 +173,13 @@ fn json(random: &mut Random) -> String {
 }
 
 fn csv(random: &mut Random) -> String {
-    let bytes = random.between(400, 1500) as usize;
+    let bytes = random.in_range(400, 1500) as usize;
     format!(
         "{},{},\"{}\",{},{}.{}\n",
         random.below(1_000_000),
         name(random).replace(',', ""),
         prose(random, bytes).replace(['\n', '"'], " "),
-        random.between(1980, 2026),
+        random.in_range(1980, 2026),
         random.below(100),
         random.below(100),
     )

@@ -4,10 +4,10 @@ use crate::random::Random;
 
 /// A made-up name.
 pub fn name(random: &mut Random) -> String {
-    let year = random.between(1990, 2026);
-    let n = random.between(1, 9_999_999);
+    let year = random.in_range(1990, 2026);
+    let n = random.in_range(1, 9_999_999);
     match random.below(12) {
-        0 => format!("10.1016/j.{}.{year}.{:02}.{:03}", letters(random, 6), random.between(1, 12), n % 1000),
+        0 => format!("10.1016/j.{}.{year}.{:02}.{:03}", letters(random, 6), random.in_range(1, 12), n % 1000),
         1 => format!(
             "10.1016/S{:04}-{:04}({:02})00{:03}-{}",
             n % 10000,
@@ -20,11 +20,11 @@ pub fn name(random: &mut Random) -> String {
         3 => format!("10.1007/978-3-{:03}-{:05}-{}_{}", n % 1000, n % 100_000, n % 10, n % 40),
         4 => format!("10.1371/journal.pone.{n:07}"),
         5 => format!("10.1103/PhysRev{}.{}.{n}", ["Lett", "B", "D"][(n % 3) as usize], n % 120),
-        6 => format!("10.{}/zenodo.{n}", random.between(1000, 99_999)),
+        6 => format!("10.{}/zenodo.{n}", random.in_range(1000, 99_999)),
         7 => format!("10.1038/s41586-0{}-{:05}-{}", year % 100, n % 100_000, n % 10),
         8 => format!("10.3390/{}{:08}", letters(random, 4), n),
         9 => format!("10.1093/{}/{}{:03}", letters(random, 7), letters(random, 3), n % 1000),
-        10 => format!("10.48550/arXiv.{:02}{:02}.{:05}", year % 100, random.between(1, 12), n % 100_000),
+        10 => format!("10.48550/arXiv.{:02}{:02}.{:05}", year % 100, random.in_range(1, 12), n % 100_000),
         _ if n.is_multiple_of(3) => {
             format!(
                 "10.1002/(SICI)1097-{:04}({year}06){}:{}<{}::AID-{}{}>3.0.CO;2-{}",
@@ -43,7 +43,7 @@ pub fn name(random: &mut Random) -> String {
 
 /// A line as found in lists of names: 40 % bare, 35 % addresses, 13 % labelled, 3 % URNs, 4 % in capitals, 2 % with
 /// dirt around them, 3 % no names.
-pub fn written(random: &mut Random) -> String {
+pub fn input_line(random: &mut Random) -> String {
     let name = name(random);
     match random.below(100) {
         0..40 => name,

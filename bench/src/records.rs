@@ -1,20 +1,20 @@
 //! Records as the world has them: 5,000 prefixes of very different size, two or three values, addresses of 60 to 90 bytes.
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
 use crate::random::Random;
 
 const PREFIXES: usize = 5_000;
 
 /// Makes records, the same ones in the same order for the same seed.
-pub struct Records {
+pub struct RecordGenerator {
     random: Random,
     /// How often each prefix comes, added up: the n-th as often as 1/n.
     weights: Vec<f64>,
     number: u64,
 }
 
-impl Records {
+impl RecordGenerator {
     /// Begins anew.
     pub fn new(seed: u64) -> Self {
         let mut sum = 0.0;
@@ -26,7 +26,7 @@ impl Records {
     }
 
     /// The next record. No name comes twice.
-    pub fn record(&mut self) -> (String, Vec<Value<'static>>) {
+    pub fn record(&mut self) -> (String, Vec<HandleValue<'static>>) {
         self.number += 1;
         let all = self.weights[PREFIXES - 1];
         let at = self.random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * all;
@@ -53,13 +53,16 @@ impl Records {
         admin.extend(administrator.into_bytes());
         admin.extend(200_u32.to_be_bytes());
         let mut values = vec![
-            Value { timestamp, ..Value::new(1, "URL", address) },
-            Value { timestamp, ..Value::with_data(100, "HS_ADMIN", admin) },
+            HandleValue { timestamp, ..HandleValue::new(1, "URL", address) },
+            HandleValue { timestamp, ..HandleValue::with_data(100, "HS_ADMIN", admin) },
         ];
         if self.number.is_multiple_of(2) {
             values.insert(
                 1,
-                Value { timestamp, ..Value::new(700_050, "700050", format!("{:017}", mixed * 977)) },
+                HandleValue {
+                    timestamp,
+                    ..HandleValue::new(700_050, "700050", format!("{:017}", mixed * 977))
+                },
             );
         }
         (format!("{prefix}/{suffix}"), values)

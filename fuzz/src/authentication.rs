@@ -5,20 +5,22 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyResponse, SecretKeyResponse,
-    SecretKeyMac, Session, ServerKeyExchange, SessionLimits, ClientKeyExchange, SessionTable,
+    AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKeyExchange, DhGroup, PrivateKey,
+    PublicKeyResponse, SecretKeyMac, SecretKeyResponse, ServerKeyExchange, Session, SessionLimits,
+    SessionTable,
 };
-use tendot_proto::crypto::{AwsLcProvider, Random, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, SecureRandom, SigningKey};
 use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Request, ResponseCode, Value, Version, Work,
+    Budget, Handle, HandleValue, Message, MessageParts, Now, OpFlags, Opcode, ProtocolVersion, Request,
+    ResponseCode, ResponseData,
 };
 
 /// Seeded pseudo-random bytes.
 struct SeededRandom(u64);
 
-impl Random for SeededRandom {
+impl SecureRandom for SeededRandom {
     fn fill(&mut self, out: &mut [u8]) {
         for byte in out {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -43,7 +45,7 @@ const MAX_STEPS: usize = 60;
 
 /// Untrusted bytes that are not messages.
 fn check_parsers(bytes: &[u8]) {
-    for version in [Version::new(2, 0), Version::OURS] {
+    for version in [ProtocolVersion::new(2, 0), ProtocolVersion::LATEST] {
         if let Ok(answer) = SecretKeyResponse::from_bytes(bytes, version) {
             assert_eq!(answer.to_bytes(), bytes);
         }
@@ -54,7 +56,7 @@ fn check_parsers(bytes: &[u8]) {
     if let Ok(key) = PublicKey::from_bytes(bytes) {
         assert_eq!(key.to_bytes(), bytes);
     }
-    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLcProvider, &mut Work::new(20));
+    let _ = PrivateKey::from_file_bytes(bytes, Some(b"secret"), &AwsLcProvider, &mut Budget::new(20));
 }
 
 /// Challenge and session tables under test.
@@ -73,8 +75,12 @@ struct AuthMachines {
 /// The key pair of the server.
 static SERVER_KEY: LazyLock<(Box<dyn SigningKey>, PublicKey<'static>)> = LazyLock::new(|| {
     let file = include_bytes!("../../conformance/vectors/handle-net/privkey.bin");
-    let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).expect("valid test key");
-    (private.signing_key(&AwsLcProvider).expect("valid signing key"), private.public_key().expect("complete key"))
+    let private = PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        .expect("valid test key");
+    (
+        private.signing_key(&AwsLcProvider).expect("valid signing key"),
+        private.public_key().expect("complete key"),
+    )
 });
 
 const SECRET_KEY: &[u8] = b"opensesame";
@@ -85,7 +91,7 @@ impl AuthMachines {
         Self {
             now: Now { elapsed: Duration::ZERO, unix: 1_700_000_000 },
             random: SeededRandom(3),
-            challenges: ChallengeTable::new(limits, Policy::default()),
+            challenges: ChallengeTable::new(limits, AuthPolicy::default()),
             sessions: SessionTable::new(SessionLimits { capacity: 4, timeout: Duration::from_secs(100) }),
             open: Vec::new(),
             client: None,
@@ -102,7 +108,7 @@ impl AuthMachines {
             4..=6 => self.message(operand),
             _ => self.resend(operand, rest),
         }
-        assert!(self.challenges.len() <= 4 && self.challenges.bytes() <= 1_000);
+        assert!(self.challenges.len() <= 4 && self.challenges.request_bytes() <= 1_000);
         assert!(self.sessions.len() <= 4);
     }
 
@@ -113,15 +119,21 @@ impl AuthMachines {
 
     fn challenge(&mut self, operand: u8) {
         let request = self.request(operand).to_bytes().expect("short message");
-        let mut work = Work::PER_REQUEST;
+        let mut work = Budget::PER_REQUEST;
         let issued =
             self.challenges.issue(&request, self.now, &AwsLcProvider, &mut self.random, &mut work, |_| false);
         let pending = issued.expect("oldest challenges are evicted");
         // HMAC instead of PBKDF2, which would be slow.
         if self.open.len() < 8 {
             let (mac, challenge) = (SecretKeyMac::HmacSha256, pending.challenge());
-            let answer =
-                SecretKeyResponse::make(mac, SECRET_KEY, challenge, &AwsLcProvider, &mut self.random, &mut work);
+            let answer = SecretKeyResponse::create(
+                mac,
+                SECRET_KEY,
+                challenge,
+                &AwsLcProvider,
+                &mut self.random,
+                &mut work,
+            );
             let answer = answer.expect("valid response");
             self.open.push((pending.id(), answer, false));
         }
@@ -133,7 +145,7 @@ impl AuthMachines {
         }
         let at = usize::from(operand) % self.open.len();
         let (id, right, used) = &mut self.open[at];
-        let Ok(pending) = self.challenges.take(*id, self.now) else { return };
+        let Ok(pending) = self.challenges.consume(*id, self.now) else { return };
         assert!(!*used, "a challenge is taken once");
         *used = true;
         let mut answer = right.clone();
@@ -143,14 +155,20 @@ impl AuthMachines {
             let offset = usize::from(*offset) % answer.len();
             answer[offset] ^= by | 1;
         }
-        let values = [Value::with_data(301, "HS_SECKEY", SECRET_KEY)];
-        let answer = Answer {
+        let values = [HandleValue::with_data(301, "HS_SECKEY", SECRET_KEY)];
+        let answer = ChallengeResponse {
             auth_type: b"HS_SECKEY",
             key_handle: Handle::from("10.1000/A"),
             key_index: 301,
             answer: &answer,
         };
-        let verified = pending.verify(&answer, &values, &Policy::default(), &AwsLcProvider, &mut Work::new(60_000));
+        let verified = pending.verify(
+            &answer,
+            &values,
+            &AuthPolicy::default(),
+            &AwsLcProvider,
+            &mut Budget::new(60_000),
+        );
         if answer.answer == *right {
             assert_eq!(verified, Ok(301));
         } else {
@@ -159,23 +177,25 @@ impl AuthMachines {
     }
 
     fn session(&mut self) {
-        let mut work = Work::PER_REQUEST;
-        let proposal = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut self.random, &mut work)
+        let mut work = Budget::PER_REQUEST;
+        let proposal = ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut self.random, &mut work)
             .expect("enough budget");
-        let setup = proposal.setup(None, 60);
+        let setup = proposal.request(None, 60);
         let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
         request.header.flags = request.header.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
         let request = request.to_bytes().expect("short message");
         let endpoint = Endpoint { site_serial: 1, primary: true };
-        let mut incoming = endpoint.read(&request, Transport::Tcp, self.now).expect("valid request");
-        let policy = Policy::default();
+        let mut incoming =
+            endpoint.decode_request(&request, Transport::Tcp, self.now).expect("valid request");
+        let policy = AuthPolicy::default();
         let envelope = incoming.message.envelope;
-        let answer = ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut work);
+        let answer =
+            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut work);
         let answer = answer.expect("valid proposal");
-        let data = answer.data().to_vec();
+        let data = answer.response_data().to_vec();
         let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
         let mut response =
-            incoming.respond(ResponseCode::SUCCESS, Outcome::Session { mode: setup.mode, data: &data });
+            incoming.respond(ResponseCode::SUCCESS, ResponseData::Session { mode: setup.mode, data: &data });
         response.envelope.session_id = id;
         let (key, public) = &*SERVER_KEY;
         let mut sealing = SealContext {
@@ -187,10 +207,10 @@ impl AuthMachines {
         };
         let response = incoming.seal(response, &mut sealing).expect("short message");
         let (request, response) = (
-            Parts::split(&request).expect("own message decodes"),
-            Parts::split(&response).expect("own message decodes"),
+            MessageParts::split(&request).expect("own message decodes"),
+            MessageParts::split(&response).expect("own message decodes"),
         );
-        let session = proposal.accept(&request, &response, public, &policy, &AwsLcProvider, &mut work);
+        let session = proposal.complete(&request, &response, public, &policy, &AwsLcProvider, &mut work);
         self.client = Some(session.expect("valid response"));
     }
 
@@ -199,8 +219,8 @@ impl AuthMachines {
         let Some(session) = &mut self.client else { return };
         request.envelope.session_id = session.id();
         let mut bytes = request.to_bytes().expect("short message");
-        let mut work = Work::PER_REQUEST;
-        session.authenticate(&mut bytes, &AwsLcProvider, &mut work).expect("counter not exhausted");
+        let mut work = Budget::PER_REQUEST;
+        session.add_mac(&mut bytes, &AwsLcProvider, &mut work).expect("counter not exhausted");
         if operand >= 0x80 {
             let key = session.key().clone();
             bytes = key.encrypt(&bytes, &AwsLcProvider, &mut self.random, &mut work).expect("short message");
@@ -230,11 +250,11 @@ impl AuthMachines {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> bool {
-        let mut work = Work::PER_REQUEST;
+        let mut work = Budget::PER_REQUEST;
         if self.sessions.open(bytes, false, self.now, &AwsLcProvider, &mut work).is_ok() {
             return true;
         }
-        let Ok(parts) = Parts::split(bytes) else { return false };
+        let Ok(parts) = MessageParts::split(bytes) else { return false };
         self.sessions.verify(&parts, false, self.now, &AwsLcProvider, &mut work).is_ok()
     }
 }

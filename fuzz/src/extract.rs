@@ -1,6 +1,6 @@
 //! Extraction: no input panics, results are ordered and valid, and incremental extraction gives the same.
 
-use tendot_names::{Extractor, Doi, ExtractStep, IncrementalExtractor};
+use tendot_names::{Doi, ExtractStep, Extractor, IncrementalExtractor};
 
 pub(crate) fn check(bytes: &[u8]) {
     let Some((&settings, text)) = bytes.split_first() else { return };
@@ -22,7 +22,11 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(extract_incrementally(extractor.incremental(), text, size), whole, "in chunks of {size}");
 }
 
-fn extract_incrementally(mut scan: IncrementalExtractor, text: &[u8], size: usize) -> Vec<(String, std::ops::Range<usize>)> {
+fn extract_incrementally(
+    mut scan: IncrementalExtractor,
+    text: &[u8],
+    size: usize,
+) -> Vec<(String, std::ops::Range<usize>)> {
     let mut found_names = Vec::new();
     let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
     loop {

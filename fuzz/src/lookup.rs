@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::crypto::Random;
-use tendot_proto::lookup::{Config, ConnectionError, Event, Lookup, Question};
-use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
+use tendot_proto::crypto::SecureRandom;
+use tendot_proto::lookup::{ConnectionError, Lookup, LookupConfig, LookupEvent, LookupRequest};
+use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteServer};
 use tendot_proto::{Envelope, Handle, Now};
 
 /// Seeded pseudo-random bytes.
 struct SeededRandom(u8);
 
-impl Random for SeededRandom {
+impl SecureRandom for SeededRandom {
     fn fill(&mut self, out: &mut [u8]) {
         for byte in out {
             self.0 = self.0.wrapping_mul(5).wrapping_add(1);
@@ -21,16 +21,23 @@ impl Random for SeededRandom {
 }
 
 fn site(last: u8) -> Arc<Site<'static>> {
-    let interface = |transport| Interface { kind: InterfaceKind::BOTH, transport, port: 2641 };
-    let interfaces = vec![interface(Transport::UDP), interface(Transport::TCP), interface(Transport::HTTP)];
-    let address = Server::address_of([192, 0, 2, last].into());
-    Arc::new(Site { servers: vec![Server { address, interfaces, ..Server::default() }], ..Site::default() })
+    let interface = |transport| ServerInterface { kind: InterfaceKind::BOTH, transport, port: 2641 };
+    let interfaces = vec![
+        interface(InterfaceProtocol::UDP),
+        interface(InterfaceProtocol::TCP),
+        interface(InterfaceProtocol::HTTP),
+    ];
+    let address = SiteServer::encode_address([192, 0, 2, last].into());
+    Arc::new(Site {
+        servers: vec![SiteServer { address, interfaces, ..SiteServer::default() }],
+        ..Site::default()
+    })
 }
 
 pub(crate) fn check(bytes: &[u8]) {
-    let config = Arc::new(Config::new(vec![site(1), site(2)]));
+    let config = Arc::new(LookupConfig::new(vec![site(1), site(2)]));
     let mut now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
-    let lookup_request = Question::resolve(Handle::from("10.1000/1"), &[], &[]);
+    let lookup_request = LookupRequest::resolve(Handle::from("10.1000/1"), &[], &[]);
     let mut lookup = Lookup::new(config, lookup_request, now);
     let mut random = SeededRandom(1);
     let (mut rest, mut sent, mut is_over) = (bytes, Vec::new(), false);
@@ -41,8 +48,8 @@ pub(crate) fn check(bytes: &[u8]) {
         }
         while let Some(event) = lookup.poll() {
             match event {
-                Event::Finished(_) | Event::Failed(_) => is_over = true,
-                Event::Resolve { domain } => lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()]),
+                LookupEvent::Finished(_) | LookupEvent::Failed(_) => is_over = true,
+                LookupEvent::Resolve { domain } => lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()]),
                 _ => {}
             }
         }
@@ -68,7 +75,7 @@ pub(crate) fn check(bytes: &[u8]) {
         }
         now.elapsed += Duration::from_millis(u64::from(action >> 4) * 20);
         match action >> 1 & 3 {
-            0 | 1 if to.transport == Transport::UDP => lookup.handle_datagram(now, to.to, &response),
+            0 | 1 if to.transport == InterfaceProtocol::UDP => lookup.handle_datagram(now, to.to, &response),
             3 => lookup.handle_failure(now, to.attempt, ConnectionError::Unreachable),
             _ => lookup.handle_stream(now, to.attempt, &response),
         }

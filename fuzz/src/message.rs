@@ -2,7 +2,7 @@
 //! decode.
 
 use tendot_proto::endpoint::{Endpoint, Transport};
-use tendot_proto::{Body, Message, Now, Outcome, Parts, Request, Response, ResponseCode};
+use tendot_proto::{Message, MessageBody, MessageParts, Now, Request, Response, ResponseCode, ResponseData};
 
 pub(crate) fn check(bytes: &[u8]) {
     match Message::from_bytes(bytes) {
@@ -10,17 +10,18 @@ pub(crate) fn check(bytes: &[u8]) {
             assert_eq!(message.to_bytes().expect("decoded message re-encodes"), bytes);
             iterate_lists(&message);
         }
-        Err(error) => assert!(error.at() <= bytes.len()),
+        Err(error) => assert!(error.offset() <= bytes.len()),
     }
-    if let Ok(parts) = Parts::split(bytes) {
+    if let Ok(parts) = MessageParts::split(bytes) {
         assert_eq!(20 + parts.header_and_body.len() + parts.tail.len(), bytes.len());
     }
     let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
     let endpoint = Endpoint { site_serial: 5, primary: true };
     for transport in [Transport::Udp, Transport::Tcp] {
-        match endpoint.read(bytes, transport, now) {
+        match endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => {
-                let response = incoming.respond(ResponseCode::ERROR, Outcome::Failed { message: Some(b"") });
+                let response =
+                    incoming.respond(ResponseCode::ERROR, ResponseData::Failed { message: Some(b"") });
                 let response = response.to_bytes().expect("short response");
                 Message::from_bytes(&response).expect("own response decodes");
             }
@@ -36,16 +37,19 @@ pub(crate) fn check(bytes: &[u8]) {
 /// Decodes every item of every list.
 fn iterate_lists(message: &Message<'_>) {
     match message.body {
-        Body::Request(Request::Resolve { indexes, types, .. }) => {
+        MessageBody::Request(Request::Resolve { indexes, types, .. }) => {
             assert_eq!(indexes.iter().count(), indexes.len());
             assert_eq!(types.iter().count(), types.len());
         }
-        Body::Request(Request::Values { values, .. })
-        | Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. })
-        | Body::Response(Response { outcome: Outcome::Referral { values: Some(values), .. }, .. }) => {
+        MessageBody::Request(Request::Values { values, .. })
+        | MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. })
+        | MessageBody::Response(Response {
+            outcome: ResponseData::Referral { values: Some(values), .. },
+            ..
+        }) => {
             assert_eq!(values.iter().count(), values.len());
         }
-        Body::Response(Response { outcome: Outcome::Handles(handles), .. }) => {
+        MessageBody::Response(Response { outcome: ResponseData::Handles(handles), .. }) => {
             assert_eq!(handles.iter().count(), handles.len());
         }
         _ => {}

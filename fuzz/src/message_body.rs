@@ -3,7 +3,8 @@
 //! The first bytes are opcode, response code, flags and version; the rest is the body.
 
 use tendot_proto::{
-    Body, Envelope, Header, Message, Now, OpFlags, Opcode, Request, ResponseCode, CredentialSection, Version,
+    CredentialSection, Envelope, Message, MessageBody, MessageHeader, Now, OpFlags, Opcode, ProtocolVersion,
+    Request, ResponseCode,
 };
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -13,19 +14,19 @@ pub(crate) fn check(bytes: &[u8]) {
     let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
     let digest = if digest & 0x80 == 0 { OpFlags::default() } else { OpFlags::REQUEST_DIGEST };
     let message = Message {
-        envelope: Envelope::new(Version::new(2, minor % 16)),
-        header: Header {
+        envelope: Envelope::new(ProtocolVersion::new(2, minor % 16)),
+        header: MessageHeader {
             response_code: ResponseCode(u16::from_be_bytes([*code_high, *code_low]).into()),
             flags: OpFlags::DEFAULT.with(digest),
-            ..Header::request(Opcode(u16::from_be_bytes([*high, *low]).into()), now)
+            ..MessageHeader::for_request(Opcode(u16::from_be_bytes([*high, *low]).into()), now)
         },
-        body: Body::Request(Request::Unknown(body)),
+        body: MessageBody::Request(Request::Unknown(body)),
         body_rest: &[],
         tail: CredentialSection::Empty,
     };
     let Ok(encoded) = message.to_bytes() else { return };
     match Message::from_bytes(&encoded) {
         Ok(message) => assert_eq!(message.to_bytes().expect("decoded message re-encodes"), encoded),
-        Err(error) => assert!(error.at() >= 44 && error.at() <= encoded.len()),
+        Err(error) => assert!(error.offset() >= 44 && error.offset() <= encoded.len()),
     }
 }

@@ -1,6 +1,6 @@
 //! Output forms: every DOI parses back from every form.
 
-use tendot_names::{OutputForm, Doi, Parser, SyntaxRules};
+use tendot_names::{Doi, OutputForm, Parser, SyntaxRules};
 
 pub(crate) fn check(bytes: &[u8]) {
     let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());

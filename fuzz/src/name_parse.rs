@@ -1,6 +1,6 @@
 //! Parsing: no input panics, error offsets are in bounds, results satisfy their rules, and surrounding space changes nothing.
 
-use tendot_names::{Doi, Parser, SyntaxRules, DoiOrShortDoi, repair};
+use tendot_names::{Doi, DoiOrShortDoi, Parser, SyntaxRules, repair};
 
 pub(crate) fn check(bytes: &[u8]) {
     for rules in SyntaxRules::ALL {

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tendot_proto::{Envelope, Fragments, Framer, Now, Reassembly, Version};
+use tendot_proto::{Envelope, Fragments, Framer, Now, ProtocolVersion, Reassembly};
 
 const BUDGET_BYTES: usize = 20_000;
 
@@ -15,7 +15,8 @@ pub(crate) fn check(bytes: &[u8]) {
     let messages: Vec<Vec<u8>> = (0..4_u8)
         .map(|number| {
             let length = 400 + u32::from(number) * 500;
-            let envelope = Envelope { request_id: number.into(), length, ..Envelope::new(Version::OURS) };
+            let envelope =
+                Envelope { request_id: number.into(), length, ..Envelope::new(ProtocolVersion::LATEST) };
             let mut message = envelope.to_bytes().to_vec();
             message.resize(20 + length as usize, number);
             message
@@ -50,7 +51,7 @@ pub(crate) fn check(bytes: &[u8]) {
                 assert_eq!(message.len(), 20 + length);
             }
         }
-        assert!(reassembly.used() <= BUDGET_BYTES);
+        assert!(reassembly.used_bytes() <= BUDGET_BYTES);
         framer.push(&datagram);
         loop {
             match framer.next_message() {
@@ -66,7 +67,7 @@ pub(crate) fn check(bytes: &[u8]) {
             }
         }
     }
-    let later = Now { elapsed: elapsed + Reassembly::LIFE, unix: 1_700_000_000 };
-    reassembly.expire(later);
-    assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+    let later = Now { elapsed: elapsed + Reassembly::TIMEOUT, unix: 1_700_000_000 };
+    reassembly.purge_expired(later);
+    assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
 }

@@ -1,12 +1,12 @@
 //! Records in JSON: no input panics, and parsed records round-trip.
 
-use tendot_proto::record::Record;
+use tendot_proto::record::HandleRecord;
 
 pub(crate) fn check(bytes: &[u8]) {
-    match Record::from_json(bytes) {
+    match HandleRecord::from_json(bytes) {
         Ok(record) => {
             let json = serde_json::to_string(&record).expect("parsed record serializes");
-            let again = Record::from_json(json.as_bytes()).expect("own output parses");
+            let again = HandleRecord::from_json(json.as_bytes()).expect("own output parses");
             assert_eq!(serde_json::to_string(&again).expect("parsed record serializes"), json);
             assert_eq!(again.values, record.values);
         }

@@ -3,12 +3,13 @@
 
 use std::fmt::Debug;
 
-use tendot_proto::Work;
-use tendot_proto::auth::Policy;
+use tendot_proto::Budget;
+use tendot_proto::auth::AuthPolicy;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::replication::{
-    Accept, Dump, Event, States, Stream, ReplicationError, ReplicationReader, StreamTable, ReplicationWriter, Transactions,
+    DumpStream, ReceiverConfig, ReplicationError, ReplicationEvent, ReplicationReader, ReplicationStates,
+    ReplicationStream, ReplicationWriter, StreamTable, TransactionStream,
 };
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -16,20 +17,20 @@ pub(crate) fn check(bytes: &[u8]) {
     let Some((settings, stream)) = bytes.split_first() else { return };
     let chunk_len = 1 + usize::from(settings >> 3);
     match settings % 2 {
-        0 => check_stream::<Transactions>(stream, settings >> 1 & 3, chunk_len),
-        _ => check_stream::<Dump>(stream, settings >> 1 & 3, chunk_len),
+        0 => check_stream::<TransactionStream>(stream, settings >> 1 & 3, chunk_len),
+        _ => check_stream::<DumpStream>(stream, settings >> 1 & 3, chunk_len),
     }
 }
 
-fn check_stream<S: Stream>(stream: &[u8], kind: u8, chunk_len: usize)
+fn check_stream<S: ReplicationStream>(stream: &[u8], kind: u8, chunk_len: usize)
 where
     for<'a> S::Record<'a>: Debug,
 {
     let reader = || match kind {
         0 => ReplicationReader::<S>::inside_tls(),
-        kind => ReplicationReader::new(Accept {
+        kind => ReplicationReader::new(ReceiverConfig {
             key: Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])),
-            policy: Policy::default(),
+            policy: AuthPolicy::default(),
             crypto: &AwsLcProvider,
             unsigned: kind == 1,
         }),
@@ -44,12 +45,12 @@ where
         assert!(stream.starts_with(&written));
     }
     if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = end {
-        assert!(error.at() <= stream.len(), "{error}");
+        assert!(error.offset() <= stream.len(), "{error}");
     }
 }
 
 /// The records, their encoding, and the end of the stream.
-fn read<S: Stream>(
+fn read<S: ReplicationStream>(
     mut reader: ReplicationReader<'_, S>,
     stream: &[u8],
     chunk_len: usize,
@@ -62,13 +63,13 @@ where
     for chunk in stream.chunks(chunk_len) {
         reader.push(chunk);
         loop {
-            let event = reader.next_event(&mut { Work::PER_REQUEST }).map(|event| {
+            let event = reader.next_event(&mut { Budget::PER_REQUEST }).map(|event| {
                 event.map(|event| match event {
-                    Event::StartTls => false,
-                    Event::Record(record) => {
+                    ReplicationEvent::StartTls => false,
+                    ReplicationEvent::Record(record) => {
                         records.push(format!("{record:?}"));
                         writer
-                            .write(&record, &mut out, &mut { Work::PER_REQUEST })
+                            .write(&record, &mut out, &mut { Budget::PER_REQUEST })
                             .expect("decoded record encodes");
                         true
                     }
@@ -86,15 +87,15 @@ where
 }
 
 fn check_text_formats(bytes: &[u8]) {
-    if let Ok(states) = States::from_json(bytes) {
-        assert_eq!(States::from_json(states.to_json().as_bytes()).as_ref(), Ok(&states));
+    if let Ok(states) = ReplicationStates::from_json(bytes) {
+        assert_eq!(ReplicationStates::from_json(states.to_json().as_bytes()).as_ref(), Ok(&states));
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(table) = text.parse::<StreamTable>() {
         assert_eq!(table.to_string().parse(), Ok(table));
     }
-    if let Ok(states) = States::from_stream_table(text, None) {
+    if let Ok(states) = ReplicationStates::from_stream_table(text, None) {
         let again = states.to_stream_table().expect("parsed states serialize");
-        assert_eq!(States::from_stream_table(&again, None), Ok(states));
+        assert_eq!(ReplicationStates::from_stream_table(&again, None), Ok(states));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::dist::{benchmark, build_dist, tendot};
-use crate::process::{install, is_there, output, run};
+use crate::process::{apt_install, is_installed, output, run};
 use crate::root;
 
 /// Crossref's pattern, its dot escaped.
@@ -29,8 +29,12 @@ pub(crate) fn bench() -> Result<()> {
     let python = python_with_idutils(&folder)?;
     let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
     let rust = output(benchmark("read").arg("run").arg(&lines))?;
-    let rates: Vec<(&str, f64, &str)> =
-        idutils.lines().chain(rust.lines()).map(rate).collect::<Option<_>>().context("three words a line")?;
+    let rates: Vec<(&str, f64, &str)> = idutils
+        .lines()
+        .chain(rust.lines())
+        .map(parse_rate_line)
+        .collect::<Option<_>>()
+        .context("three words a line")?;
     let ours = rates.last().context("our own rate")?.1;
     for (who, rate, accepted) in &rates {
         println!(
@@ -43,17 +47,17 @@ pub(crate) fn bench() -> Result<()> {
     println!("\nFinding names in {CORPUS_MEGABYTES} MB of text");
     let corpus = folder.join("corpus");
     run(benchmark("find").arg("write").arg(&corpus).arg(CORPUS_MEGABYTES))?;
-    if !is_there("rg") {
-        install(&["ripgrep"])?;
+    if !is_installed("rg") {
+        apt_install(&["ripgrep"])?;
     }
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         let [ripgrep, one, two] = &mut times;
-        ripgrep.push(seconds(
+        ripgrep.push(run_timed(
             Command::new("rg").args(["-j1", "-o", "-i", "-I", CROSSREF_PATTERN]).arg(&corpus),
         )?);
-        one.push(seconds(Command::new(tendot()).args(["extract", "--threads=1"]).arg(&corpus))?);
-        two.push(seconds(Command::new(tendot()).args(["extract", "--threads=2"]).arg(&corpus))?);
+        one.push(run_timed(Command::new(tendot()).args(["extract", "--threads=1"]).arg(&corpus))?);
+        two.push(run_timed(Command::new(tendot()).args(["extract", "--threads=2"]).arg(&corpus))?);
     }
     let [ripgrep, one, two] = times.map(median);
     println!("  ripgrep -o, one thread: {ripgrep:.3} s");
@@ -68,7 +72,7 @@ pub(crate) fn bench() -> Result<()> {
     );
     let times = output(&mut benchmark("message"))?;
     let times: Vec<(&str, f64, &str)> =
-        times.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
+        times.lines().map(parse_rate_line).collect::<Option<_>>().context("three words a line")?;
     let [(_, sha256, bytes), (_, ours, _)] = times[..] else { bail!("two lines") };
     println!("  SHA-256: {sha256:.0} ns over {bytes} bytes");
     println!("  tendot:  {ours:.0} ns, {:.2} of it", ours / sha256);
@@ -76,7 +80,7 @@ pub(crate) fn bench() -> Result<()> {
     println!("\nWriting 1,000,000 records as JSON, against serde_json with a derived struct");
     let rates = output(&mut benchmark("json"))?;
     let rates: Vec<(&str, f64, &str)> =
-        rates.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
+        rates.lines().map(parse_rate_line).collect::<Option<_>>().context("three words a line")?;
     let [(_, derived, _), (_, ours, _)] = rates[..] else { bail!("two lines") };
     println!("  derived: {derived:.0} a second");
     println!("  tendot:  {ours:.0} a second, {:.2} of it", ours / derived);
@@ -84,7 +88,7 @@ pub(crate) fn bench() -> Result<()> {
 }
 
 /// `name rate accepted`
-fn rate(line: &str) -> Option<(&str, f64, &str)> {
+fn parse_rate_line(line: &str) -> Option<(&str, f64, &str)> {
     let mut words = line.split(' ');
     Some((words.next()?, words.next()?.parse().ok()?, words.next()?))
 }
@@ -99,7 +103,7 @@ fn python_with_idutils(folder: &Path) -> Result<std::path::PathBuf> {
     Ok(python)
 }
 
-fn seconds(command: &mut Command) -> Result<f64> {
+fn run_timed(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     let status = command.stdout(Stdio::null()).status()?;
     ensure!(status.success(), "{command:?} failed: {status}");

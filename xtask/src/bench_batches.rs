@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use crate::bench_postgres::Postgres;
-use crate::bench_store::{measure, number, renew, with_commas};
+use crate::bench_store::{group_digits, measurement, recreate_dir, run_measured};
 use crate::dist::{benchmark, build_dist};
 use crate::root;
 
@@ -33,18 +33,18 @@ pub(crate) fn bench_batches() -> Result<()> {
         let mut history = 0_f64;
         for _ in 0..ROUNDS {
             for (at, (_, system, under_way)) in VARIANTS.iter().enumerate() {
-                renew(&folder)?;
+                recreate_dir(&folder)?;
                 // Where the user that PostgreSQL runs as can come.
                 let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
                 let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
                 let place = if postgres.is_some() { &server } else { &folder };
                 let mut command = benchmark("batches");
                 command.arg(system).arg(place).args([RECORDS, order, under_way]);
-                let (measured, own) = measure(&mut command)?;
-                rates[at].push(number(&measured, "rate")?);
+                let (measured, own) = run_measured(&mut command)?;
+                rates[at].push(measurement(&measured, "rate")?);
                 memory[at] = memory[at].max(own);
                 if postgres.is_none() {
-                    history = history.max(number(&measured, "history-microseconds")?);
+                    history = history.max(measurement(&measured, "history-microseconds")?);
                 }
             }
         }
@@ -59,7 +59,7 @@ pub(crate) fn bench_batches() -> Result<()> {
         println!("| | records a second | of row by row | of pipelined | memory of its own |");
         println!("|---|---:|---:|---:|---:|");
         for (((name, ..), rate), memory) in VARIANTS.iter().zip(medians).zip(memory) {
-            let rounded = with_commas(rate as u64);
+            let rounded = group_digits(rate as u64);
             let (one, two) = (rate / row_by_row, rate / pipelined);
             println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);
         }

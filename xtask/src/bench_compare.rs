@@ -11,12 +11,12 @@ use serde_json::json;
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ServerProcess, free_port};
 
-use crate::bench_http::{lua, records};
+use crate::bench_http::{prepare_store, wrk_script};
 use crate::bench_native::NativeLoad;
 use crate::dist::{benchmark, build_dist};
-use crate::process::{install, is_there, run};
+use crate::process::{apt_install, is_installed, run};
 use crate::root;
-use crate::wrk::{self, Measured, measure, median};
+use crate::wrk::{self, LoadResult, median_result, run_wrk};
 
 const ROUNDS: usize = 9;
 
@@ -33,7 +33,7 @@ pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
     let data = [folder.join("old"), folder.join("new")];
     let mut names = Vec::new();
     for (binary, data) in binaries.iter().zip(&data) {
-        names = records(&folder, binary, data)?;
+        names = prepare_store(&folder, binary, data)?;
     }
     instructions(&folder, &binaries, &names)?;
     rates(&folder, &binaries, &data, &names)?;
@@ -43,8 +43,8 @@ pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
 /// Instructions per request, counted by callgrind.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 fn instructions(folder: &Path, binaries: &[PathBuf; 2], names: &[String]) -> Result<()> {
-    if !is_there("valgrind") {
-        install(&["valgrind"])?;
+    if !is_installed("valgrind") {
+        apt_install(&["valgrind"])?;
     }
     let names_file = folder.join("names");
     println!("instructions per request              old        new   ratio");
@@ -156,8 +156,8 @@ fn rates(
     let mut rates = Vec::new();
     let script = folder.join("names.lua");
     for (label, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        fs::write(&script, lua(names, prefix))?;
-        rates.push(interleave(label, |side| measure(&servers[side].1, &script))?);
+        fs::write(&script, wrk_script(names, prefix))?;
+        rates.push(interleave(label, |side| run_wrk(&servers[side].1, &script))?);
     }
     let names_file = folder.join("names");
     fs::write(&names_file, names.join("\n"))?;
@@ -165,7 +165,7 @@ fn rates(
     for (label, transport) in
         [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, persistent", "kept")]
     {
-        rates.push(interleave(label, |side| load.ask(transport, &servers[side].2))?);
+        rates.push(interleave(label, |side| load.run(transport, &servers[side].2))?);
     }
     Ok(rates)
 }
@@ -178,7 +178,7 @@ struct Rates {
 }
 
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-fn interleave(label: &'static str, round: impl Fn(usize) -> Result<Measured>) -> Result<Rates> {
+fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) -> Result<Rates> {
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
         // The order alternates, so that neither side always follows the other.
@@ -186,7 +186,7 @@ fn interleave(label: &'static str, round: impl Fn(usize) -> Result<Measured>) ->
             rounds[side].push(round(side)?);
         }
     }
-    let [old, new] = rounds.map(|rounds| median(rounds).rate);
+    let [old, new] = rounds.map(|rounds| median_result(rounds).rate);
     println!("{label:<30} {old:>10.0} {new:>10.0} {:>7.3}", new / old);
     Ok(Rates { label, old, new })
 }
@@ -217,7 +217,7 @@ pub(crate) fn bench_build() -> Result<()> {
     let data = [folder.join("dist"), folder.join("release")];
     let mut names = Vec::new();
     for (binary, data) in binaries.iter().zip(&data) {
-        names = records(&folder, binary, data)?;
+        names = prepare_store(&folder, binary, data)?;
     }
     writeln!(
         report,

@@ -15,9 +15,9 @@ use tendot_testing::ServerProcess;
 
 use crate::dist::{benchmark, build_dist, tendot};
 use crate::interop::java::HandleNetProcess;
-use crate::process::{install, output, run, start_server};
+use crate::process::{apt_install, output, run, start_server};
 use crate::root;
-use crate::wrk::{self, SCRIPT, SECONDS, measure, median};
+use crate::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
 
 pub(crate) const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;
@@ -42,49 +42,49 @@ pub(crate) fn bench_http() -> Result<()> {
     );
     wrk::ensure_installed()?;
     if Command::new("nginx").arg("-v").output().is_err() {
-        install(&["nginx-light"])?;
+        apt_install(&["nginx-light"])?;
     }
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
     build_dist()?;
     let tendot = tendot();
     let data = folder.join("data");
-    let names = records(&folder, &tendot, &data)?;
+    let names = prepare_store(&folder, &tendot, &data)?;
 
     let started = Instant::now();
     let server = start_tendot(&tendot, &data)?;
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
-    tell(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
+    report_line(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
     let java_server = start_java(&folder)?;
     let script = folder.join("names.lua");
-    fs::write(&script, lua(&names, "/"))?;
+    fs::write(&script, wrk_script(&names, "/"))?;
     // Until its code is compiled.
     for _ in 0..ROUNDS {
-        measure(JAVA, &script)?;
+        run_wrk(JAVA, &script)?;
     }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        fs::write(&script, lua(&names, prefix))?;
+        fs::write(&script, wrk_script(&names, prefix))?;
         let fixed = folder.join("fixed.lua");
         let one = [if prefix == "/" { "redirect".into() } else { "json".into() }];
-        fs::write(&fixed, lua(&one, "/"))?;
+        fs::write(&fixed, wrk_script(&one, "/"))?;
         let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
         let (mut our_time, mut java_time) = (0.0, 0.0);
         for _ in 0..ROUNDS {
-            let before = processor_time(&server)?;
-            ours.push(measure(TENDOT, &script)?);
-            our_time += processor_time(&server)? - before;
-            nginx.push(measure(NGINX, &fixed)?);
-            let before = processor_time(&java_server)?;
-            java.push(measure(JAVA, &script)?);
-            java_time += processor_time(&java_server)? - before;
+            let before = cpu_seconds(&server)?;
+            ours.push(run_wrk(TENDOT, &script)?);
+            our_time += cpu_seconds(&server)? - before;
+            nginx.push(run_wrk(NGINX, &fixed)?);
+            let before = cpu_seconds(&java_server)?;
+            java.push(run_wrk(JAVA, &script)?);
+            java_time += cpu_seconds(&java_server)? - before;
         }
         our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
         java_time /= java.iter().map(|round| round.requests).sum::<f64>();
-        let ours = median(ours);
-        for (who, theirs) in [("nginx", median(nginx)), ("Handle.Net's server", median(java))] {
-            tell(
+        let ours = median_result(ours);
+        for (who, theirs) in [("nginx", median_result(nginx)), ("Handle.Net's server", median_result(java))] {
+            report_line(
                 &mut report,
                 &format!(
                     "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs).",
@@ -98,15 +98,15 @@ pub(crate) fn bench_http() -> Result<()> {
             );
         }
         // Two full cores are more than a shared machine always gives: who has both for himself waits more often.
-        fs::write(&script, lua(&names, prefix) + PAUSE)?;
-        fs::write(&fixed, lua(&one, "/") + PAUSE)?;
+        fs::write(&script, wrk_script(&names, prefix) + PAUSE)?;
+        fs::write(&fixed, wrk_script(&one, "/") + PAUSE)?;
         let (mut ours, mut nginx) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            ours.push(measure(TENDOT, &script)?);
-            nginx.push(measure(NGINX, &fixed)?);
+            ours.push(run_wrk(TENDOT, &script)?);
+            nginx.push(run_wrk(NGINX, &fixed)?);
         }
-        let (ours, theirs) = (median(ours), median(nginx));
-        tell(
+        let (ours, theirs) = (median_result(ours), median_result(nginx));
+        report_line(
             &mut report,
             &format!(
                 "- {what}, clients that wait a millisecond between requests ({:.0}/s and {:.0}/s): p99 {:.2} × nginx \
@@ -125,36 +125,36 @@ pub(crate) fn bench_http() -> Result<()> {
             java_time * 1e6,
             java_time / our_time
         );
-        tell(&mut report, &about);
+        report_line(&mut report, &about);
     }
-    fs::write(&script, lua(&names, "/api/handles/"))?;
+    fs::write(&script, wrk_script(&names, "/api/handles/"))?;
     let mut grown = Vec::new();
     for _ in 0..MEMORY_STEPS {
         let mut asked = 0.0;
         while asked < MEMORY_STEP {
-            asked += measure(TENDOT, &script)?.rate * SECONDS;
+            asked += run_wrk(TENDOT, &script)?.rate * ROUND_SECONDS;
         }
-        grown.push(memory(server.process.id())?);
+        grown.push(anonymous_memory(server.process.id())?);
     }
     let about = format!(
         "- Memory of its own (RssAnon) after each million of 10 more requests: {}.",
         grown.join(", ")
     );
-    tell(&mut report, &about);
+    report_line(&mut report, &about);
     fs::write(root().join("docs/speed-http.md"), report)?;
     Ok(())
 }
 
 /// Says a line of the report at once.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-pub(crate) fn tell(report: &mut String, line: &str) {
+pub(crate) fn report_line(report: &mut String, line: &str) {
     println!("{line}");
     report.push_str(line);
     report.push('\n');
 }
 
 /// Makes the store unless it is there, and gives names that are in it, at random.
-pub(crate) fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
+pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
         let file = fs::File::create(&lines)?;
@@ -239,17 +239,17 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
 }
 
 /// A script that asks for one name after the other.
-pub(crate) fn lua(names: &[String], prefix: &str) -> String {
+pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
     let mut script = String::from("local paths = {\n");
     for name in names {
         let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
     }
     script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n";
-    script + SCRIPT
+    script + WRK_SCRIPT
 }
 
 /// Seconds that the process has had of a core, with all its threads.
-pub(crate) fn processor_time(server: &ServerProcess) -> Result<f64> {
+pub(crate) fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
     let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
     // utime and stime, in hundredths.
@@ -257,7 +257,7 @@ pub(crate) fn processor_time(server: &ServerProcess) -> Result<f64> {
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
-fn memory(process: u32) -> Result<String> {
+fn anonymous_memory(process: u32) -> Result<String> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     Ok(line.context("no RssAnon")?.trim().to_owned())

@@ -9,19 +9,19 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
 
-use crate::bench_http::{RECORDS, ROUNDS, processor_time, records, tell};
+use crate::bench_http::{RECORDS, ROUNDS, cpu_seconds, prepare_store, report_line};
 use crate::dist::{benchmark, build_dist, tendot};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{output, run, start_server};
 use crate::root;
-use crate::wrk::{Measured, SECONDS, median};
+use crate::wrk::{LoadResult, ROUND_SECONDS, median_result};
 
-const TENDOT: &str = "127.0.0.1:18090";
-const PLAIN: &str = "127.0.0.1:18091";
-const JAVA: (u16, u16, u16) = (18082, 18083, 18084);
+const TENDOT_ADDR: &str = "127.0.0.1:18090";
+const FIXED_RESPONSE_ADDR: &str = "127.0.0.1:18091";
+const HANDLE_NET_PORTS: (u16, u16, u16) = (18082, 18083, 18084);
 
 /// Who may do everything at the Java server; nobody does here.
-const ADMINISTRATOR: &str = "300:0.NA/10.1000";
+const SERVER_ADMIN: &str = "300:0.NA/10.1000";
 
 pub(crate) fn bench_native() -> Result<()> {
     let mut report = format!(
@@ -36,19 +36,19 @@ pub(crate) fn bench_native() -> Result<()> {
     // The same as for HTTP.
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    let names = records(&folder, &tendot, &folder.join("data"))?;
+    let names = prepare_store(&folder, &tendot, &folder.join("data"))?;
     let file = folder.join("names");
     fs::write(&file, names.join("\n"))?;
 
     let asking = NativeLoad { names: file };
-    resolution(&mut report, &asking, &tendot, &folder, &names[0])?;
-    creation(&mut report, &asking, &tendot, &root().join("target/bench/native"))?;
+    measure_resolution(&mut report, &asking, &tendot, &folder, &names[0])?;
+    measure_creation(&mut report, &asking, &tendot, &root().join("target/bench/native"))?;
     fs::write(root().join("docs/speed-native.md"), report)?;
     Ok(())
 }
 
 /// Names are asked for, in three ways.
-fn resolution(
+fn measure_resolution(
     report: &mut String,
     asking: &NativeLoad,
     tendot: &Path,
@@ -56,16 +56,16 @@ fn resolution(
     name: &str,
 ) -> Result<()> {
     let mut serve = Command::new(tendot);
-    serve.args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(folder.join("data"));
+    serve.args(["serve", "--http", "off", "--native", TENDOT_ADDR, "--data"]).arg(folder.join("data"));
     let ours = start_server(&mut on_core("0", &serve))?;
-    let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), ADMINISTRATOR, false)?;
-    let java = format!("127.0.0.1:{}", JAVA.0);
+    let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), SERVER_ADMIN, false)?;
+    let java = format!("127.0.0.1:{}", HANDLE_NET_PORTS.0);
     let answer = folder.join("answer");
-    run(benchmark("native").args(["answer", TENDOT, name]).arg(&answer))?;
+    run(benchmark("native").args(["answer", TENDOT_ADDR, name]).arg(&answer))?;
     // Until its code is compiled.
     for way in ["udp", "tcp", "kept"] {
         for _ in 0..3 {
-            asking.ask(way, &java)?;
+            asking.run(way, &java)?;
         }
     }
     for (way, what, plain) in [
@@ -74,26 +74,31 @@ fn resolution(
         ("kept", "connections that are kept", None),
     ] {
         let plain = plain.map(|plain| {
-            start_server(&mut on_core("0", benchmark("native").args([plain, PLAIN]).arg(&answer)))
+            start_server(&mut on_core(
+                "0",
+                benchmark("native").args([plain, FIXED_RESPONSE_ADDR]).arg(&answer),
+            ))
         });
         let plain = plain.transpose()?;
-        let mut peers = vec![("tendot", TENDOT, &ours, Vec::new(), 0.0)];
-        peers.extend(plain.as_ref().map(|plain| ("the plain server", PLAIN, plain, Vec::new(), 0.0)));
+        let mut peers = vec![("tendot", TENDOT_ADDR, &ours, Vec::new(), 0.0)];
+        peers.extend(
+            plain.as_ref().map(|plain| ("the plain server", FIXED_RESPONSE_ADDR, plain, Vec::new(), 0.0)),
+        );
         peers.push(("Handle.Net's server", &java, &java_server, Vec::new(), 0.0));
         for _ in 0..ROUNDS {
             for (_, address, server, rounds, time) in &mut peers {
-                let before = processor_time(server)?;
-                rounds.push(asking.ask(way, address)?);
-                *time += processor_time(server)? - before;
+                let before = cpu_seconds(server)?;
+                rounds.push(asking.run(way, address)?);
+                *time += cpu_seconds(server)? - before;
             }
         }
         let mut measured = peers.into_iter().map(|(who, _, _, rounds, time)| {
             let requests: f64 = rounds.iter().map(|round| round.requests).sum();
-            (who, median(rounds), time / requests)
+            (who, median_result(rounds), time / requests)
         });
         let (_, our, our_time) = measured.next().context("nothing was measured")?;
         for (who, their, time) in measured {
-            tell(
+            report_line(
                 report,
                 &format!(
                     "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs); time of the processor \
@@ -116,7 +121,7 @@ fn resolution(
 
 /// Records are created, each on the disk before it is answered, by 32 administrators in sessions. Both have both cores,
 /// and so does who asks.
-fn creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Path) -> Result<()> {
+fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -125,7 +130,7 @@ fn creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Pa
     let data = folder.join("data");
     run(Command::new(tendot).arg("import").arg(&records).arg("--data").arg(&data))?;
     let _ours = start_server(
-        Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(&data),
+        Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT_ADDR, "--data"]).arg(&data),
     )?;
     let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
     let (site, java) = (data.join("siteinfo.json"), folder.join("java/resolver/bootstrap_handles"));
@@ -135,8 +140,8 @@ fn creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Pa
         our.push(asking.create(&site, &round.to_string())?);
         their.push(asking.create(&java, &round.to_string())?);
     }
-    let (our, their) = (median(our), median(their));
-    tell(
+    let (our, their) = (median_result(our), median_result(their));
+    report_line(
         report,
         &format!(
             "- Durable creations in 32 sessions: {:.2} × Handle.Net's server with a store that is synced ({:.0}/s and {:.0}/s), \
@@ -159,25 +164,27 @@ pub(crate) struct NativeLoad {
 }
 
 impl NativeLoad {
-    pub(crate) fn ask(&self, way: &str, address: &str) -> Result<Measured> {
+    pub(crate) fn run(&self, way: &str, address: &str) -> Result<LoadResult> {
         let mut command = benchmark("native");
-        command.args([way, address]).arg(&self.names).arg(SECONDS.to_string());
-        measured(&mut on_core("1", &command))
+        command.args([way, address]).arg(&self.names).arg(ROUND_SECONDS.to_string());
+        parse_load_result(&mut on_core("1", &command))
     }
 
-    fn create(&self, site: &Path, round: &str) -> Result<Measured> {
-        measured(benchmark("native").arg("create").arg(site).args([&SECONDS.to_string(), round]))
+    fn create(&self, site: &Path, round: &str) -> Result<LoadResult> {
+        parse_load_result(
+            benchmark("native").arg("create").arg(site).args([&ROUND_SECONDS.to_string(), round]),
+        )
     }
 }
 
-fn measured(command: &mut Command) -> Result<Measured> {
+fn parse_load_result(command: &mut Command) -> Result<LoadResult> {
     let said = output(command)?;
     let line =
         said.lines().find_map(|line| line.strip_prefix("measured ")).context("nothing was measured")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[requests, rate, p99, lost] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(lost <= requests / 1000.0, "{lost} of {requests} requests had no answer");
-    Ok(Measured { requests, rate, p99 })
+    Ok(LoadResult { requests, rate, p99 })
 }
 
 /// The same command, bound to a core.
@@ -193,7 +200,7 @@ fn start_java(
     server_admin: &str,
     is_durable: bool,
 ) -> Result<ServerProcess> {
-    let (native, http, https) = JAVA;
+    let (native, http, https) = HANDLE_NET_PORTS;
     let server = HandleNetProcess { data_dir, native, http, https, server_admin, records, is_durable };
     start_server(&mut server.command((!is_durable).then_some("0"))?)
 }

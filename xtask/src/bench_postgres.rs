@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-use crate::process::{install, output, run};
+use crate::process::{apt_install, output, run};
 
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
@@ -19,7 +19,7 @@ impl Postgres {
     /// Makes a cluster in a folder and starts its server: as it comes, but with more memory and room for its log.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         if !Path::new(PROGRAMS).exists() {
-            install(&["postgresql-15"])?;
+            apt_install(&["postgresql-15"])?;
         }
         std::fs::create_dir_all(folder)?;
         if is_root()? {

@@ -11,14 +11,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 use tendot_testing::ServerProcess;
 
-use crate::bench_http::{ROUNDS, records, tell};
+use crate::bench_http::{ROUNDS, prepare_store, report_line};
 use crate::dist::{build_dist, tendot};
 use crate::process::{output, run, start_server};
 use crate::root;
-use crate::wrk::{self, SCRIPT, answered, ask, measure, median};
+use crate::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
 
 /// Requests of one round of a script, before it begins again.
-const REQUESTS: usize = 200_000;
+const SCRIPT_REQUESTS: usize = 200_000;
 
 /// How much of a core a machine has, in percent.
 const CPU_PERCENT: u32 = 25;
@@ -34,7 +34,7 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     build_dist()?;
     let tendot = tendot();
     let data = folder.join("data");
-    records(&folder, &tendot, &data)?;
+    prepare_store(&folder, &tendot, &data)?;
     let names = read_names(&folder.join("records.jsonl"))?;
     let settings = "listen_addresses = '*'\nshared_buffers = 1GB\nmax_wal_size = 4GB\n";
     let primary = tendot_testing::postgres::PostgresServer::start(settings);
@@ -66,7 +66,7 @@ fn compare_with_embedded(
     names: &[String],
     address: &str,
 ) -> Result<()> {
-    let script = script(folder, "zipf", zipf(names))?;
+    let script = write_wrk_script(folder, "zipf", zipf(names))?;
     let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
     let data = format!("embedded:{}", folder.join("data").display());
     let own = tempfile::tempdir()?;
@@ -80,16 +80,16 @@ fn compare_with_embedded(
         let _servers = (start(embedded, &data)?, start(database, address)?);
         // Until what is asked for often is kept.
         for at in [embedded, database, embedded, database] {
-            measure(at, &script)?;
+            run_wrk(at, &script)?;
         }
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            ours.push(measure(database, &script)?);
-            theirs.push(measure(embedded, &script)?);
+            ours.push(run_wrk(database, &script)?);
+            theirs.push(run_wrk(embedded, &script)?);
         }
-        let (ours, theirs) = (median(ours), median(theirs));
+        let (ours, theirs) = (median_result(ours), median_result(theirs));
         let about = format!(
-            "- Redirects, names as often as 1/rank (Zipf; {REQUESTS} questions, then the same again), `http.kept` {kept}, server on \
+            "- Redirects, names as often as 1/rank (Zipf; {SCRIPT_REQUESTS} questions, then the same again), `http.kept` {kept}, server on \
              one core, `wrk` with 32 connections and the database on the other: {:.2} × the embedded store ({:.0}/s and {:.0}/s), \
              p99 {:.2} × ({:.0} µs and {:.0} µs).",
             ours.rate / theirs.rate,
@@ -99,7 +99,7 @@ fn compare_with_embedded(
             ours.p99,
             theirs.p99
         );
-        tell(report, &about);
+        report_line(report, &about);
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ fn compare_two_hosts(
     names: &[String],
     primary: &tendot_testing::postgres::PostgresServer,
 ) -> Result<()> {
-    let script = script(folder, "uniform", uniform(names))?;
+    let script = write_wrk_script(folder, "uniform", uniform(names))?;
     let own = tempfile::tempdir()?;
     let mut machines = Vec::new();
     for number in 1..=2 {
@@ -119,18 +119,21 @@ fn compare_two_hosts(
     }
     // Only what is read from the database is of interest here.
     for machine in &machines {
-        measure(&machine.address, &script)?;
+        run_wrk(&machine.address, &script)?;
     }
     let (mut alone, mut together) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let mut singles = 0.0;
         for machine in &machines {
-            singles += measure(&machine.address, &script)?.rate;
+            singles += run_wrk(&machine.address, &script)?.rate;
         }
         alone.push(singles / 2.0);
-        let asking =
-            machines.iter().map(|machine| ask(&machine.address, &script, &[])).collect::<Result<Vec<_>>>()?;
-        let rates = asking.into_iter().map(|asked| Ok(answered(asked)?.rate)).collect::<Result<Vec<_>>>()?;
+        let asking = machines
+            .iter()
+            .map(|machine| start_wrk(&machine.address, &script, &[]))
+            .collect::<Result<Vec<_>>>()?;
+        let rates =
+            asking.into_iter().map(|asked| Ok(wrk_result(asked)?.rate)).collect::<Result<Vec<_>>>()?;
         together.push(rates.iter().sum::<f64>());
     }
     let middle = |mut all: Vec<f64>| {
@@ -143,7 +146,7 @@ fn compare_two_hosts(
          next to nothing kept: {:.2} × one of them ({together:.0}/s and {alone:.0}/s). The primary is on neither.",
         together / alone
     );
-    tell(report, &about);
+    report_line(report, &about);
     Ok(())
 }
 
@@ -162,10 +165,10 @@ impl SimulatedHost {
         data: &Path,
         primary: &tendot_testing::postgres::PostgresServer,
     ) -> Result<Self> {
-        let (space, inside, outside) = names_of(number);
+        let (space, inside, outside) = interface_names(number);
         let (here, there) = (format!("10.77.{number}.1"), format!("10.77.{number}.2"));
         let ip = |arguments: &str| run(Command::new("ip").args(arguments.split(' ')));
-        remove(number);
+        remove_namespace(number);
         ip(&format!("netns add {space}"))?;
         ip(&format!("link add {outside} type veth peer name {inside} netns {space}"))?;
         ip(&format!("addr add {here}/24 dev {outside}"))?;
@@ -173,7 +176,7 @@ impl SimulatedHost {
         ip(&format!("-n {space} addr add {there}/24 dev {inside}"))?;
         ip(&format!("-n {space} link set {inside} up"))?;
         ip(&format!("-n {space} link set lo up"))?;
-        let group = group(number);
+        let group = cgroup_path(number);
         fs::create_dir_all(&group)?;
         fs::write(group.join("cpu.cfs_period_us"), "20000")?;
         fs::write(group.join("cpu.cfs_quota_us"), (CPU_PERCENT * 200).to_string())?;
@@ -201,26 +204,26 @@ impl Drop for SimulatedHost {
     fn drop(&mut self) {
         let _ = self._server.process.kill();
         let _ = self._server.process.wait();
-        remove(self.number);
+        remove_namespace(self.number);
     }
 }
 
-fn names_of(number: u32) -> (String, String, String) {
+fn interface_names(number: u32) -> (String, String, String) {
     (format!("tendot{number}"), format!("tendot{number}i"), format!("tendot{number}o"))
 }
 
-fn group(number: u32) -> PathBuf {
+fn cgroup_path(number: u32) -> PathBuf {
     format!("/sys/fs/cgroup/cpu/tendot{number}").into()
 }
 
 /// Takes away what another run has left.
-fn remove(number: u32) {
-    let (space, _, outside) = names_of(number);
+fn remove_namespace(number: u32) {
+    let (space, _, outside) = interface_names(number);
     for arguments in [["link", "del", &*outside], ["netns", "del", &space]] {
         let _ = Command::new("ip").args(arguments).stderr(Stdio::null()).status();
     }
     // A group with processes stays; they leave it with this one.
-    let _ = fs::remove_dir(group(number));
+    let _ = fs::remove_dir(cgroup_path(number));
 }
 
 /// Names by rank, each as often as one over its rank.
@@ -251,12 +254,12 @@ impl Random {
 }
 
 /// A script that asks for one name after the other, from a file.
-fn script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
+fn write_wrk_script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     let (paths, script) = (folder.join(format!("{name}.txt")), folder.join(format!("{name}.lua")));
-    fs::write(&paths, names.take(REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;
+    fs::write(&paths, names.take(SCRIPT_REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;
     let text = format!(
         "local at, requests = 0, {{}}\n\
-         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n{SCRIPT}",
+         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n{WRK_SCRIPT}",
         paths.display().to_string()
     );
     fs::write(&script, text)?;

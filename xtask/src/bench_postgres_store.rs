@@ -8,7 +8,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use tendot_testing::postgres::PostgresServer;
 
-use crate::bench_store::{Measured, Table, load, measure, memory, model, number, with_commas};
+use crate::bench_store::{
+    MarkdownTable, Measurements, cpu_model, group_digits, load_average, measurement, run_measured,
+    total_memory,
+};
 use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, run};
 use crate::root;
@@ -18,14 +21,14 @@ const RECORDS: u64 = 1_000_000;
 /// Rounds, of which the middle one counts. Who is measured takes turns, so that all have the same noise.
 const ROUNDS: usize = 3;
 
-const READERS: [u32; 2] = [1, 16];
+const READ_CLIENTS: [u32; 2] = [1, 16];
 const COMMIT_CLIENTS: [u32; 3] = [1, 16, 64];
 
 /// Seconds that pgbench runs.
-const SECONDS: &str = "10";
+const PGBENCH_SECONDS: &str = "10";
 
 /// What our store asks, of the same rows. The name is put together by the server, since pgbench has no texts.
-const SCRIPT: &str = "\
+const PGBENCH_SCRIPT: &str = "\
 \\set number random(1, 1000000)
 select name, revision, state, body, registration from tendot_records
 where name_key = convert_to('10.1000/' || :number, 'UTF8');
@@ -43,7 +46,7 @@ pub(crate) fn bench_postgres_store() -> Result<()> {
     }
     bench.fill()?;
     for _ in 0..ROUNDS {
-        for clients in READERS {
+        for clients in READ_CLIENTS {
             bench.read(clients, &mut all)?;
         }
         for clients in COMMIT_CLIENTS {
@@ -64,7 +67,7 @@ impl Samples {
         self.0.entry(name.into()).or_default().push(value);
     }
 
-    fn medians(self) -> Measured {
+    fn medians(self) -> Measurements {
         let median = |mut values: Vec<f64>| {
             values.sort_unstable_by(f64::total_cmp);
             values.get(values.len() / 2).copied().unwrap_or_default()
@@ -91,7 +94,7 @@ impl PostgresBench {
             let rows = File::create(bench.path(order))?;
             run(benchmark("postgres_store").args(["rows", order, &count]).stdout(rows))?;
         }
-        fs::write(bench.path("script"), SCRIPT)?;
+        fs::write(bench.path("script"), PGBENCH_SCRIPT)?;
         Ok(bench)
     }
 
@@ -101,24 +104,27 @@ impl PostgresBench {
 
     /// The same records by us and by `COPY_STAGING`, each into new tables. Gives our memory.
     fn import(&self, all: &mut Samples) -> Result<f64> {
-        let address = self.empty()?;
+        let address = self.new_database()?;
         let start = Instant::now();
         let mut import = Command::new(tendot());
-        let (_, peak) = measure(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
+        let (_, peak) =
+            run_measured(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
         all.add("command", start.elapsed().as_secs_f64());
 
-        let address = self.empty()?;
-        let ours = measure(benchmark("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
-        all.add("library", number(&ours, "seconds")?);
+        let address = self.new_database()?;
+        let ours =
+            run_measured(benchmark("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
+        all.add("library", measurement(&ours, "seconds")?);
 
-        let address = self.empty()?;
-        let ours = measure(benchmark("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
-        all.add("longest", number(&ours, "longest-deposit-seconds")?);
-        all.add("deposits", number(&ours, "deposits")?);
+        let address = self.new_database()?;
+        let ours =
+            run_measured(benchmark("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
+        all.add("longest", measurement(&ours, "longest-deposit-seconds")?);
+        all.add("deposits", measurement(&ours, "deposits")?);
 
         for order in ["unsorted", "sorted"] {
-            let address = self.empty()?;
-            measure(benchmark("postgres_store").args(["fill", &address, "0"]))?;
+            let address = self.new_database()?;
+            run_measured(benchmark("postgres_store").args(["fill", &address, "0"]))?;
             let copy = format!("\\copy tendot_records from '{}' with (format binary)", self.path(order));
             let start = Instant::now();
             self.psql("bench", &copy)?;
@@ -128,7 +134,7 @@ impl PostgresBench {
     }
 
     /// A new database, and nothing left to be written of the one before.
-    fn empty(&self) -> Result<String> {
+    fn new_database(&self) -> Result<String> {
         self.psql("postgres", "drop database if exists bench")?;
         self.psql("postgres", "create database bench")?;
         self.psql("postgres", "checkpoint")?;
@@ -137,8 +143,8 @@ impl PostgresBench {
 
     /// Our records and pgbench's, the same number of rows.
     fn fill(&self) -> Result<()> {
-        let address = self.empty()?;
-        measure(benchmark("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
+        let address = self.new_database()?;
+        run_measured(benchmark("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
         output(self.pgbench().args(["-q", "-i", "-s", "10"]))?;
         self.psql("bench", "vacuum analyze")?;
         self.psql("bench", "checkpoint").map(drop)
@@ -165,12 +171,13 @@ impl PostgresBench {
     /// Transactions a second of pgbench.
     fn rate(&self, arguments: &[&str], clients: u32) -> Result<f64> {
         let threads = clients.min(u32::try_from(std::thread::available_parallelism()?.get())?);
-        let told = output(self.pgbench().args(arguments).args(["-M", "prepared", "-T", SECONDS]).args([
-            "-c",
-            &clients.to_string(),
-            "-j",
-            &threads.to_string(),
-        ]))?;
+        let told =
+            output(self.pgbench().args(arguments).args(["-M", "prepared", "-T", PGBENCH_SECONDS]).args([
+                "-c",
+                &clients.to_string(),
+                "-j",
+                &threads.to_string(),
+            ]))?;
         let line = told.lines().find_map(|line| line.strip_prefix("tps = "));
         Ok(line.and_then(|line| line.split(' ').next()).context("pgbench's rate")?.parse()?)
     }
@@ -194,28 +201,28 @@ fn rate_of(printed: &[u8]) -> Result<f64> {
     printed.trim().strip_prefix("rate ").context("a rate")?.parse().context("a number")
 }
 
-fn report(all: &Measured, peak: f64, minutes: u64) -> Result<String> {
+fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
     let mut out = String::from(HEAD);
     writeln!(
         out,
         "The machine: {}, {} cores, {} of memory, on which the server and its clients ran; {} programs wanted to run at once,\n\
          over the last quarter of an hour. Medians of {ROUNDS} rounds, in which all took turns. All of it took {minutes} \
          minutes.\n",
-        model()?,
+        cpu_model()?,
         std::thread::available_parallelism()?,
-        memory()?,
-        load()?,
+        total_memory()?,
+        load_average()?,
     )?;
-    writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(RECORDS))?;
+    writeln!(out, "## Importing {} records\n\n{IMPORTING}", group_digits(RECORDS))?;
     let names = ["command", "library", "unsorted", "sorted"];
     let titles = ["`tendot import` of JSON lines", "the library", "`COPY`", "`COPY`, sorted before"];
-    let seconds = names.iter().map(|name| number(all, name)).collect::<Result<Vec<f64>>>()?;
-    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    let seconds = names.iter().map(|name| measurement(all, name)).collect::<Result<Vec<f64>>>()?;
+    let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
-    let rate = |seconds: &f64| Ok(with_commas((RECORDS as f64 / seconds) as u64));
+    let rate = |seconds: &f64| Ok(group_digits((RECORDS as f64 / seconds) as u64));
     table.row("records a second", seconds.iter().map(rate))?;
     for (title, name) in [("of `COPY`", "unsorted"), ("of `COPY`, sorted before", "sorted")] {
-        let theirs = number(all, name)?;
+        let theirs = measurement(all, name)?;
         table.row(title, seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))))?;
     }
     writeln!(
@@ -223,32 +230,32 @@ fn report(all: &Measured, peak: f64, minutes: u64) -> Result<String> {
         "\n`tendot import` had at most {:.0} MB of memory of its own. Somebody who deposited one record after the other through \
          another\nstore while the library imported waited for {:.2} s at the most, and deposited {} (medians of the rounds).\n",
         peak / 1e3,
-        number(all, "longest")?,
-        with_commas(number(all, "deposits")? as u64),
+        measurement(all, "longest")?,
+        group_digits(measurement(all, "deposits")? as u64),
     )?;
 
     writeln!(out, "{READING}")?;
     let titles = ["`Store::get` a second", "of the same `select`", "of `pgbench -S`"];
-    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
-    for clients in READERS {
-        let ours = number(all, &format!("get-{clients}"))?;
-        let ratio = |name: &str| Ok(format!("{:.2}", ours / number(all, &format!("{name}-{clients}"))?));
-        let cells = [Ok(with_commas(ours as u64)), ratio("same"), ratio("select")];
-        table.row(&at_once(clients), cells.into_iter())?;
+    let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    for clients in READ_CLIENTS {
+        let ours = measurement(all, &format!("get-{clients}"))?;
+        let ratio = |name: &str| Ok(format!("{:.2}", ours / measurement(all, &format!("{name}-{clients}"))?));
+        let cells = [Ok(group_digits(ours as u64)), ratio("same"), ratio("select")];
+        table.row(&clients_label(clients), cells.into_iter())?;
     }
     writeln!(out, "\n{DEPOSITING}")?;
     let titles = ["deposits a second", "of `pgbench -N`"];
-    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     for clients in COMMIT_CLIENTS {
-        let ours = number(all, &format!("deposit-{clients}"))?;
-        let theirs = number(all, &format!("update-{clients}"))?;
-        let cells = [Ok(with_commas(ours as u64)), Ok(format!("{:.2}", ours / theirs))];
-        table.row(&at_once(clients), cells.into_iter())?;
+        let ours = measurement(all, &format!("deposit-{clients}"))?;
+        let theirs = measurement(all, &format!("update-{clients}"))?;
+        let cells = [Ok(group_digits(ours as u64)), Ok(format!("{:.2}", ours / theirs))];
+        table.row(&clients_label(clients), cells.into_iter())?;
     }
     Ok(out)
 }
 
-fn at_once(clients: u32) -> String {
+fn clients_label(clients: u32) -> String {
     format!("{clients} at once")
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use tendot_testing::{ServerProcess, anonymous_memory};
 
 use crate::bench_postgres::Postgres;
-use crate::bench_store::{measure, number, renew, with_commas};
+use crate::bench_store::{group_digits, measurement, recreate_dir, run_measured};
 use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, start_server};
 use crate::root;
@@ -31,27 +31,27 @@ const SECONDS: &str = "5";
 pub(crate) fn bench_registry() -> Result<()> {
     build_dist()?;
     let folder = root().join("target/bench/registry");
-    renew(&folder)?;
+    recreate_dir(&folder)?;
     let mut report = format!(
         "# How fast the registry is\n\nMade by `cargo xtask bench-registry`. Ratios count: all are of one run, on two shared \
          cores, with who asks on the same. Deposits have kernel metadata, about 600 bytes each. Medians of {ROUNDS} rounds, of \
          {BATCHES} for batches, which take turns.\n\n"
     );
-    deposits(&mut report, &folder)?;
-    batches(&mut report, &folder)?;
+    measure_registrations(&mut report, &folder)?;
+    measure_batches(&mut report, &folder)?;
     fs::write(root().join("docs/speed-registry.md"), report)?;
     fs::remove_dir_all(&folder)?;
     Ok(())
 }
 
 /// A service with a prefix for names.
-struct Service {
+struct RegistryServer {
     server: ServerProcess,
     token: String,
     prefix: String,
 }
 
-impl Service {
+impl RegistryServer {
     fn start(data: &Path) -> Result<Self> {
         let server = start_server(
             Command::new(tendot()).args(["serve", "--native", "off", "--http", ADDRESS, "--data"]).arg(data),
@@ -68,7 +68,7 @@ impl Service {
     }
 }
 
-fn told(said: &str, name: &str) -> Result<f64> {
+fn parse_measurement(said: &str, name: &str) -> Result<f64> {
     let line = said.lines().find_map(|line| line.strip_prefix(name)).with_context(|| said.to_owned())?;
     Ok(line.trim().parse()?)
 }
@@ -78,14 +78,14 @@ fn median(mut measured: Vec<f64>) -> f64 {
     measured.get(measured.len() / 2).copied().unwrap_or_default()
 }
 
-fn deposits(report: &mut String, folder: &Path) -> Result<()> {
-    let service = Service::start(&folder.join("service"))?;
+fn measure_registrations(report: &mut String, folder: &Path) -> Result<()> {
+    let service = RegistryServer::start(&folder.join("service"))?;
     let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let directory: PathBuf = folder.join(format!("store-{round}"));
         let own = output(benchmark("registry").arg("group").arg(&directory).args([CLIENTS, SECONDS]))?;
         let http = output(&mut service.benchmark("deposits", &[CLIENTS, SECONDS]))?;
-        let (own, http) = (told(&own, "rate")?, told(&http, "rate")?);
+        let (own, http) = (parse_measurement(&own, "rate")?, parse_measurement(&http, "rate")?);
         over_http.push(http);
         straight.push(own);
         ratios.push(http / own);
@@ -97,28 +97,28 @@ fn deposits(report: &mut String, folder: &Path) -> Result<()> {
         "| {CLIENTS} clients, a deposit each at a time | a second | times the store's own |\n|---|---:|---:|\n\
          | the store's group commit | {} | 1.00 |\n| `POST /api/v1/dois` | {} | {:.2} |\n\n\
          A change is seen by who follows `/api/v1/changes` {:.1} ms after it was answered, 99 of 100 within {:.1} ms.\n",
-        with_commas(median(straight) as u64),
-        with_commas(median(over_http) as u64),
+        group_digits(median(straight) as u64),
+        group_digits(median(over_http) as u64),
         median(ratios),
-        told(&followed, "median")?,
-        told(&followed, "p99")?,
+        parse_measurement(&followed, "median")?,
+        parse_measurement(&followed, "p99")?,
     )?;
     Ok(())
 }
 
-fn batches(report: &mut String, folder: &Path) -> Result<()> {
+fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
     let (mut ours, mut theirs, mut ratios, mut memory) = (Vec::new(), Vec::new(), Vec::new(), 0_f64);
     for round in 0..BATCHES {
         let data = folder.join(format!("batch-{round}"));
-        let service = Service::start(&data)?;
-        let http = told(&watched(&service, &mut memory)?, "rate")?;
+        let service = RegistryServer::start(&data)?;
+        let http = parse_measurement(&with_memory_sampling(&service, &mut memory)?, "rate")?;
         drop(service);
         fs::remove_dir_all(&data)?;
         let place = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
         let postgres = Postgres::start(&place)?;
         let mut command = benchmark("batches");
         command.arg("each").arg(&place).args([RECORDS, "ascending", "1"]);
-        let rate = number(&measure(&mut command)?.0, "rate")?;
+        let rate = measurement(&run_measured(&mut command)?.0, "rate")?;
         drop(postgres);
         ours.push(http);
         theirs.push(rate);
@@ -129,8 +129,8 @@ fn batches(report: &mut String, folder: &Path) -> Result<()> {
         "| a batch of {RECORDS} deposits with metadata | a second | times PostgreSQL |\n|---|---:|---:|\n\
          | PostgreSQL, the same rows, 1,000 a transaction, prepared, over one connection | {} | 1.00 |\n\
          | `POST /api/v1/dois/batch` | {} | {:.2} |\n\nThe service had at most {:.0} MB of memory of its own meanwhile.",
-        with_commas(median(theirs) as u64),
-        with_commas(median(ours) as u64),
+        group_digits(median(theirs) as u64),
+        group_digits(median(ours) as u64),
         median(ratios),
         memory / 1e6,
     )?;
@@ -138,7 +138,7 @@ fn batches(report: &mut String, folder: &Path) -> Result<()> {
 }
 
 /// Sends a batch and samples the anonymous memory of the service, in bytes; its files can be dropped at any time.
-fn watched(service: &Service, memory: &mut f64) -> Result<String> {
+fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<String> {
     std::thread::scope(|scope| {
         let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[RECORDS]));
         let batch = scope.spawn(move || output(&mut command));

@@ -21,21 +21,22 @@ const IMPORT_RECORDS: u64 = 10_000_000;
 
 /// Bytes of disk that a record takes while it is measured, at the most: its runs and its place in the store, or its lines
 /// and those of PostgreSQL.
-const ROOM: u64 = 350;
+const DISK_BYTES_PER_RECORD: u64 = 350;
 const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 
 /// What was measured, by name.
-pub(crate) type Measured = BTreeMap<String, f64>;
+pub(crate) type Measurements = BTreeMap<String, f64>;
 
 /// Measures stores of so many records; of all sizes, and the import beside PostgreSQL, if none is given.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let begin = Instant::now();
     let folder = root().join("target/bench/store");
-    renew(&folder)?;
+    recreate_dir(&folder)?;
     build_dist()?;
     let is_all = sizes.is_empty();
-    let imported = if is_all { IMPORT_RECORDS } else { sizes.iter().copied().max().unwrap_or(IMPORT_RECORDS) };
+    let imported =
+        if is_all { IMPORT_RECORDS } else { sizes.iter().copied().max().unwrap_or(IMPORT_RECORDS) };
     let mut left_out = Vec::new();
     let mut fits = |records: u64, room: u64| -> Result<bool> {
         let (free, needed) = (free_bytes(&folder)?, records * room);
@@ -43,7 +44,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
         if !fits {
             let missing = format!(
                 "{} records were left out: they need {} GB of disk, {} were free",
-                with_commas(records),
+                group_digits(records),
                 needed.div_ceil(1_000_000_000),
                 free / 1_000_000_000
             );
@@ -55,17 +56,21 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
 
     let mut stores = Vec::new();
     for records in if is_all { &STORE_SIZES } else { sizes } {
-        if fits(*records, ROOM)? {
-            stores.push((*records, store(&folder, *records)?));
+        if fits(*records, DISK_BYTES_PER_RECORD)? {
+            stores.push((*records, measure_store(&folder, *records)?));
         }
     }
-    let import = if fits(imported, IMPORT_DISK_BYTES_PER_RECORD)? { Some(import(&folder, imported)?) } else { None };
-    let deposits = measure(benchmark("deposits").arg(&folder))?.0;
+    let import = if fits(imported, IMPORT_DISK_BYTES_PER_RECORD)? {
+        Some(measure_import(&folder, imported)?)
+    } else {
+        None
+    };
+    let deposits = run_measured(benchmark("deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
     let minutes = begin.elapsed().as_secs() / 60;
-    let report = Report { stores, import, imported, deposits, left_out, minutes };
-    let text = report.text()?;
+    let report = StoreReport { stores, import, imported, deposits, left_out, minutes };
+    let text = report.to_markdown()?;
     println!("\n{text}");
     if is_all {
         fs::write(root().join("docs/speed.md"), text)?;
@@ -74,18 +79,18 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
 }
 
 /// A store of so many records, and the bare engine with the same.
-fn store(folder: &Path, records: u64) -> Result<Measured> {
-    renew(folder)?;
+fn measure_store(folder: &Path, records: u64) -> Result<Measurements> {
+    recreate_dir(folder)?;
     let program = |arguments: &[&str]| {
         let mut command = benchmark("store");
         command.args(arguments).arg(folder);
         command
     };
-    let (mut all, memory) = measure(program(&["import"]).arg(records.to_string()))?;
+    let (mut all, memory) = run_measured(program(&["import"]).arg(records.to_string()))?;
     all.insert("import-memory".into(), memory);
     for form in ["own", "wire"] {
-        let (size, _) = measure(&mut program(&["engine", form]))?;
-        let (read, _) = measure(&mut program(&["read", form]))?;
+        let (size, _) = run_measured(&mut program(&["engine", form]))?;
+        let (read, _) = run_measured(&mut program(&["read", form]))?;
         all.extend(size.into_iter().chain(read).map(|(name, number)| (format!("{form}-{name}"), number)));
         fs::remove_dir_all(folder.join(form))?;
     }
@@ -93,9 +98,9 @@ fn store(folder: &Path, records: u64) -> Result<Measured> {
 }
 
 /// The same records into our store by our command, and into PostgreSQL by its own.
-fn import(folder: &Path, records: u64) -> Result<Measured> {
-    renew(folder)?;
-    let mut all = Measured::new();
+fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
+    recreate_dir(folder)?;
+    let mut all = Measurements::new();
     let write = |form: &str, path: &Path| {
         run(benchmark("records").args([form, &records.to_string()]).stdout(File::create(path)?))
     };
@@ -103,7 +108,7 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     write("lines", &lines)?;
     let tendot = tendot();
     let start = Instant::now();
-    let (_, memory) = measure(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
+    let (_, memory) = run_measured(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
     all.insert("tendot-seconds".into(), start.elapsed().as_secs_f64());
     all.insert("tendot-memory".into(), memory);
     all.insert("tendot-size".into(), fs::metadata(data.join("data.mdb"))?.len() as f64);
@@ -118,8 +123,8 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     ensure!(export.wait()?.success() && given == exported, "imported {given}, but exported {exported}");
     fs::remove_dir_all(&data)?;
 
-    let (library, _) = measure(benchmark("store").arg("import").arg(folder).arg(records.to_string()))?;
-    all.insert("library-seconds".into(), records as f64 / number(&library, "import-rate")?);
+    let (library, _) = run_measured(benchmark("store").arg("import").arg(folder).arg(records.to_string()))?;
+    all.insert("library-seconds".into(), records as f64 / measurement(&library, "import-rate")?);
     fs::remove_dir_all(&data)?;
 
     // Where the user that PostgreSQL runs as can come.
@@ -133,56 +138,57 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     Ok(all)
 }
 
-struct Report {
-    stores: Vec<(u64, Measured)>,
-    import: Option<Measured>,
+struct StoreReport {
+    stores: Vec<(u64, Measurements)>,
+    import: Option<Measurements>,
     imported: u64,
-    deposits: Measured,
+    deposits: Measurements,
     left_out: Vec<String>,
     minutes: u64,
 }
 
-impl Report {
-    fn text(&self) -> Result<String> {
+impl StoreReport {
+    fn to_markdown(&self) -> Result<String> {
         let mut out = String::from(HEAD);
         writeln!(
             out,
             "The machine: {}, {} cores, {} of memory; {} programs wanted to run at once, over the last quarter of an hour. A \
              page of\n4 KiB is durable (`fdatasync`) after {:.0} µs, median of 200. All of it took {} minutes.\n",
-            model()?,
+            cpu_model()?,
             std::thread::available_parallelism()?,
-            memory()?,
-            load()?,
-            number(&self.deposits, "sync-microseconds")?,
+            total_memory()?,
+            load_average()?,
+            measurement(&self.deposits, "sync-microseconds")?,
             self.minutes
         )?;
         for line in &self.left_out {
             writeln!(out, "{line}.\n")?;
         }
         if !self.stores.is_empty() {
-            self.reading(&mut out)?;
+            self.read_section(&mut out)?;
         }
         if let Some(import) = &self.import {
             self.import_section(import, &mut out)?;
         }
-        self.depositing(&mut out)?;
+        self.commit_section(&mut out)?;
         Ok(out)
     }
 
-    fn reading(&self, out: &mut String) -> Result<()> {
+    fn read_section(&self, out: &mut String) -> Result<()> {
         out.push_str(READING);
-        let ratio = |one: &'static str, two: &'static str| -> Show {
-            Box::new(move |all| Ok(format!("{:.2}", number(all, one)? / number(all, two)?)))
+        let ratio = |one: &'static str, two: &'static str| -> CellFormat {
+            Box::new(move |all| Ok(format!("{:.2}", measurement(all, one)? / measurement(all, two)?)))
         };
-        let whole =
-            |name: &'static str| -> Show { Box::new(move |all| Ok(with_commas(number(all, name)? as u64))) };
-        let micros = |name: &'static str| -> Show {
-            Box::new(move |all| Ok(format!("{:.1} µs", number(all, name)? / 1e3)))
+        let whole = |name: &'static str| -> CellFormat {
+            Box::new(move |all| Ok(group_digits(measurement(all, name)? as u64)))
         };
-        let megabytes = |name: &'static str| -> Show {
-            Box::new(move |all| Ok(format!("{:.0} MB", number(all, name)? / 1e3)))
+        let micros = |name: &'static str| -> CellFormat {
+            Box::new(move |all| Ok(format!("{:.1} µs", measurement(all, name)? / 1e3)))
         };
-        let rows: [(&str, Show); 15] = [
+        let megabytes = |name: &'static str| -> CellFormat {
+            Box::new(move |all| Ok(format!("{:.0} MB", measurement(all, name)? / 1e3)))
+        };
+        let rows: [(&str, CellFormat); 15] = [
             ("records read a second", whole("own-read-rate")),
             ("… of the bare engine, same bytes", ratio("own-read-rate", "own-engine-rate")),
             ("… of the bare engine, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
@@ -193,41 +199,41 @@ impl Report {
             ("reading, p99", micros("own-read-p99")),
             ("… bare engine, same bytes", micros("own-engine-p99")),
             ("… bare engine, wire form", micros("wire-engine-p99")),
-            ("bytes on disk, a record", Box::new(|all| Ok(format!("{:.1}", number(all, "size")?)))),
+            ("bytes on disk, a record", Box::new(|all| Ok(format!("{:.1}", measurement(all, "size")?)))),
             ("… of the bare engine, wire form", ratio("size", "wire-engine-size")),
             ("imported a second, by the library", whole("import-rate")),
             ("memory of its own, importing", megabytes("import-memory")),
             ("memory of its own, reading", megabytes("own-read-memory")),
         ];
-        let columns = self.stores.iter().map(|(records, _)| with_commas(*records));
-        let mut table = Table::new(out, columns)?;
+        let columns = self.stores.iter().map(|(records, _)| group_digits(*records));
+        let mut table = MarkdownTable::new(out, columns)?;
         for (name, show) in rows {
             table.row(name, self.stores.iter().map(|(_, measured)| show(measured)))?;
         }
         if let [(few, first), .., (many, last)] = self.stores.as_slice() {
-            let times = number(last, "own-read-p99")? / number(first, "own-read-p99")?;
-            let (few, many) = (with_commas(*few), with_commas(*many));
+            let times = measurement(last, "own-read-p99")? / measurement(first, "own-read-p99")?;
+            let (few, many) = (group_digits(*few), group_digits(*many));
             writeln!(out, "\nReading's p99 with {many} records is {times:.2} times that with {few}.")?;
         }
         out.push('\n');
         Ok(())
     }
 
-    fn import_section(&self, import: &Measured, out: &mut String) -> Result<()> {
+    fn import_section(&self, import: &Measurements, out: &mut String) -> Result<()> {
         let records = self.imported as f64;
-        writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(self.imported))?;
+        writeln!(out, "## Importing {} records\n\n{IMPORTING}", group_digits(self.imported))?;
         let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];
-        let mut table = Table::new(out, columns.into_iter().map(str::to_owned))?;
+        let mut table = MarkdownTable::new(out, columns.into_iter().map(str::to_owned))?;
         let seconds =
-            ["tendot-seconds", "library-seconds", "postgres-seconds"].map(|name| number(import, name));
+            ["tendot-seconds", "library-seconds", "postgres-seconds"].map(|name| measurement(import, name));
         let [ours, library, theirs] = seconds;
         let seconds = [ours?, library?, theirs?];
         let theirs = seconds[2];
-        let (size, their_size) = (number(import, "tendot-size")?, number(import, "postgres-size")?);
+        let (size, their_size) = (measurement(import, "tendot-size")?, measurement(import, "postgres-size")?);
         table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
         table.row(
             "records a second",
-            seconds.iter().map(|seconds| Ok(with_commas((records / seconds) as u64))),
+            seconds.iter().map(|seconds| Ok(group_digits((records / seconds) as u64))),
         )?;
         table.row(
             "times as fast as PostgreSQL",
@@ -236,17 +242,18 @@ impl Report {
         let sizes = [size, size, their_size];
         table
             .row("bytes on disk, a record", sizes.iter().map(|size| Ok(format!("{:.1}", size / records))))?;
-        let memory = number(import, "tendot-memory")? / 1e3;
+        let memory = measurement(import, "tendot-memory")? / 1e3;
         Ok(writeln!(out, "\n`tendot import` had at most {memory:.0} MB of memory of its own.\n")?)
     }
 
-    fn depositing(&self, out: &mut String) -> Result<()> {
+    fn commit_section(&self, out: &mut String) -> Result<()> {
         out.push_str(DEPOSITING);
-        let mut table = Table::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
+        let mut table =
+            MarkdownTable::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
         for writers in [1, 16, 64] {
-            let rate = number(&self.deposits, &format!("deposits-{writers}"))?;
-            let ratio = number(&self.deposits, &format!("deposits-ratio-{writers}"))?;
-            let cells = [Ok(with_commas(rate as u64)), Ok(format!("{ratio:.1}"))];
+            let rate = measurement(&self.deposits, &format!("deposits-{writers}"))?;
+            let ratio = measurement(&self.deposits, &format!("deposits-ratio-{writers}"))?;
+            let cells = [Ok(group_digits(rate as u64)), Ok(format!("{ratio:.1}"))];
             table.row(&format!("{writers} at once"), cells.into_iter())?;
         }
         Ok(())
@@ -254,7 +261,7 @@ impl Report {
 }
 
 /// Makes a cell of what was measured.
-type Show = Box<dyn Fn(&Measured) -> Result<String>>;
+type CellFormat = Box<dyn Fn(&Measurements) -> Result<String>>;
 
 const HEAD: &str = "\
 # How fast the embedded store is
@@ -298,9 +305,9 @@ is to the one writer of its own round.
 ";
 
 /// A table in Markdown.
-pub(crate) struct Table<'a>(&'a mut String);
+pub(crate) struct MarkdownTable<'a>(&'a mut String);
 
-impl<'a> Table<'a> {
+impl<'a> MarkdownTable<'a> {
     pub(crate) fn new(out: &'a mut String, columns: impl Iterator<Item = String>) -> Result<Self> {
         let columns: Vec<String> = columns.collect();
         writeln!(out, "| | {} |", columns.join(" | "))?;
@@ -315,7 +322,7 @@ impl<'a> Table<'a> {
 }
 
 /// Runs a program that prints a name and a number a line, and watches its own memory: gives both, the latter in kB.
-pub(crate) fn measure(command: &mut Command) -> Result<(Measured, f64)> {
+pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
     let mut most = 0_f64;
@@ -340,11 +347,11 @@ pub(crate) fn measure(command: &mut Command) -> Result<(Measured, f64)> {
     Ok((measured.collect::<Result<_>>()?, most))
 }
 
-pub(crate) fn number(measured: &Measured, name: &str) -> Result<f64> {
+pub(crate) fn measurement(measured: &Measurements, name: &str) -> Result<f64> {
     measured.get(name).copied().with_context(|| format!("`{name}` was not measured"))
 }
 
-pub(crate) fn renew(folder: &Path) -> Result<()> {
+pub(crate) fn recreate_dir(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -356,13 +363,13 @@ fn free_bytes(folder: &Path) -> Result<u64> {
     free.lines().last().context("a line of numbers")?.trim().parse().context("a number of bytes")
 }
 
-pub(crate) fn model() -> Result<String> {
+pub(crate) fn cpu_model() -> Result<String> {
     let processors = fs::read_to_string("/proc/cpuinfo")?;
     let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     Ok(name.map_or("unknown", |(_, name)| name).to_owned())
 }
 
-pub(crate) fn memory() -> Result<String> {
+pub(crate) fn total_memory() -> Result<String> {
     let memory = fs::read_to_string("/proc/meminfo")?;
     let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).context("MemTotal")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
@@ -370,13 +377,13 @@ pub(crate) fn memory() -> Result<String> {
 }
 
 /// How many programs wanted to run, over a quarter of an hour.
-pub(crate) fn load() -> Result<String> {
+pub(crate) fn load_average() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
 }
 
 /// 1,234,567
-pub(crate) fn with_commas(number: u64) -> String {
+pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
     groups.collect::<Vec<_>>().join(",")

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Result, bail};
 
 use crate::passed::{data_fingerprint, modified};
-use crate::process::{line, output, run};
+use crate::process::{command_line, output, run};
 use crate::report::Counts;
 use crate::root;
 use crate::test_programs::{build_environment, parse_result};
@@ -41,7 +41,7 @@ pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Coun
         total.failed += counts.failed;
     }
     if !output.status.success() {
-        bail!("{text}\n`{}` failed", line(&command));
+        bail!("{text}\n`{}` failed", command_line(&command));
     }
     Ok(total)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use tendot_testing::fuzz_inputs::{TARGETS, inputs};
 use tendot_testing::hex;
 
-use crate::process::{install, is_there, output, run};
+use crate::process::{apt_install, is_installed, output, run};
 use crate::report::Counts;
 use crate::root;
 
@@ -68,8 +68,8 @@ fn for_each_target(only: Option<&str>, each: impl Fn(&str) -> Result<()> + Sync)
 
 /// Builds the targets with the coverage counters of libFuzzer; returns the path of the program.
 fn build() -> Result<PathBuf> {
-    if !is_there("c++") {
-        install(&["g++"])?;
+    if !is_installed("c++") {
+        apt_install(&["g++"])?;
     }
     let version = output(Command::new("rustc").arg("-vV"))?;
     let host =
@@ -84,7 +84,7 @@ fn build() -> Result<PathBuf> {
 }
 
 /// Keeps the inputs that reach most of the code, of those that fuzzing found: the shortest, a line each.
-pub(crate) fn keep(target: &str) -> Result<()> {
+pub(crate) fn minimize_corpus(target: &str) -> Result<()> {
     let program = build()?;
     let folder = root().join("fuzz");
     let merged = folder.join("corpus/merged").join(target);
@@ -103,14 +103,14 @@ pub(crate) fn keep(target: &str) -> Result<()> {
         inputs.push(fs::read(entry?.path())?);
     }
     inputs.sort_by(|one, two| one.len().cmp(&two.len()).then_with(|| one.cmp(two)));
-    inputs.truncate(KEPT);
+    inputs.truncate(MAX_SAVED_INPUTS);
     let lines: String = inputs.iter().map(|input| hex::encode(input) + "\n").collect();
     fs::create_dir_all(folder.join("corpora"))?;
     Ok(fs::write(folder.join("corpora").join(format!("{target}.hex")), lines)?)
 }
 
 /// So many inputs are kept of each target.
-const KEPT: usize = 400;
+const MAX_SAVED_INPUTS: usize = 400;
 
 fn write_inputs(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;

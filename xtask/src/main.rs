@@ -73,7 +73,7 @@ fn run() -> anyhow::Result<()> {
         ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?).map(drop),
         ["fuzz", target] => fuzz::fuzz(Some(target), 60).map(drop),
         ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?).map(drop),
-        ["fuzz-keep", target] => fuzz::keep(target),
+        ["fuzz-keep", target] => fuzz::minimize_corpus(target),
         ["bench"] => bench::bench(),
         ["bench-store", sizes @ ..] => {
             let sizes: Result<Vec<u64>, _> = sizes.iter().map(|size| size.parse()).collect();

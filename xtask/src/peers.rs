@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::interop::java;
-use crate::process::{install, is_there, output, run};
+use crate::process::{apt_install, is_installed, output, run};
 
 /// Targets that the libraries are checked for.
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
@@ -23,7 +23,7 @@ const PROGRAMS: [(&[&str], &[&str]); 7] = [
 
 /// Installs everything that is missing: needs root, and Debian or a relative.
 pub(crate) fn install_peers() -> Result<()> {
-    let is_missing = |programs: &[&str]| programs.iter().any(|program| !is_there(program));
+    let is_missing = |programs: &[&str]| programs.iter().any(|program| !is_installed(program));
     let mut packages: Vec<&str> = PROGRAMS
         .iter()
         .filter(|(programs, _)| is_missing(programs))
@@ -34,7 +34,7 @@ pub(crate) fn install_peers() -> Result<()> {
         packages.push("postgresql");
     }
     if !packages.is_empty() {
-        install(&packages).with_context(|| {
+        apt_install(&packages).with_context(|| {
             format!("the tests need the Debian packages {packages:?}: run as root, or install them yourself")
         })?;
     }

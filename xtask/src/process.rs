@@ -8,16 +8,17 @@ use tendot_testing::ServerProcess;
 /// Starts a server and waits until it prints a line that begins with `ready` on stderr.
 pub(crate) fn start_server(command: &mut Command) -> Result<ServerProcess> {
     ServerProcess::try_start(command.stdout(Stdio::null()))
-        .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", line(command)))
+        .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", command_line(command)))
 }
 
 /// Runs a command that has to succeed.
 #[allow(clippy::print_stderr, reason = "the one place that tells what is run")]
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    eprintln!("$ {}", line(command));
-    let status = command.status().with_context(|| format!("`{}` could not be started", line(command)))?;
+    eprintln!("$ {}", command_line(command));
+    let status =
+        command.status().with_context(|| format!("`{}` could not be started", command_line(command)))?;
     if !status.success() {
-        bail!("`{}` failed: {status}", line(command));
+        bail!("`{}` failed: {status}", command_line(command));
     }
     Ok(())
 }
@@ -27,26 +28,26 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("`{}` could not be started", line(command)))?;
+        .with_context(|| format!("`{}` could not be started", command_line(command)))?;
     if !output.status.success() {
-        bail!("`{}` failed: {}", line(command), output.status);
+        bail!("`{}` failed: {}", command_line(command), output.status);
     }
     Ok(String::from_utf8(output.stdout)?)
 }
 
 /// True when a program starts with `--version`, or `-v` as nginx wants it.
-pub(crate) fn is_there(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     tendot_testing::is_installed(program)
 }
 
 /// Installs packages of the system, for machines on which something is missing.
-pub(crate) fn install(packages: &[&str]) -> Result<()> {
+pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
     run(Command::new("apt-get").args(["update", "-qq"]))?;
     run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
 }
 
 /// A command as it would be typed.
-pub(crate) fn line(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
         line.push(' ');

@@ -31,7 +31,7 @@ fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
 /// Format, clippy, and the unit tests of what changed and of what depends on it.
 pub(crate) fn check() -> Result<()> {
     let (report, passed) = (Report::new(), PassedRecords::open()?);
-    report.check("crates are described", crates_are_described);
+    report.check("crates are described", check_crate_table);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
     report.check("clippy", clippy);
     let unit_tests = TestRun {
@@ -52,7 +52,7 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     let is_rerun = is_rerun || is_full || std::env::var_os("CI").is_some();
     let passed = if is_rerun { None } else { Some(PassedRecords::open()?) };
     install_toolchain_parts()?;
-    report.check("crates are described", crates_are_described);
+    report.check("crates are described", check_crate_table);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
     let database = SharedDatabase::default();
     std::thread::scope(|scope| {
@@ -196,7 +196,7 @@ impl SharedDatabase {
 }
 
 /// The crates that ARCHITECTURE.md describes are those that exist.
-fn crates_are_described() -> Result<()> {
+fn check_crate_table() -> Result<()> {
     let mut existing = BTreeSet::new();
     for entry in fs::read_dir(root().join("crates"))? {
         existing.insert(entry?.file_name().to_string_lossy().into_owned());

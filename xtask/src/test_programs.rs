@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::passed::PassedRecords;
-use crate::process::line;
+use crate::process::command_line;
 use crate::report::{Counts, Report};
 use crate::root;
 
@@ -158,7 +158,7 @@ impl TestRun<'_> {
             command.env("RUST_TEST_THREADS", THREADS);
         }
         let start = Instant::now();
-        let mut process = command.spawn().with_context(|| format!("`{}`", line(&command)))?;
+        let mut process = command.spawn().with_context(|| format!("`{}`", command_line(&command)))?;
         let status = wait(&mut process, PROGRAM_TIMEOUT)?;
         log.rewind()?;
         let mut output = String::new();
@@ -233,7 +233,7 @@ fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
         }
     }
     waiting.into_iter().for_each(built);
-    ensure!(process.wait()?.success(), "`{}` failed", line(&command));
+    ensure!(process.wait()?.success(), "`{}` failed", command_line(&command));
     Ok(warnings)
 }
 

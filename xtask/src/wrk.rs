@@ -5,13 +5,13 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::install;
+use crate::process::apt_install;
 
 /// How long one round takes.
-pub(crate) const SECONDS: f64 = 4.0;
+pub(crate) const ROUND_SECONDS: f64 = 4.0;
 
 /// The end of every script: one request after the other, and what is printed.
-pub(crate) const SCRIPT: &str = "\
+pub(crate) const WRK_SCRIPT: &str = "\
 request = function()
   at = at % #requests + 1
   return requests[at]
@@ -27,46 +27,46 @@ end
 pub(crate) fn ensure_installed() -> Result<()> {
     // It ends with 1 whatever it is asked; that it can be started is enough.
     if Command::new("wrk").arg("-v").output().is_err() {
-        install(&["wrk"])?;
+        apt_install(&["wrk"])?;
     }
     Ok(())
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Measured {
+pub(crate) struct LoadResult {
     pub(crate) requests: f64,
     pub(crate) rate: f64,
     pub(crate) p99: f64,
 }
 
 /// Asks with 32 connections, on the second core.
-pub(crate) fn measure(address: &str, script: &Path) -> Result<Measured> {
-    answered(ask(address, script, &["taskset", "-c", "1"])?)
+pub(crate) fn run_wrk(address: &str, script: &Path) -> Result<LoadResult> {
+    wrk_result(start_wrk(address, script, &["taskset", "-c", "1"])?)
 }
 
 /// Begins to ask, as the words before it say.
-pub(crate) fn ask(address: &str, script: &Path, before: &[&str]) -> Result<Child> {
+pub(crate) fn start_wrk(address: &str, script: &Path, before: &[&str]) -> Result<Child> {
     let mut words = before.iter().copied().chain(["wrk"]);
     let mut command = Command::new(words.next().unwrap_or("wrk"));
-    command.args(words).args(["-t1", "-c32", &format!("-d{SECONDS}s"), "-s"]).arg(script);
+    command.args(words).args(["-t1", "-c32", &format!("-d{ROUND_SECONDS}s"), "-s"]).arg(script);
     Ok(command.arg(format!("http://{address}/")).stdout(Stdio::piped()).spawn()?)
 }
 
 /// What was measured, when it is at its end.
-pub(crate) fn answered(asking: Child) -> Result<Measured> {
+pub(crate) fn wrk_result(asking: Child) -> Result<LoadResult> {
     let said = String::from_utf8(asking.wait_with_output()?.stdout)?;
     let line =
         said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(errors == 0.0, "{errors} requests failed");
-    Ok(Measured { requests, rate, p99 })
+    Ok(LoadResult { requests, rate, p99 })
 }
 
 /// The median of the rates, and that of the times.
-pub(crate) fn median(mut all: Vec<Measured>) -> Measured {
+pub(crate) fn median_result(mut all: Vec<LoadResult>) -> LoadResult {
     all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
-    let Measured { requests, rate, .. } = all[all.len() / 2];
+    let LoadResult { requests, rate, .. } = all[all.len() / 2];
     all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
-    Measured { requests, rate, p99: all[all.len() / 2].p99 }
+    LoadResult { requests, rate, p99: all[all.len() / 2].p99 }
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::measure::{median, seconds};
-use crate::records::Records;
-use tendot_store::{Change, Edit, Embedded, Precondition, Store};
+use crate::records::RecordGenerator;
+use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store};
 
-const TIME: Duration = Duration::from_secs(3);
+const RUN_TIME: Duration = Duration::from_secs(3);
 
 const ROUNDS: u64 = 5;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut rates = [const { Vec::new() }; 3];
     for round in 0..ROUNDS {
         for (writers, rates) in WRITERS.into_iter().zip(&mut rates) {
-            let store = Embedded::open(&directory.join(writers.to_string()))?;
+            let store = EmbeddedStore::open(&directory.join(writers.to_string()))?;
             rates.push(rate(&store, round, writers));
         }
     }
@@ -52,25 +52,25 @@ fn sync(path: &Path) -> Result<f64, Box<dyn Error>> {
     Ok(median(times))
 }
 
-fn rate(store: &Embedded, round: u64, writers: u64) -> f64 {
+fn rate(store: &EmbeddedStore, round: u64, writers: u64) -> f64 {
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for writer in 0..writers {
             let (done, stop) = (&done, &stop);
             scope.spawn(move || {
-                let mut records = Records::new(writer);
+                let mut records = RecordGenerator::new(writer);
                 while !stop.load(Ordering::Relaxed) {
                     let (name, values) = records.record();
                     let name = format!("{name}-{round}-{writer}").into();
                     let put = Edit::Put { name, values, expect: Precondition::Absent };
-                    let change = Change { by: "bench".into(), at: 0, edits: vec![put] };
+                    let change = ChangeSet { by: "bench".into(), at: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
-        std::thread::sleep(TIME);
+        std::thread::sleep(RUN_TIME);
         stop.store(true, Ordering::Relaxed);
     });
     done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()

@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use crate::measure::{median, seconds};
 use serde::Serialize;
-use tendot_proto::Value;
-use tendot_proto::record::Record;
+use tendot_proto::HandleValue;
+use tendot_proto::record::HandleRecord;
 
 const RECORDS: usize = 1_000_000;
 
@@ -45,17 +45,17 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
     administrator.extend(300_u32.to_be_bytes());
     // A thousand different ones, a thousand times.
-    let records: Vec<Record<'_>> = (0..1000)
-        .map(|number| Record {
+    let records: Vec<HandleRecord<'_>> = (0..1000)
+        .map(|number| HandleRecord {
             handle: format!("10.5555/{number:012}").into_bytes().into(),
             values: vec![
-                Value {
+                HandleValue {
                     timestamp: 1_704_164_645 + number,
-                    ..Value::new(1, "URL", format!("https://example.org/articles/{number}"))
+                    ..HandleValue::new(1, "URL", format!("https://example.org/articles/{number}"))
                 },
-                Value {
+                HandleValue {
                     timestamp: 1_704_164_645 + number,
-                    ..Value::with_data(100, "HS_ADMIN", administrator.clone())
+                    ..HandleValue::with_data(100, "HS_ADMIN", administrator.clone())
                 },
             ],
         })

@@ -6,9 +6,10 @@ use std::hint::black_box;
 
 use crate::measure::{median, seconds};
 use aws_lc_rs::digest::{SHA256, digest};
-use tendot_proto::wire::List;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Handle, Message, Now, OpFlags, Outcome, Request, Response, ResponseCode, CredentialSection, Value,
+    CredentialSection, Handle, HandleValue, Message, MessageBody, Now, OpFlags, Request, Response,
+    ResponseCode, ResponseData,
 };
 
 const TIMES: u32 = 200_000;
@@ -18,8 +19,8 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
     administrator.extend(300_u32.to_be_bytes());
     let values = [
-        Value { timestamp: 1_704_164_645, ..Value::new(1, "URL", "https://example.org/one") },
-        Value { timestamp: 1_704_164_645, ..Value::with_data(100, "HS_ADMIN", administrator) },
+        HandleValue { timestamp: 1_704_164_645, ..HandleValue::new(1, "URL", "https://example.org/one") },
+        HandleValue { timestamp: 1_704_164_645, ..HandleValue::with_data(100, "HS_ADMIN", administrator) },
     ];
     let request = Message::resolution(Handle::from("10.5555/ONE"), 7, now).to_bytes()?;
     let mut response = Vec::with_capacity(4096);
@@ -49,19 +50,27 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn answer(request: &[u8], values: &[Value<'_>], now: Now, out: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+fn answer(
+    request: &[u8],
+    values: &[HandleValue<'_>],
+    now: Now,
+    out: &mut Vec<u8>,
+) -> Result<(), Box<dyn Error>> {
     let request = Message::from_bytes(request)?;
-    let Body::Request(Request::Resolve { handle, .. }) = request.body else {
+    let MessageBody::Request(Request::Resolve { handle, .. }) = request.body else {
         return Err("not a resolution".into());
     };
-    let mut header = request.header.response(ResponseCode::SUCCESS, 1, now);
+    let mut header = request.header.for_response(ResponseCode::SUCCESS, 1, now);
     header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
     let mut envelope = request.envelope;
     envelope.version = request.envelope.response_version();
     let response = Message {
         envelope,
         header,
-        body: Body::Response(Response::new(Outcome::Resolved { handle, values: List::from(values) })),
+        body: MessageBody::Response(Response::new(ResponseData::Resolved {
+            handle,
+            values: WireList::from(values),
+        })),
         body_rest: &[],
         tail: CredentialSection::Empty,
     };

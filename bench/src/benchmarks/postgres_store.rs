@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::records::Records;
-use tendot_proto::Value;
-use tendot_proto::wire::{List, Writer};
-use tendot_store::{Batch, Change, Edit, Precondition, Key, Postgres, PostgresSettings, Store};
+use crate::records::RecordGenerator;
+use tendot_proto::HandleValue;
+use tendot_proto::wire::{WireList, WireWriter};
+use tendot_store::{
+    ChangeSet, Edit, ImportBatch, NameKey, PostgresSettings, PostgresStore, Precondition, Store,
+};
 
 const TIME: Duration = Duration::from_secs(10);
 
@@ -40,12 +42,12 @@ pub(crate) async fn run(arguments: &[&str]) -> Outcome {
 fn rows(is_sorted: bool, count: u64) -> Outcome {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     out.write_all(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0")?;
-    let mut records = Records::new(7);
+    let mut records = RecordGenerator::new(7);
     let mut rows: Vec<_> = (0..count)
         .map(|_| {
             let (name, values) = records.record();
             let mut body = Vec::new();
-            List::from(&*values).encode(&mut Writer::new(&mut body));
+            WireList::from(&*values).encode(&mut WireWriter::new(&mut body));
             (name.to_ascii_uppercase(), name, body)
         })
         .collect();
@@ -65,13 +67,13 @@ fn rows(is_sorted: bool, count: u64) -> Outcome {
 }
 
 async fn import(address: &str, count: u64) -> Outcome {
-    let mut records = Records::new(7);
+    let mut records = RecordGenerator::new(7);
     let mut batches = Vec::new();
     for _ in 0..count.div_ceil(1_000) {
-        let mut batch = Batch::new();
+        let mut batch = ImportBatch::new();
         for _ in 0..1_000 {
             let (name, values) = records.record();
-            batch.put(&name, &values)?;
+            batch.add(&name, &values)?;
         }
         batches.push(batch);
     }
@@ -117,15 +119,15 @@ async fn beside(address: &str, count: u64) -> Outcome {
     Ok(())
 }
 
-fn new_record(name: String, number: u64) -> Change {
-    let values = vec![Value::new(1, "URL", format!("https://example.org/articles/{number}"))];
+fn new_record(name: String, number: u64) -> ChangeSet {
+    let values = vec![HandleValue::new(1, "URL", format!("https://example.org/articles/{number}"))];
     let put = Edit::Put { name: name.into(), values, expect: Precondition::Absent };
-    Change { by: "bench".into(), at: 0, edits: vec![put] }
+    ChangeSet { by: "bench".into(), at: 0, edits: vec![put] }
 }
 
 async fn fill(address: &str, count: u64) -> Outcome {
     let mut importer = open(address, 2).await?.importer("bench", 0)?;
-    let mut records = Records::new(7);
+    let mut records = RecordGenerator::new(7);
     for number in 1..=count {
         importer.put(named(number).into(), &records.record().1)?;
     }
@@ -146,7 +148,7 @@ async fn read(address: &str, count: u64, clients: usize) -> Outcome {
         let mut random = Random::new(client as u64 + 1);
         async move {
             while watch.goes_on() {
-                let key = Key::new(&named(1 + random.below(count)))?;
+                let key = NameKey::new(&named(1 + random.below(count)))?;
                 assert!(store.get(&key).await?.is_some());
                 watch.count();
             }
@@ -212,6 +214,6 @@ where
     Ok(rate)
 }
 
-async fn open(address: &str, connections: usize) -> Outcome<Postgres> {
-    Ok(Postgres::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
+async fn open(address: &str, connections: usize) -> Outcome<PostgresStore> {
+    Ok(PostgresStore::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
 }

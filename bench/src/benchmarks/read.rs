@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::Write as _;
 
 use crate::measure::{CROSSREF_PATTERN, median, seconds};
-use crate::names::written;
+use crate::names::input_line;
 use crate::random::Random;
 use regex::RegexBuilder;
 use tendot_names::Parser;
@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         let mut out = std::io::BufWriter::new(fs::File::create(path)?);
         let mut random = Random::new(182);
         for _ in 0..1_000_000 {
-            writeln!(out, "{}", written(&mut random))?;
+            writeln!(out, "{}", input_line(&mut random))?;
         }
         return Ok(());
     }

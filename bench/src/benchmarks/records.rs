@@ -8,23 +8,23 @@ use std::error::Error;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, BufRead as _, BufWriter, Write};
 
-use crate::records::Records;
-use tendot_proto::Value;
-use tendot_proto::record::Record;
+use crate::records::RecordGenerator;
+use tendot_proto::HandleValue;
+use tendot_proto::record::HandleRecord;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     match arguments {
         ["lines", count] => {
-            let mut records = Records::new(7);
+            let mut records = RecordGenerator::new(7);
             for _ in 0..count.parse()? {
                 let (name, values) = records.record();
-                serde_json::to_writer(&mut out, &Record { handle: name.into_bytes().into(), values })?;
+                serde_json::to_writer(&mut out, &HandleRecord { handle: name.into_bytes().into(), values })?;
                 out.write_all(b"\n")?;
             }
         }
         ["table", count] => {
-            let mut records = Records::new(7);
+            let mut records = RecordGenerator::new(7);
             for _ in 0..count.parse()? {
                 let (name, values) = records.record();
                 out.write_all(&row(&name, &values))?;
@@ -36,11 +36,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-fn row(name: &str, values: &[Value<'_>]) -> Vec<u8> {
+fn row(name: &str, values: &[HandleValue<'_>]) -> Vec<u8> {
     let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
     let mut row = name.to_ascii_uppercase().into_bytes();
     row.extend_from_slice(b"\t\\\\x");
-    for byte in values.iter().flat_map(Value::to_bytes) {
+    for byte in values.iter().flat_map(HandleValue::to_bytes) {
         row.extend([digit(byte >> 4), digit(byte & 15)]);
     }
     row.push(b'\n');

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::measure::median;
-use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Precondition, Store as _};
+use tendot_proto::HandleValue;
+use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -218,7 +218,7 @@ fn last(address: &str) -> Outcome<u64> {
 }
 
 fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
-    let store = Embedded::open(directory)?;
+    let store = EmbeddedStore::open(directory)?;
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
     let run = std::process::id();
@@ -231,12 +231,14 @@ fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
                     next += 1;
                     let suffix = format!("one-{run}-{writer}-{next}");
                     let url = format!("https://journal.example.org/articles/{suffix}");
-                    let values =
-                        vec![Value::new(1, "URL", url), Value::new(100, "HS_ADMIN", "0123456789abcdef")];
+                    let values = vec![
+                        HandleValue::new(1, "URL", url),
+                        HandleValue::new(100, "HS_ADMIN", "0123456789abcdef"),
+                    ];
                     let registration = deposit("10.70000", &suffix).into_bytes().into();
                     let name = format!("10.70000/{suffix}").into();
                     let put = Edit::Register { name, values, registration, expect: Precondition::Absent };
-                    let change = Change { by: "bench".into(), at: 0, edits: vec![put] };
+                    let change = ChangeSet { by: "bench".into(), at: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);
                 }

@@ -16,12 +16,12 @@ use std::time::Instant;
 
 use crate::measure::{median, seconds};
 use crate::random::Random;
-use crate::records::Records;
+use crate::records::RecordGenerator;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
-use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, ResolveQuery, Registry, Resolution, Settings};
-use tendot_store::{Embedded, EmbeddedImporter, Key, Store};
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_registry::{Caller, Registry, RegistrySettings, Resolution, ResolveQuery};
+use tendot_store::{EmbeddedImporter, EmbeddedStore, NameKey, Store};
 
 /// Names that are read.
 const READS: u64 = 300_000;
@@ -47,14 +47,14 @@ fn import(directory: &Path, count: u64) -> Outcome {
     let mut names = BufWriter::new(File::create(directory.join("names"))?);
     let (time, imported) = seconds(|| -> Outcome<_> {
         let mut importer = EmbeddedImporter::open(&directory.join("tendot"), "bench", 0)?;
-        let mut records = Records::new(7);
+        let mut records = RecordGenerator::new(7);
         for number in 0..count {
             let (name, values) = records.record();
             if number.is_multiple_of(every) && number / every < READS {
                 writeln!(names, "{name}")?;
-                importer.home(name.split('/').next().unwrap_or_default())?;
+                importer.home_prefix(name.split('/').next().unwrap_or_default())?;
             }
-            importer.put(name.into(), &values)?;
+            importer.add(name.into(), &values)?;
         }
         Ok(importer.finish(|_| {})?)
     });
@@ -85,15 +85,15 @@ fn fill_engine(directory: &Path, form: &str) -> Outcome {
             into.commit()?;
         }
     } else {
-        let store = Embedded::open_read_only(&ours)?;
+        let store = EmbeddedStore::open_read_only(&ours)?;
         let mut after = None;
         loop {
             let entries = store.scan(after.as_ref(), 50_000)?;
             let Some(last) = entries.last() else { break };
-            after = Some(Key::new(&last.name)?);
+            after = Some(NameKey::new(&last.name)?);
             let mut into = env.write_txn()?;
             for entry in &entries {
-                let value: Vec<u8> = entry.values.iter().flat_map(Value::to_bytes).collect();
+                let value: Vec<u8> = entry.values.iter().flat_map(HandleValue::to_bytes).collect();
                 let key = entry.name.to_ascii_uppercase();
                 database.put_with_flags(&mut into, PutFlags::APPEND, key.as_bytes(), &value)?;
                 count += 1;
@@ -117,13 +117,13 @@ fn read(directory: &Path, form: &str) -> Outcome {
         into_memory(&file.join("data.mdb"))?;
     }
 
-    let registry = Registry::new(Embedded::open_read_only(&ours)?, Settings::default());
+    let registry = Registry::new(EmbeddedStore::open_read_only(&ours)?, RegistrySettings::default());
     let read_ours = |name: &str| -> Outcome<usize> {
-        Ok(now(registry.store().get(&Key::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
+        Ok(now(registry.store().get(&NameKey::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
     };
     let resolve = |name: &str| -> Outcome<usize> {
         let query = ResolveQuery::new(Handle::from(name));
-        match now(registry.resolve(&query, &Caller::Anonymous, &mut Work::PER_REQUEST.clone()))? {
+        match now(registry.resolve(&query, &Caller::Anonymous, &mut Budget::PER_REQUEST.clone()))? {
             Resolution::Values(values) => Ok(black_box(values).len()),
             Resolution::Referral(_) => Ok(0),
         }

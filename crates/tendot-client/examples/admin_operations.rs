@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, ResolveOptions, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{Permissions, Reference, Value};
+use tendot_proto::{HandleValue, ValuePermissions, ValueReference};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
     };
     let root = RootSites::from_bytes(&std::fs::read(site)?)?;
-    let reference = Reference::parse(identity);
+    let reference = ValueReference::parse(identity);
     let handle = str::from_utf8(&reference.handle)?;
     let identity = match key.strip_prefix("secret:") {
         Some(secret) => AdminIdentity::with_secret_key(reference.index, handle, secret.as_bytes()),
@@ -75,12 +75,14 @@ async fn all_operations(mut admin: AdminClient, prefix: &str, name: &str) -> Res
     let reference = admin.identity().reference().clone();
     let permissions = AdminPermissions(0x0ff3);
     let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
-    let owner = Value::with_data(100, "HS_ADMIN", owner);
-    admin.create(name, &[Value::new(1, "URL", "https://example.org/1"), owner]).await?;
-    let private = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
+    let owner = HandleValue::with_data(100, "HS_ADMIN", owner);
+    admin.create(name, &[HandleValue::new(1, "URL", "https://example.org/1"), owner]).await?;
+    let private =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(2, "EMAIL", "x@example.org") };
     admin.add_values(name, &[private]).await?;
-    admin.modify_values(name, &[Value::new(1, "URL", "https://example.org/2")]).await?;
-    let values = admin.resolve(name, &ResolveOptions { indexes: vec![1, 2], ..ResolveOptions::default() }).await?;
+    admin.modify_values(name, &[HandleValue::new(1, "URL", "https://example.org/2")]).await?;
+    let values =
+        admin.resolve(name, &ResolveOptions { indexes: vec![1, 2], ..ResolveOptions::default() }).await?;
     let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
     assert!(texts.iter().any(|text| text == "https://example.org/2"), "{texts:?}");
     assert!(texts.iter().any(|text| text == "x@example.org"), "{texts:?}");

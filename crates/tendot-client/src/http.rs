@@ -12,10 +12,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use tendot_proto::{Handle, ResponseCode, Value, limits};
+use tendot_proto::{Handle, HandleValue, ResponseCode, limits};
 
 use crate::ResolveRequest;
-use crate::resolver::{LookupOutcome, UpstreamReply, Upstream};
+use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 
 /// Bytes of an answer that are read.
 const BYTES: usize = 1 << 20;
@@ -91,7 +91,7 @@ struct HandleApiResponse {
     code: u32,
     handle: Option<String>,
     #[serde(default)]
-    values: Vec<Value<'static>>,
+    values: Vec<HandleValue<'static>>,
 }
 
 impl HttpUpstream {
@@ -184,14 +184,17 @@ impl Upstream for HttpUpstream {
         let body = tokio::time::timeout(TIME, self.fetch(question));
         let (body, age) = body.await.map_err(|_| HttpUpstreamError::Time { base: self.base.clone() })??;
         let wrong = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
-        let mut body: HandleApiResponse = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
-        if let Some(other) = body.handle.filter(|other| !Handle::from(&**other).is_same(Handle::from(name))) {
+        let mut body: HandleApiResponse =
+            serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+        if let Some(other) =
+            body.handle.filter(|other| !Handle::from(&**other).eq_ignore_case(Handle::from(name)))
+        {
             return Err(wrong(format!("it is about `{other}`")));
         }
         // What is for others is none of ours.
         body.values.retain(|value| value.permissions.is_public());
         let bytes: usize = body.values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
-        if body.values.len() > limits::MAX_VALUES || bytes > limits::MESSAGE {
+        if body.values.len() > limits::MAX_VALUES || bytes > limits::MAX_MESSAGE_LEN {
             return Err(wrong(format!("a record of {} values and {bytes} bytes", body.values.len())));
         }
         let found = match ResponseCode(body.code) {

@@ -11,9 +11,10 @@ mod registry;
 mod resolver;
 
 pub use cache::CacheSettings;
-pub use http::{HttpUpstreamError, HttpUpstream, WAY};
+pub use http::{HttpUpstream, HttpUpstreamError, WAY};
 pub use question::ResolveRequest;
 pub use registry::{
-    BatchResultStream, BatchOptions, RegistryClient, RegistryClientError, ProblemFault, RegistryProblem, RegistryReply,
+    BatchOptions, BatchResultStream, ProblemFault, RegistryClient, RegistryClientError, RegistryProblem,
+    RegistryReply,
 };
-pub use resolver::{CachedReply, LookupOutcome, UpstreamReply, Resolver, CacheStatus, Upstream};
+pub use resolver::{CacheStatus, CachedReply, LookupOutcome, Resolver, Upstream, UpstreamReply};

@@ -248,7 +248,11 @@ impl RegistryClient {
     }
 
     /// Reads something: the parts of its path after `/api/v1`, and what is asked of it.
-    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<RegistryReply, RegistryClientError> {
+    pub async fn get(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RegistryReply, RegistryClientError> {
         self.send(self.request(Method::GET, path, query), Bytes::new()).await
     }
 
@@ -300,8 +304,9 @@ impl RegistryClient {
         let patience = StallTimeout { watch, is_slow: options.is_slow };
         let answered = patience.run(self.client.request(request)).await;
         let answered = answered.ok_or_else(|| self.stalled())?;
-        let response =
-            answered.map_err(|error| patience.watch.take_read_error().unwrap_or_else(|| self.transport_error(&error)))?;
+        let response = answered.map_err(|error| {
+            patience.watch.take_read_error().unwrap_or_else(|| self.transport_error(&error))
+        })?;
         if response.status() != StatusCode::OK {
             return Err(self.read_problem(response).await);
         }
@@ -337,16 +342,19 @@ impl RegistryClient {
     ) -> Result<RegistryReply, RegistryClientError> {
         let request =
             if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
-        let request = request.body(Either::Left(Full::new(body))).map_err(|error| self.invalid_request(&error))?;
+        let request =
+            request.body(Either::Left(Full::new(body))).map_err(|error| self.invalid_request(&error))?;
         let answered = async {
-            let response = self.client.request(request).await.map_err(|error| self.transport_error(&error))?;
+            let response =
+                self.client.request(request).await.map_err(|error| self.transport_error(&error))?;
             if !response.status().is_success() {
                 return Err(self.read_problem(response).await);
             }
             let revision = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(Into::into);
             Ok(RegistryReply { body: self.read_body(response).await?, revision })
         };
-        let cut = || self.connection_lost(&format!("there was no answer within {} s", REQUEST_TIMEOUT.as_secs()));
+        let cut =
+            || self.connection_lost(&format!("there was no answer within {} s", REQUEST_TIMEOUT.as_secs()));
         tokio::time::timeout(REQUEST_TIMEOUT, answered).await.unwrap_or_else(|_| Err(cut()))
     }
 
@@ -364,7 +372,9 @@ impl RegistryClient {
     async fn read_problem(&self, response: Response<Incoming>) -> RegistryClientError {
         let status = response.status();
         match self.read_body(response).await.map(|body| serde_json::from_slice::<RegistryProblem>(&body)) {
-            Ok(Ok(problem)) if problem.status == status.as_u16() => RegistryClientError::Problem(problem.into()),
+            Ok(Ok(problem)) if problem.status == status.as_u16() => {
+                RegistryClientError::Problem(problem.into())
+            }
             Ok(_) => RegistryClientError::Status { base: self.base.clone(), status },
             Err(error) => error,
         }
@@ -466,7 +476,9 @@ impl BatchResultStream {
             }
             searched = self.read.len();
             if searched > MAX_LINE_BYTES {
-                return Err(self.client.invalid_response(format!("a line has more than {MAX_LINE_BYTES} bytes")));
+                return Err(self
+                    .client
+                    .invalid_response(format!("a line has more than {MAX_LINE_BYTES} bytes")));
             }
             let frame = self.patience.run(self.body.frame()).await.ok_or_else(|| self.client.stalled())?;
             match frame {

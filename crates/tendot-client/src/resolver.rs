@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use quick_cache::sync::{EntryAction, EntryResult};
-use tendot_proto::{Handle, Ttl, Value};
+use tendot_proto::{Handle, HandleValue, Ttl};
 use tokio::time::Instant;
 
 use crate::ResolveRequest;
-use crate::cache::{self, LookupCache, CacheSettings, CachedLookup};
+use crate::cache::{self, CacheSettings, CachedLookup, LookupCache};
 
 /// Somebody who can be asked for records.
 pub trait Upstream: Send + Sync {
@@ -20,7 +20,10 @@ pub trait Upstream: Send + Sync {
     fn ask(&self, name: &str) -> impl Future<Output = Result<LookupOutcome, Self::Error>> + Send;
 
     /// The same for a question that says more than a name, and an answer that may be old.
-    fn reply(&self, question: &ResolveRequest<'_>) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send {
+    fn reply(
+        &self,
+        question: &ResolveRequest<'_>,
+    ) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send {
         async { self.ask(&question.name).await.map(UpstreamReply::from) }
     }
 }
@@ -29,7 +32,7 @@ pub trait Upstream: Send + Sync {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LookupOutcome {
     /// A record.
-    Values(Vec<Value<'static>>),
+    Values(Vec<HandleValue<'static>>),
     /// A record without values for everybody.
     NoValues,
     /// No record.
@@ -42,7 +45,7 @@ impl LookupOutcome {
     /// The memory that it takes, roughly.
     pub(crate) fn memory_size(&self) -> usize {
         let Self::Values(values) = self else { return 0 };
-        let of_references = |value: &Value<'_>| -> usize {
+        let of_references = |value: &HandleValue<'_>| -> usize {
             value.references.iter().map(|reference| size_of_val(reference) + reference.handle.len()).sum()
         };
         values
@@ -164,7 +167,7 @@ impl<U: Upstream + 'static> Resolver<U> {
 
     /// What is kept for a name, be it that nobody answered; nobody is asked.
     pub fn kept(&self, name: &str) -> Option<Result<CachedReply, Arc<U::Error>>> {
-        self.0.kept(&Handle::from(name).folded())
+        self.0.kept(&Handle::from(name).canonical())
     }
 
     /// The record of a name, from the cache or from elsewhere.
@@ -173,7 +176,7 @@ impl<U: Upstream + 'static> Resolver<U> {
         question: impl Into<ResolveRequest<'q>> + Send,
     ) -> Result<CachedReply, Arc<U::Error>> {
         let question: ResolveRequest<'q> = question.into();
-        let key: Box<[u8]> = Handle::from(&*question.name).folded().into_owned().into();
+        let key: Box<[u8]> = Handle::from(&*question.name).canonical().into_owned().into();
         let now = Instant::now();
         if !question.is_authoritative
             && let Some(kept) = self.0.kept(&key)
@@ -226,7 +229,9 @@ impl<U: Upstream> ResolverInner<U> {
             EntryResult::Replaced(guard, old) => (guard, Some(old)),
             EntryResult::Vacant(guard) => (guard, None),
             // Neither is ever asked for.
-            EntryResult::Removed(..) | EntryResult::Timeout => return self.resolve_directly(key, question).await,
+            EntryResult::Removed(..) | EntryResult::Timeout => {
+                return self.resolve_directly(key, question).await;
+            }
         };
         let reply = self.upstream.reply(question).await;
         let now = Instant::now();
@@ -237,7 +242,14 @@ impl<U: Upstream> ResolverInner<U> {
             }
             (Err(error), _) => {
                 let until = now + self.settings.retry;
-                CachedLookup { outcome: Err(Arc::new(error)), since: now, over: now, heard: now, until, end: until }
+                CachedLookup {
+                    outcome: Err(Arc::new(error)),
+                    since: now,
+                    over: now,
+                    heard: now,
+                    until,
+                    end: until,
+                }
             }
         };
         let answer = kept.reply(CacheStatus::Asked);
@@ -248,7 +260,11 @@ impl<U: Upstream> ResolverInner<U> {
 
     /// Asks without waiting for others. Another service may be waiting for this answer while it is waited for here, and
     /// who wants it from its source is not content with what others asked for before.
-    async fn resolve_directly(&self, key: Box<[u8]>, question: &ResolveRequest<'_>) -> Result<CachedReply, Arc<U::Error>> {
+    async fn resolve_directly(
+        &self,
+        key: Box<[u8]>,
+        question: &ResolveRequest<'_>,
+    ) -> Result<CachedReply, Arc<U::Error>> {
         match self.upstream.reply(question).await {
             Ok(reply) => {
                 let kept = self.from_reply(reply, Instant::now());
@@ -269,8 +285,11 @@ impl<U: Upstream> ResolverInner<U> {
     fn from_reply(&self, reply: UpstreamReply, now: Instant) -> CachedLookup<U::Error> {
         let over = now + self.ttl_of(&reply);
         // That there is nothing is soon no longer true, and nobody is helped by it.
-        let stale =
-            if matches!(reply.found, LookupOutcome::Values(_)) { self.settings.stale } else { Duration::ZERO };
+        let stale = if matches!(reply.found, LookupOutcome::Values(_)) {
+            self.settings.stale
+        } else {
+            Duration::ZERO
+        };
         CachedLookup {
             outcome: Ok(Arc::new(reply.found)),
             since: now.checked_sub(reply.age).unwrap_or(now),
@@ -285,7 +304,7 @@ impl<U: Upstream> ResolverInner<U> {
     fn ttl_of(&self, UpstreamReply { found, age }: &UpstreamReply) -> Duration {
         let LookupOutcome::Values(values) = found else { return self.settings.nothing };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let seconds = |value: &Value<'_>| match value.ttl {
+        let seconds = |value: &HandleValue<'_>| match value.ttl {
             Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
             Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
             Ttl::Other { .. } => 0,

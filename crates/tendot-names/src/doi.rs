@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
-use crate::{Error, ErrorKind, Doi, Parser, SyntaxRules, DoiOrShortDoi, cast};
+use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
 
 /// An owned DOI name, kept as written and compared without regard to ASCII case.
 ///

@@ -80,7 +80,11 @@ const fn bit_mask(mut bytes: &[u8]) -> u128 {
 }
 
 /// Writes `text` with everything but `literal` percent-encoded, hexadecimal digits in upper case.
-pub(crate) fn write_percent_encoded(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet) -> fmt::Result {
+pub(crate) fn write_percent_encoded(
+    out: &mut impl fmt::Write,
+    text: &str,
+    literal: UnencodedSet,
+) -> fmt::Result {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|byte| !literal.contains(byte)) {
         let (plain, from) = rest.split_at(at);
@@ -122,7 +126,7 @@ impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
 }
 
 #[cfg(feature = "alloc")]
-pub(crate) use decode::{InvalidTriplet, percent_decode, hex_value, encoded_offset, decode_triplet};
+pub(crate) use decode::{InvalidTriplet, decode_triplet, encoded_offset, hex_value, percent_decode};
 
 #[cfg(feature = "alloc")]
 mod decode {

@@ -210,7 +210,12 @@ impl fmt::Display for FormDisplay<'_> {
     }
 }
 
-fn write_with_scheme(out: &mut impl fmt::Write, lead: &str, text: &str, literal: UnencodedSet) -> fmt::Result {
+fn write_with_scheme(
+    out: &mut impl fmt::Write,
+    lead: &str,
+    text: &str,
+    literal: UnencodedSet,
+) -> fmt::Result {
     out.write_str(lead)?;
     write_percent_encoded(out, text, literal)
 }

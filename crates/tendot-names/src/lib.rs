@@ -40,7 +40,7 @@ mod short;
 pub mod standards;
 
 pub use error::{Error, ErrorKind};
-pub use form::{OutputForm, FormDisplay};
+pub use form::{FormDisplay, OutputForm};
 pub use name::Doi;
 pub use rules::SyntaxRules;
 pub use unicode_table::UNICODE_VERSION;
@@ -48,11 +48,13 @@ pub use unicode_table::UNICODE_VERSION;
 #[cfg(feature = "alloc")]
 pub use doi::DoiBuf;
 #[cfg(feature = "alloc")]
-pub use extract::{Extractor, ExtractionFlag, ExtractionFlags, ExtractedDoi, ExtractStep, IncrementalExtractor, find_iter};
+pub use extract::{
+    ExtractStep, ExtractedDoi, ExtractionFlag, ExtractionFlags, Extractor, IncrementalExtractor, find_iter,
+};
 #[cfg(feature = "alloc")]
-pub use notes::{Note, Adjustments};
+pub use notes::{Adjustment, Adjustments};
 #[cfg(feature = "alloc")]
-pub use read::{Parser, ParsedName, DoiOrShortDoi, InputForm};
+pub use read::{DoiOrShortDoi, InputForm, ParsedName, Parser};
 #[cfg(feature = "alloc")]
 pub use repair::{RepairedDoi, repair};
 #[cfg(feature = "alloc")]

@@ -2,16 +2,16 @@
 
 use core::fmt;
 
-macro_rules! notes {
+macro_rules! adjustments {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $code:literal;)*) => {
         /// One thing that a lenient reading or a repair changed.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]
-        pub enum Note {
+        pub enum Adjustment {
             $($(#[$doc])* $name = $bit,)*
         }
 
-        impl Note {
+        impl Adjustment {
             const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The note's stable name in kebab case.
@@ -24,7 +24,7 @@ macro_rules! notes {
     };
 }
 
-notes! {
+adjustments! {
     /// White space around the name or after a label was dropped.
     Trimmed = 0, "trimmed";
     /// Angle brackets or quotes around the whole were dropped.
@@ -55,7 +55,7 @@ notes! {
     Repaired = 13, "repaired";
 }
 
-/// A set of [`Note`]s.
+/// A set of [`Adjustment`]s.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct Adjustments(u16);
 
@@ -66,16 +66,16 @@ impl Adjustments {
     }
 
     /// True when `note` is among them.
-    pub const fn contains(self, note: Note) -> bool {
+    pub const fn contains(self, note: Adjustment) -> bool {
         self.0 & (1 << note as u16) != 0
     }
 
     /// The notes, one by one.
-    pub fn iter(self) -> impl Iterator<Item = Note> {
-        Note::ALL.iter().copied().filter(move |&note| self.contains(note))
+    pub fn iter(self) -> impl Iterator<Item = Adjustment> {
+        Adjustment::ALL.iter().copied().filter(move |&note| self.contains(note))
     }
 
-    pub(crate) const fn with(self, note: Note) -> Self {
+    pub(crate) const fn with(self, note: Adjustment) -> Self {
         Self(self.0 | 1 << note as u16)
     }
 

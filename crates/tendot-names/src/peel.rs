@@ -1,8 +1,8 @@
 //! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
 
 use crate::character::is_printable_ascii;
-use crate::escape::{UnencodedSet, InvalidTriplet, percent_decode};
-use crate::notes::{Note, Adjustments};
+use crate::escape::{InvalidTriplet, UnencodedSet, percent_decode};
+use crate::notes::{Adjustment, Adjustments};
 use crate::read::InputForm;
 use crate::{Error, ErrorKind};
 
@@ -122,7 +122,8 @@ fn classify_bytes(bytes: &[u8]) -> ByteClasses {
 
 /// Takes off the one form that a strict reading allows.
 pub(crate) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let bare = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
+    let bare =
+        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     if text.starts_with("10.") {
         return Ok(bare);
     }
@@ -138,7 +139,9 @@ pub(crate) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
         Some(address) if !address.port && address.scheme => {
             Ok(bare.strip_wrapper(address.lead).strip_slash().strip_api_path().strip_query_and_fragment())
         }
-        Some(ProxyUrl { port: true, scheme: true, lead }) => Err(Error::new(ErrorKind::UnknownForm, lead.len)),
+        Some(ProxyUrl { port: true, scheme: true, lead }) => {
+            Err(Error::new(ErrorKind::UnknownForm, lead.len))
+        }
         _ => Ok(bare),
     }
 }
@@ -191,7 +194,8 @@ fn is_urn_byte(byte: u8) -> bool {
 
 /// Takes off everything that a lenient reading may take off.
 pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let mut peeled = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
+    let mut peeled =
+        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     loop {
         let before = peeled.text.len();
         peeled = peeled.trim_whitespace().strip_delimiters();
@@ -207,16 +211,19 @@ pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
         }
         if let Some(lead) = match_label(peeled.text) {
             peeled = peeled.strip_wrapper(lead);
-            peeled.notes = peeled.notes.with(Note::LabelDropped);
+            peeled.notes = peeled.notes.with(Adjustment::LabelDropped);
             continue;
         }
         let is_first_address = !peeled.form.is_url();
-        let Some(address) = match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))? else { break };
+        let Some(address) = match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))?
+        else {
+            break;
+        };
         peeled = peeled.strip_wrapper(address.lead);
         for (happened, note) in [
-            (!is_first_address, Note::DoubledAddress),
-            (!address.scheme, Note::SchemeMissing),
-            (address.port, Note::DefaultPort),
+            (!is_first_address, Adjustment::DoubledAddress),
+            (!address.scheme, Adjustment::SchemeMissing),
+            (address.port, Adjustment::DefaultPort),
         ] {
             if happened {
                 peeled.notes = peeled.notes.with(note);
@@ -229,9 +236,9 @@ pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
     if peeled.form == InputForm::Urn || peeled.form == InputForm::UrnEidr {
         let tail = whole.text.get(peeled.text.len()..).unwrap_or_default();
         if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
-            peeled.notes = peeled.notes.with(Note::QueryCut);
+            peeled.notes = peeled.notes.with(Adjustment::QueryCut);
         } else if check_urn(whole).is_err() {
-            peeled.notes = peeled.notes.with(Note::RawInUrn);
+            peeled.notes = peeled.notes.with(Adjustment::RawInUrn);
         }
     }
     Ok(peeled)
@@ -240,7 +247,8 @@ pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
 /// Takes off what shows only once an address is decoded: `doi%3A10.1000%2F182`. Nothing is trimmed, since what was
 /// encoded is data.
 pub(crate) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let mut peeled = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
+    let mut peeled =
+        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     while !peeled.text.starts_with("10.") {
         if let Some(lead) = match_scheme(peeled.text) {
             peeled = peeled.strip_wrapper(lead);
@@ -260,7 +268,7 @@ impl<'a> StrippedInput<'a> {
         let mut notes = self.notes;
         let is_second = self.form != InputForm::Name;
         if is_second && !(self.form.is_url() && lead.form.is_url()) {
-            notes = notes.with(Note::LabelDropped);
+            notes = notes.with(Adjustment::LabelDropped);
         }
         let eidr = self.eidr || lead.form == InputForm::UrnEidr;
         Self { form: self.form.more_specific(lead.form), eidr, notes, ..self.skip(lead.len) }
@@ -283,7 +291,7 @@ impl<'a> StrippedInput<'a> {
         if trimmed.text.len() == self.text.len() {
             return self;
         }
-        Self { notes: self.notes.with(Note::Trimmed), ..trimmed }
+        Self { notes: self.notes.with(Adjustment::Trimmed), ..trimmed }
     }
 
     /// Drops `<…>` and quotes around the whole, with a colon after them, and a colon that has lost its label.
@@ -304,7 +312,7 @@ impl<'a> StrippedInput<'a> {
         if self.text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return self;
         }
-        let noted = self.notes.with(Note::Unwrapped);
+        let noted = self.notes.with(Adjustment::Unwrapped);
         if let Some(rest) = self.text.strip_prefix(':').filter(|_| !self.eidr) {
             return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
         }
@@ -329,7 +337,7 @@ impl<'a> StrippedInput<'a> {
         if extra == 0 {
             return self;
         }
-        Self { notes: self.notes.with(Note::ExtraSlashes), ..self.skip(extra) }
+        Self { notes: self.notes.with(Adjustment::ExtraSlashes), ..self.skip(extra) }
     }
 
     /// 2024 draft, section 3: records are asked for under `/api/handles/`.
@@ -425,8 +433,9 @@ fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
         Some(host) => (host, true),
         None => (authority, false),
     };
-    let known =
-        PROXY_HOSTS.into_iter().find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
+    let known = PROXY_HOSTS
+        .into_iter()
+        .find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
     match known {
         Some((_, form)) if default_port.is_some() || after_scheme.len() > authority_len => {
             let lead = Wrapper { form, len: scheme_len + authority_len };

@@ -8,22 +8,22 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::character::is_removable_invisible;
-use crate::escape::{InvalidTriplet, percent_decode, encoded_offset};
+use crate::escape::{InvalidTriplet, encoded_offset, percent_decode};
 use crate::fold::append_uppercase;
-use crate::notes::{Note, Adjustments};
-use crate::peel::{self, StrippedInput, FastPathInput, strip_lenient, strip_decoded};
-use crate::{DoiBuf, Error, ErrorKind, OutputForm, Doi, SyntaxRules, ShortDoi, FormDisplay, cast};
+use crate::notes::{Adjustment, Adjustments};
+use crate::peel::{self, FastPathInput, StrippedInput, strip_decoded, strip_lenient};
+use crate::{Doi, DoiBuf, Error, ErrorKind, FormDisplay, OutputForm, ShortDoi, SyntaxRules, cast};
 
 /// Reads names in any written form.
 ///
 /// ```
-/// use tendot_names::{Note, Reader, WrittenAs};
+/// use tendot_names::{Adjustment, Reader, WrittenAs};
 ///
 /// let reading = Reader::lenient().read(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
 /// assert_eq!(reading.name().unwrap().as_str(), "10.1000/182");
 /// assert_eq!(reading.form(), WrittenAs::ProxyUrl);
-/// assert!(reading.notes().contains(Note::Trimmed));
-/// assert!(reading.notes().contains(Note::LabelDropped));
+/// assert!(reading.notes().contains(Adjustment::Trimmed));
+/// assert!(reading.notes().contains(Adjustment::LabelDropped));
 ///
 /// // A strict reading refuses it, and says where.
 /// assert_eq!(Reader::strict().read("DOI: 10.1000/182").unwrap_err().at(), 4);
@@ -100,7 +100,7 @@ impl Parser {
         }
         let clean: String = text.chars().filter(|&c| !is_removable_invisible(c)).collect();
         let place = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
-        let notes = Adjustments::default().with(Note::InvisibleDropped);
+        let notes = Adjustments::default().with(Adjustment::InvisibleDropped);
         let peeled = strip_lenient(&clean).map_err(place)?;
         Ok(self.parse_stripped(peeled, notes).map_err(place)?.into_owned())
     }
@@ -119,32 +119,36 @@ impl Parser {
     }
 
     /// Decodes and checks what is left once labels and addresses are taken off.
-    fn parse_stripped<'a>(&self, peeled: StrippedInput<'a>, notes: Adjustments) -> Result<ParsedName<'a>, Error> {
+    fn parse_stripped<'a>(
+        &self,
+        peeled: StrippedInput<'a>,
+        notes: Adjustments,
+    ) -> Result<ParsedName<'a>, Error> {
         let StrippedInput { text, offset, form, eidr, notes: peeled_notes } = peeled;
         let mut notes = notes.union(peeled_notes);
         if eidr {
             return self.parse_eidr(text, offset, form, notes);
         }
-        let encoded = if form == InputForm::Name { self.lenient && has_only_encoded_slash(text) } else { true };
+        let encoded =
+            if form == InputForm::Name { self.lenient && has_only_encoded_slash(text) } else { true };
         if !encoded {
             return self.validate(Cow::Borrowed(text), form, notes).map_err(|error| error.shifted_by(offset));
         }
         let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
         let decoded = percent_decode(text, malformed).map_err(|error| error.shifted_by(offset))?;
         if form == InputForm::Name {
-            notes = notes.with(Note::Decoded);
+            notes = notes.with(Adjustment::Decoded);
         }
         if decoded.stray_percent {
-            notes = notes.with(Note::PercentKept);
+            notes = notes.with(Adjustment::PercentKept);
         }
-        let place =
-            |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
+        let place = |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
         if self.lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
             // `https://doi.org/doi%3A10.1000%2F182`: the label shows only now. It is not decoded again.
             let inner = strip_decoded(&decoded.text).map_err(place)?;
             if inner.offset > 0 {
                 let form = form.more_specific(inner.form);
-                let notes = notes.union(inner.notes).with(Note::LabelDropped);
+                let notes = notes.union(inner.notes).with(Adjustment::LabelDropped);
                 let reading = self.validate(Cow::Borrowed(inner.text), form, notes);
                 return Ok(reading.map_err(|error| place(error.shifted_by(inner.offset)))?.into_owned());
             }
@@ -167,13 +171,17 @@ impl Parser {
         };
         let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
         let decoded = percent_decode(&name, malformed).map_err(|error| error.shifted_by(offset))?;
-        let notes = if decoded.stray_percent { notes.with(Note::PercentKept) } else { notes };
-        let place =
-            |error: Error| Error::new(error.kind(), offset + encoded_offset(&name, error.offset()));
+        let notes = if decoded.stray_percent { notes.with(Adjustment::PercentKept) } else { notes };
+        let place = |error: Error| Error::new(error.kind(), offset + encoded_offset(&name, error.offset()));
         Ok(self.validate(decoded.text, form, notes).map_err(place)?.into_owned())
     }
 
-    fn validate<'a>(&self, text: Cow<'a, str>, form: InputForm, notes: Adjustments) -> Result<ParsedName<'a>, Error> {
+    fn validate<'a>(
+        &self,
+        text: Cow<'a, str>,
+        form: InputForm,
+        notes: Adjustments,
+    ) -> Result<ParsedName<'a>, Error> {
         if ShortDoi::is_short_doi(&text) {
             let target = DoiOrShortDoi::Short(ShortDoi::from_validated(text));
             return Ok(ParsedName { target, form, notes });
@@ -184,7 +192,7 @@ impl Parser {
                 return Err(error);
             }
             self.rules.check(&text, true)?;
-            notes = notes.with(Note::UnassignedAccepted);
+            notes = notes.with(Adjustment::UnassignedAccepted);
         }
         let name = match text {
             Cow::Borrowed(text) => Cow::Borrowed(cast::name(text)),
@@ -260,7 +268,9 @@ impl<'a> ParsedName<'a> {
     fn into_owned<'b>(self) -> ParsedName<'b> {
         let target = match self.target {
             DoiOrShortDoi::Doi(name) => DoiOrShortDoi::Doi(Cow::Owned(name.into_owned())),
-            DoiOrShortDoi::Short(short) => DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string()))),
+            DoiOrShortDoi::Short(short) => {
+                DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string())))
+            }
         };
         ParsedName { target, form: self.form, notes: self.notes }
     }

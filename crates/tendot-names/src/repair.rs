@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 
 use crate::escape::encoded_offset;
-use crate::{DoiBuf, Extractor, Doi, Parser, DoiOrShortDoi};
+use crate::{Doi, DoiBuf, DoiOrShortDoi, Extractor, Parser};
 
 /// A name taken out of a damaged field.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ use core::marker::PhantomData;
 use ::serde::de::Visitor;
 use ::serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{DoiBuf, Error, ErrorKind, Doi, Parser, DoiOrShortDoi};
+use crate::{Doi, DoiBuf, DoiOrShortDoi, Error, ErrorKind, Parser};
 
 impl Serialize for Doi {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

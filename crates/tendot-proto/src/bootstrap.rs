@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer};
 
 use crate::error::DecodeError;
 use crate::handle::Handle;
-use crate::record::{JsonError, Node, PublicKey, Record, Site, Value, read_record};
-use crate::wire::{Item as _, List, Reader, Writer};
+use crate::record::{HandleRecord, HandleValue, JsonError, JsonNode, PublicKey, Site, read_record};
+use crate::wire::{ListItem as _, WireList, WireReader, WireWriter};
 
 /// The records of `bootstrap_handles`.
 ///
@@ -34,34 +34,34 @@ pub struct BootstrapHandles {
     /// When they were last resolved, in milliseconds since 1970.
     pub last_update: u64,
     /// The records: `0.NA/0.NA`, `0.0/0.0` and the services that they name.
-    pub records: Vec<Record<'static>>,
+    pub records: Vec<HandleRecord<'static>>,
 }
 
 impl BootstrapHandles {
     /// Reads the file.
     pub fn from_json(json: &[u8]) -> Result<Self, JsonError> {
-        let json = serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))?;
-        let node = Node::new(&json);
+        let json = serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))?;
+        let node = JsonNode::new(&json);
         let handles = node.required("handles")?;
-        let last_update = node.get("lastUpdate").map_or(Ok(0), |time| time.number())?;
+        let last_update = node.get("lastUpdate").map_or(Ok(0), |time| time.integer())?;
         let mut records = Vec::new();
-        for name in handles.names()? {
+        for name in handles.keys()? {
             records.push(read_record(&handles.required(name)?)?);
         }
         Ok(Self { last_update, records })
     }
 
     /// The sites of the root: those of `0.NA/0.NA`, and of all services that it names, as far as they are in the file.
-    pub fn sites(&self) -> Vec<Site<'_>> {
+    pub fn root_sites(&self) -> Vec<Site<'_>> {
         let mut sites = Vec::new();
         let mut asked = BTreeSet::new();
         let mut to_ask: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
         while let Some(handle) = to_ask.pop() {
-            let handle = Handle::new(&handle).folded().into_owned();
+            let handle = Handle::new(&handle).canonical().into_owned();
             if !asked.insert(handle.clone()) {
                 continue;
             }
-            for value in self.values(Handle::new(&handle)) {
+            for value in self.record_values(Handle::new(&handle)) {
                 match &*value.value_type {
                     b"HS_SITE" | b"HS_SITE.6" => sites.extend(Site::from_bytes(&value.data)),
                     b"HS_SERV" => to_ask.push(Cow::Borrowed(&value.data)),
@@ -74,7 +74,7 @@ impl BootstrapHandles {
 
     /// The keys of `0.0/0.0`, on which all trust in signed records rests.
     pub fn root_keys(&self) -> Vec<PublicKey<'static>> {
-        self.values(Handle::from("0.0/0.0"))
+        self.record_values(Handle::from("0.0/0.0"))
             .iter()
             .filter(|value| &*value.value_type == b"HS_PUBKEY")
             .filter_map(|value| PublicKey::from_bytes(&value.data).ok())
@@ -82,8 +82,8 @@ impl BootstrapHandles {
             .collect()
     }
 
-    fn values(&self, handle: Handle<'_>) -> &[Value<'static>] {
-        let record = self.records.iter().find(|record| Handle::new(&record.handle).is_same(handle));
+    fn record_values(&self, handle: Handle<'_>) -> &[HandleValue<'static>] {
+        let record = self.records.iter().find(|record| Handle::new(&record.handle).eq_ignore_case(handle));
         record.map_or(&[], |record| &record.values)
     }
 }
@@ -91,8 +91,8 @@ impl BootstrapHandles {
 /// The file as it is written.
 impl Serialize for BootstrapHandles {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Handles<'b>(&'b [Record<'static>]);
-        impl Serialize for Handles<'_> {
+        struct RecordMap<'b>(&'b [HandleRecord<'static>]);
+        impl Serialize for RecordMap<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(Some(self.0.len()))?;
                 for record in self.0 {
@@ -103,7 +103,7 @@ impl Serialize for BootstrapHandles {
         }
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("lastUpdate", &self.last_update)?;
-        map.serialize_entry("handles", &Handles(&self.records))?;
+        map.serialize_entry("handles", &RecordMap(&self.records))?;
         map.end()
     }
 }
@@ -121,19 +121,19 @@ impl Serialize for BootstrapHandles {
 /// assert_eq!(read_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
-pub fn read_root_info(file: &[u8]) -> Result<Vec<Value<'_>>, DecodeError> {
-    let mut reader = Reader::new(file);
+pub fn decode_root_info(file: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError> {
+    let mut reader = WireReader::new(file);
     let mut rest = reader.sub("root_info")?;
-    reader.finish("root_info")?;
-    let values: List<'_, Value<'_>> = List::decode(&mut rest, "values")?;
-    rest.finish("root_info")?;
+    reader.expect_end("root_info")?;
+    let values: WireList<'_, HandleValue<'_>> = WireList::decode(&mut rest, "values")?;
+    rest.expect_end("root_info")?;
     Ok(values.iter().collect())
 }
 
 /// Writes `root_info` or `resolver_service`.
-pub fn encode_root_info(values: &[Value<'_>]) -> Vec<u8> {
+pub fn encode_root_info(values: &[HandleValue<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    Writer::new(&mut out).sub(|writer| {
+    WireWriter::new(&mut out).sub(|writer| {
         writer.count(values.len());
         for value in values {
             value.encode(writer);
@@ -153,25 +153,25 @@ pub struct LocalSite<'a> {
 
 /// Reads `local_info`: the length of what follows, and for each site its prefixes and its data.
 pub fn decode_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
-    let mut reader = Reader::new(file);
+    let mut reader = WireReader::new(file);
     let mut rest = reader.sub("local_info")?;
-    reader.finish("local_info")?;
+    reader.expect_end("local_info")?;
     let mut sites = Vec::new();
     for _ in 0..rest.count("local sites", 8)? {
-        let prefixes: List<'_, &[u8]> = List::decode(&mut rest, "prefixes")?;
+        let prefixes: WireList<'_, &[u8]> = WireList::decode(&mut rest, "prefixes")?;
         let data = rest.sub("site")?;
-        let site = Site::from_bytes(data.rest())
-            .map_err(|error| DecodeError::new(error.field(), data.at() + error.at(), error.kind()))?;
+        let site = Site::from_bytes(data.remaining())
+            .map_err(|error| DecodeError::new(error.field(), data.offset() + error.offset(), error.kind()))?;
         sites.push(LocalSite { prefixes: prefixes.iter().map(Cow::Borrowed).collect(), site });
     }
-    rest.finish("local_info")?;
+    rest.expect_end("local_info")?;
     Ok(sites)
 }
 
 /// Writes `local_info`.
 pub fn encode_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    Writer::new(&mut out).sub(|writer| {
+    WireWriter::new(&mut out).sub(|writer| {
         writer.count(sites.len());
         for LocalSite { prefixes, site } in sites {
             writer.count(prefixes.len());
@@ -195,12 +195,12 @@ mod tests {
         Site { serial, ..Site::default() }
     }
 
-    fn record(handle: &str, values: Vec<Value<'static>>) -> Record<'static> {
-        Record { handle: handle.as_bytes().to_vec().into(), values }
+    fn record(handle: &str, values: Vec<HandleValue<'static>>) -> HandleRecord<'static> {
+        HandleRecord { handle: handle.as_bytes().to_vec().into(), values }
     }
 
-    fn site_value(index: u32, value_type: &'static str, serial: u16) -> Value<'static> {
-        Value::with_data(index, value_type, site(serial).to_bytes())
+    fn site_value(index: u32, value_type: &'static str, serial: u16) -> HandleValue<'static> {
+        HandleValue::with_data(index, value_type, site(serial).to_bytes())
     }
 
     #[test]
@@ -214,28 +214,38 @@ mod tests {
                         site_value(1, "HS_SITE", 1),
                         // Disabled, as it is done in the file that is shipped.
                         site_value(2, "#HS_SITE", 2),
-                        Value::new(3, "HS_SERV", "0.ghr/a"),
-                        Value::new(4, "HS_SERV", "0.GHR/B"),
-                        Value::new(5, "HS_SERV", "0.GHR/UNKNOWN"),
+                        HandleValue::new(3, "HS_SERV", "0.ghr/a"),
+                        HandleValue::new(4, "HS_SERV", "0.GHR/B"),
+                        HandleValue::new(5, "HS_SERV", "0.GHR/UNKNOWN"),
                     ],
                 ),
-                record("0.GHR/A", vec![site_value(1, "HS_SITE.6", 3), Value::new(2, "HS_SERV", "0.GHR/B")]),
+                record(
+                    "0.GHR/A",
+                    vec![site_value(1, "HS_SITE.6", 3), HandleValue::new(2, "HS_SERV", "0.GHR/B")],
+                ),
                 // Comes back to where it began.
-                record("0.GHR/B", vec![site_value(1, "HS_SITE", 4), Value::new(2, "HS_SERV", "0.NA/0.NA")]),
+                record(
+                    "0.GHR/B",
+                    vec![site_value(1, "HS_SITE", 4), HandleValue::new(2, "HS_SERV", "0.NA/0.NA")],
+                ),
                 record("0.GHR/C", vec![site_value(1, "HS_SITE", 5)]),
                 record(
                     "0.0/0.0",
-                    vec![Value::with_data(1, "HS_PUBKEY", PublicKey::rsa(&[0xc1; 256], &[3]).to_bytes())],
+                    vec![HandleValue::with_data(
+                        1,
+                        "HS_PUBKEY",
+                        PublicKey::rsa(&[0xc1; 256], &[3]).to_bytes(),
+                    )],
                 ),
             ],
         };
-        let mut serials: Vec<u16> = bootstrap.sites().iter().map(|site| site.serial).collect();
+        let mut serials: Vec<u16> = bootstrap.root_sites().iter().map(|site| site.serial).collect();
         serials.sort_unstable();
         assert_eq!(serials, [1, 3, 4]);
         assert_eq!(bootstrap.root_keys(), [PublicKey::rsa(&[0xc1; 256], &[3])]);
         let json = serde_json::to_string(&bootstrap).unwrap();
         let read = BootstrapHandles::from_json(json.as_bytes()).unwrap();
-        assert_eq!(read.sites().len(), 3);
+        assert_eq!(read.root_sites().len(), 3);
         assert_eq!(read.records.len(), 5);
     }
 

@@ -80,7 +80,7 @@ impl DecodeError {
     }
 
     /// Where the field begins, in bytes from the start of what was decoded.
-    pub const fn at(&self) -> usize {
+    pub const fn offset(&self) -> usize {
         self.at
     }
 

@@ -45,7 +45,7 @@ impl<'a> Fragments<'a> {
     pub fn new(message: &'a [u8]) -> Result<Self, DecodeError> {
         let envelope = Envelope::from_bytes(message)?;
         let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
-        let (announced, there) = (announced(&envelope)?, payload.len());
+        let (announced, there) = (message_len(&envelope)?, payload.len());
         let error = |kind| Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind));
         if there < announced {
             return error(DecodeErrorKind::Short { announced, there });
@@ -135,9 +135,9 @@ impl Deref for Datagram {
 pub struct Reassembly {
     budget: usize,
     used: usize,
-    unfinished: BTreeMap<Key, Unfinished>,
+    unfinished: BTreeMap<FragmentKey, PartialMessage>,
     /// Messages by the order in which they began.
-    ages: BTreeMap<u64, Key>,
+    ages: BTreeMap<u64, FragmentKey>,
     /// The same for each network.
     networks: BTreeMap<IpAddr, BTreeSet<u64>>,
     begun: u64,
@@ -145,14 +145,14 @@ pub struct Reassembly {
 
 /// What tells one message from another.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Key {
+struct FragmentKey {
     from: SocketAddr,
     request_id: u32,
     length: u32,
 }
 
 #[derive(Debug)]
-struct Unfinished {
+struct PartialMessage {
     /// As the message has it when it is whole.
     envelope: Envelope,
     number: u64,
@@ -165,7 +165,7 @@ impl Reassembly {
     pub const DEFAULT_BUDGET_BYTES: usize = 8 << 20;
 
     /// How long a message may take to arrive.
-    pub const LIFE: Duration = Duration::from_secs(5);
+    pub const TIMEOUT: Duration = Duration::from_secs(5);
 
     /// Unfinished messages of one network.
     pub const MAX_MESSAGES_PER_NETWORK: usize = 64;
@@ -205,11 +205,12 @@ impl Reassembly {
         from: SocketAddr,
         datagram: &'a [u8],
     ) -> Result<Option<Cow<'a, [u8]>>, FragmentError> {
-        self.expire(now);
+        self.purge_expired(now);
         let envelope = Envelope::from_bytes(datagram)?;
-        let length = announced(&envelope)?;
-        let count = u32::try_from(length.div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1)).unwrap_or(u32::MAX);
-        let key = Key { from, request_id: envelope.request_id, length: envelope.length };
+        let length = message_len(&envelope)?;
+        let count =
+            u32::try_from(length.div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1)).unwrap_or(u32::MAX);
+        let key = FragmentKey { from, request_id: envelope.request_id, length: envelope.length };
         let sequence = envelope.sequence;
         if sequence >= count {
             self.remove(&key);
@@ -219,7 +220,8 @@ impl Reassembly {
             return Ok(Some(Cow::Borrowed(datagram)));
         }
         let payload = datagram.get(limits::ENVELOPE_LEN..).unwrap_or_default();
-        let announced = (length - sequence as usize * limits::MAX_DATAGRAM_PAYLOAD_LEN).min(limits::MAX_DATAGRAM_PAYLOAD_LEN);
+        let announced = (length - sequence as usize * limits::MAX_DATAGRAM_PAYLOAD_LEN)
+            .min(limits::MAX_DATAGRAM_PAYLOAD_LEN);
         if payload.len() != announced {
             self.remove(&key);
             return Err(FragmentError::Size { sequence, announced, there: payload.len() });
@@ -236,38 +238,41 @@ impl Reassembly {
             }
         }
         self.evict_for(&key, payload.len())?;
-        self.keep(now, key, envelope, sequence, payload);
+        self.insert_fragment(now, key, envelope, sequence, payload);
         if self.unfinished.get(&key).is_some_and(|message| message.pieces.len() == count as usize) {
-            return Ok(self.remove(&key).map(|message| Cow::Owned(message.join(length))));
+            return Ok(self.remove(&key).map(|message| Cow::Owned(message.into_message(length))));
         }
         Ok(None)
     }
 
     /// Forgets what has been unfinished for too long. [`insert`](Self::insert) does so by itself.
-    pub fn expire(&mut self, now: Now) {
+    pub fn purge_expired(&mut self, now: Now) {
         while let Some((_, key)) = self.ages.first_key_value() {
             let key = *key;
             match self.unfinished.get(&key) {
-                Some(message) if now.elapsed.saturating_sub(message.began) < Self::LIFE => break,
+                Some(message) if now.elapsed.saturating_sub(message.began) < Self::TIMEOUT => break,
                 _ => self.remove(&key),
             };
         }
     }
 
     /// Bytes in use, with all that is needed to find them.
-    pub const fn used(&self) -> usize {
+    pub const fn used_bytes(&self) -> usize {
         self.used
     }
 
     /// Messages of which something is still awaited.
-    pub fn unfinished(&self) -> usize {
+    pub fn pending_messages(&self) -> usize {
         self.unfinished.len()
     }
 
     /// Drops the oldest until a piece of this message fits.
-    fn evict_for(&mut self, key: &Key, length: usize) -> Result<(), FragmentError> {
+    fn evict_for(&mut self, key: &FragmentKey, length: usize) -> Result<(), FragmentError> {
         if !self.unfinished.contains_key(key) {
-            let network = self.networks.get(&network(key.from)).filter(|of| of.len() >= Self::MAX_MESSAGES_PER_NETWORK);
+            let network = self
+                .networks
+                .get(&client_network(key.from))
+                .filter(|of| of.len() >= Self::MAX_MESSAGES_PER_NETWORK);
             let oldest = network.and_then(|of| of.first()).and_then(|oldest| self.ages.get(oldest)).copied();
             if let Some(oldest) = oldest {
                 self.remove(&oldest);
@@ -287,30 +292,38 @@ impl Reassembly {
         }
     }
 
-    fn keep(&mut self, now: Now, key: Key, envelope: Envelope, sequence: u32, payload: &[u8]) {
+    fn insert_fragment(
+        &mut self,
+        now: Now,
+        key: FragmentKey,
+        envelope: Envelope,
+        sequence: u32,
+        payload: &[u8],
+    ) {
         let message = self.unfinished.entry(key).or_insert_with(|| {
             let number = self.begun;
             self.begun += 1;
             self.used += Self::MESSAGE_OVERHEAD_BYTES;
             self.ages.insert(number, key);
-            self.networks.entry(network(key.from)).or_default().insert(number);
-            Unfinished { envelope, number, began: now.elapsed, pieces: BTreeMap::new() }
+            self.networks.entry(client_network(key.from)).or_default().insert(number);
+            PartialMessage { envelope, number, began: now.elapsed, pieces: BTreeMap::new() }
         });
         message.pieces.insert(sequence, payload.into());
         self.used += Self::FRAGMENT_OVERHEAD_BYTES + payload.len();
     }
 
-    fn remove(&mut self, key: &Key) -> Option<Unfinished> {
+    fn remove(&mut self, key: &FragmentKey) -> Option<PartialMessage> {
         let message = self.unfinished.remove(key)?;
         self.ages.remove(&message.number);
-        let network = network(key.from);
+        let network = client_network(key.from);
         if let Some(of) = self.networks.get_mut(&network) {
             of.remove(&message.number);
             if of.is_empty() {
                 self.networks.remove(&network);
             }
         }
-        let pieces: usize = message.pieces.values().map(|piece| Self::FRAGMENT_OVERHEAD_BYTES + piece.len()).sum();
+        let pieces: usize =
+            message.pieces.values().map(|piece| Self::FRAGMENT_OVERHEAD_BYTES + piece.len()).sum();
         self.used -= Self::MESSAGE_OVERHEAD_BYTES + pieces;
         Some(message)
     }
@@ -322,9 +335,9 @@ impl Default for Reassembly {
     }
 }
 
-impl Unfinished {
+impl PartialMessage {
     /// The whole message; all of its `length` bytes are there.
-    fn join(self, length: usize) -> Vec<u8> {
+    fn into_message(self, length: usize) -> Vec<u8> {
         let mut message = Vec::with_capacity(limits::ENVELOPE_LEN + length);
         message.extend_from_slice(&self.envelope.to_bytes());
         for piece in self.pieces.values() {
@@ -371,10 +384,10 @@ pub enum FragmentError {
 }
 
 /// The length of the message, if any message may be so long.
-fn announced(envelope: &Envelope) -> Result<usize, DecodeError> {
+fn message_len(envelope: &Envelope) -> Result<usize, DecodeError> {
     match envelope.length as usize {
-        announced if announced > limits::MESSAGE => {
-            let kind = DecodeErrorKind::TooLong { announced, limit: limits::MESSAGE };
+        announced if announced > limits::MAX_MESSAGE_LEN => {
+            let kind = DecodeErrorKind::TooLong { announced, limit: limits::MAX_MESSAGE_LEN };
             Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind))
         }
         announced => Ok(announced),
@@ -382,7 +395,7 @@ fn announced(envelope: &Envelope) -> Result<usize, DecodeError> {
 }
 
 /// What one owner may well have all addresses of.
-fn network(from: SocketAddr) -> IpAddr {
+fn client_network(from: SocketAddr) -> IpAddr {
     match from.ip().to_canonical() {
         IpAddr::V4(address) => IpAddr::V4((address.to_bits() & !0xff).into()),
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !0u128 << 64).into()),
@@ -392,11 +405,11 @@ fn network(from: SocketAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Version;
+    use crate::message::ProtocolVersion;
 
     fn message(length: u32) -> Vec<u8> {
         let mut message =
-            Envelope { request_id: 5, length, ..Envelope::new(Version::OURS) }.to_bytes().to_vec();
+            Envelope { request_id: 5, length, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes().to_vec();
         message.extend((0..length).map(|byte| byte as u8));
         message
     }
@@ -441,12 +454,12 @@ mod tests {
         let mut reassembly = Reassembly::new();
         assert_eq!(reassembly.insert(at(1), from, &datagrams[1]), Ok(None));
         assert_eq!(reassembly.insert(at(5), from, &datagrams[0]).unwrap().as_deref(), Some(&*whole));
-        assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+        assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
         assert_eq!(reassembly.insert(at(6), from, &datagrams[1]), Ok(None));
         assert_eq!(reassembly.insert(at(11), from, &datagrams[0]), Ok(None), "the first is too old");
-        assert_eq!(reassembly.unfinished(), 1);
-        reassembly.expire(at(16));
-        assert_eq!((reassembly.used(), reassembly.networks.len(), reassembly.ages.len()), (0, 0, 0));
+        assert_eq!(reassembly.pending_messages(), 1);
+        reassembly.purge_expired(at(16));
+        assert_eq!((reassembly.used_bytes(), reassembly.networks.len(), reassembly.ages.len()), (0, 0, 0));
     }
 
     #[test]
@@ -456,7 +469,7 @@ mod tests {
         let mut reassembly = Reassembly::with_budget(2500);
         for datagram in Fragments::new(&whole).unwrap() {
             assert_eq!(reassembly.insert(at(0), from, &datagram), Ok(None));
-            assert!(reassembly.used() <= 2500);
+            assert!(reassembly.used_bytes() <= 2500);
         }
         let first = Fragments::new(&whole).unwrap().next().unwrap();
         let error = Reassembly::with_budget(100).insert(at(0), from, &first);
@@ -466,8 +479,8 @@ mod tests {
     #[test]
     fn networks() {
         let same = |one: &str, two: &str| {
-            network(SocketAddr::new(one.parse().unwrap(), 1))
-                == network(SocketAddr::new(two.parse().unwrap(), 2))
+            client_network(SocketAddr::new(one.parse().unwrap(), 1))
+                == client_network(SocketAddr::new(two.parse().unwrap(), 2))
         };
         assert!(same("192.0.2.1", "192.0.2.255"));
         assert!(!same("192.0.2.1", "192.0.3.1"));

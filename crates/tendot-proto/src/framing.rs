@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::limits;
-use crate::message::{Envelope, Header};
-use crate::wire::Reader;
+use crate::message::{Envelope, MessageHeader};
+use crate::wire::WireReader;
 
 /// Cuts what comes over a connection into messages.
 ///
@@ -36,7 +36,7 @@ pub struct Framer {
 
 impl Framer {
     /// What an idle connection may keep of its buffer.
-    const KEPT: usize = 4096;
+    const MAX_IDLE_BUFFER_BYTES: usize = 4096;
 
     /// Nothing yet.
     pub const fn new() -> Self {
@@ -49,12 +49,12 @@ impl Framer {
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.taken);
         self.taken = 0;
-        if self.buffer.is_empty() && self.buffer.capacity() > Self::KEPT {
+        if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
         let room = match self.envelope() {
-            Some(envelope) if is_too_long(&envelope) => {
-                (limits::ENVELOPE_LEN + limits::HEADER).saturating_sub(self.buffer.len())
+            Some(envelope) if exceeds_limit(&envelope) => {
+                (limits::ENVELOPE_LEN + limits::HEADER_LEN).saturating_sub(self.buffer.len())
             }
             _ => usize::MAX,
         };
@@ -67,13 +67,13 @@ impl Framer {
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let Some(envelope) = self.envelope() else { return Ok(None) };
         let from = self.taken;
-        if is_too_long(&envelope) {
-            let after = self.rest().get(limits::ENVELOPE_LEN..).unwrap_or_default();
-            let header = Header::decode(&mut Reader::new(after)).ok().map(|(header, _)| header);
+        if exceeds_limit(&envelope) {
+            let after = self.remaining().get(limits::ENVELOPE_LEN..).unwrap_or_default();
+            let header = MessageHeader::decode(&mut WireReader::new(after)).ok().map(|(header, _)| header);
             return Err(FrameError { envelope, header });
         }
         let length = limits::ENVELOPE_LEN + envelope.length as usize;
-        if self.rest().len() < length {
+        if self.remaining().len() < length {
             return Ok(None);
         }
         self.taken += length;
@@ -82,57 +82,57 @@ impl Framer {
 
     /// How many bytes are still awaited, as far as can be told: the rest of the envelope, or of the message. 0 if a
     /// message can be taken, and after an error.
-    pub fn missing(&self) -> usize {
+    pub fn bytes_needed(&self) -> usize {
         let whole = match self.envelope() {
             None => limits::ENVELOPE_LEN,
-            Some(envelope) if is_too_long(&envelope) => 0,
+            Some(envelope) if exceeds_limit(&envelope) => 0,
             Some(envelope) => limits::ENVELOPE_LEN + envelope.length as usize,
         };
-        whole.saturating_sub(self.rest().len())
+        whole.saturating_sub(self.remaining().len())
     }
 
     /// Whether part of a message is there, so that the other side owes the rest.
     pub fn has_partial_message(&self) -> bool {
-        !self.rest().is_empty()
+        !self.remaining().is_empty()
     }
 
     /// What has come and was not taken: the beginning of a stream that is no longer messages, as in replication.
-    pub fn into_rest(mut self) -> Vec<u8> {
+    pub fn into_remaining(mut self) -> Vec<u8> {
         self.buffer.split_off(self.taken)
     }
 
     /// What has come and was not taken.
-    pub fn rest(&self) -> &[u8] {
+    pub fn remaining(&self) -> &[u8] {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
     fn envelope(&self) -> Option<Envelope> {
-        Envelope::from_bytes(self.rest()).ok()
+        Envelope::from_bytes(self.remaining()).ok()
     }
 }
 
-fn is_too_long(envelope: &Envelope) -> bool {
-    envelope.length as usize > limits::MESSAGE
+fn exceeds_limit(envelope: &Envelope) -> bool {
+    envelope.length as usize > limits::MAX_MESSAGE_LEN
 }
 
 /// A message is announced that is longer than any may be. What is known of it is enough to answer before the
 /// connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{} bytes announced, at most {} allowed", envelope.length, limits::MESSAGE)]
+#[error("{} bytes announced, at most {} allowed", envelope.length, limits::MAX_MESSAGE_LEN)]
 pub struct FrameError {
     /// Its envelope.
     pub envelope: Envelope,
     /// Its header, if that has come.
-    pub header: Option<Header>,
+    pub header: Option<MessageHeader>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Opcode, Version};
+    use crate::message::{Opcode, ProtocolVersion};
 
     fn message(length: u32) -> Vec<u8> {
-        let mut message = Envelope { length, ..Envelope::new(Version::OURS) }.to_bytes().to_vec();
+        let mut message = Envelope { length, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes().to_vec();
         message.extend((0..length).map(|byte| byte as u8));
         message
     }
@@ -148,7 +148,7 @@ mod tests {
                 while let Some(message) = framer.next_message().unwrap() {
                     seen.push(message.to_vec());
                 }
-                assert_ne!(framer.missing(), 0);
+                assert_ne!(framer.bytes_needed(), 0);
             }
             assert_eq!(seen.concat(), stream, "{portion}");
             assert_eq!(seen.len(), 4, "{portion}");
@@ -162,7 +162,7 @@ mod tests {
         framer.push(&[&message(5)[..], b"stream"].concat());
         assert_eq!(framer.next_message().unwrap().map(<[u8]>::len), Some(25));
         assert!(framer.has_partial_message());
-        assert_eq!(framer.into_rest(), b"stream");
+        assert_eq!(framer.into_remaining(), b"stream");
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         framer.push(&message(100_000));
         assert!(framer.next_message().unwrap().is_some());
         framer.push(&message(1)[..3]);
-        assert!(framer.buffer.capacity() <= Framer::KEPT);
+        assert!(framer.buffer.capacity() <= Framer::MAX_IDLE_BUFFER_BYTES);
     }
 
     /// The error comes with the envelope; the header follows, and nothing is kept beyond it.
@@ -188,6 +188,6 @@ mod tests {
         }
         let error = framer.next_message().unwrap_err();
         assert_eq!(error.header.unwrap().opcode, Opcode::RESOLUTION);
-        assert_eq!((framer.buffer.len(), framer.missing()), (44, 0));
+        assert_eq!((framer.buffer.len(), framer.bytes_needed()), (44, 0));
     }
 }

@@ -60,9 +60,9 @@ impl<'a> Handle<'a> {
     /// assert_eq!(Handle::from("10.1000").check(), Err(HandleError::NoSlash));
     /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").check(), Err(HandleError::NotUtf8 { at: 8 }));
     /// ```
-    pub fn check(self) -> Result<(), HandleError> {
+    pub fn validate_for_create(self) -> Result<(), HandleError> {
         self.validate()?;
-        match self.slash() {
+        match self.slash_offset() {
             None if self.0.is_empty() => Err(HandleError::Empty),
             None => Err(HandleError::NoSlash),
             Some(0) => Err(HandleError::NoPrefix),
@@ -72,7 +72,7 @@ impl<'a> Handle<'a> {
 
     /// Why no record can have this name, if none can: it is too long or not UTF-8.
     pub fn validate(self) -> Result<(), HandleError> {
-        if self.0.len() > limits::HANDLE {
+        if self.0.len() > limits::MAX_HANDLE_LEN {
             return Err(HandleError::TooLong { length: self.0.len() });
         }
         match self.to_str() {
@@ -83,20 +83,20 @@ impl<'a> Handle<'a> {
 
     /// What stands before the first slash, or all of it.
     pub fn prefix(self) -> &'a [u8] {
-        self.slash().map_or(self.0, |slash| self.0.get(..slash).unwrap_or_default())
+        self.slash_offset().map_or(self.0, |slash| self.0.get(..slash).unwrap_or_default())
     }
 
     /// What stands after the first slash, if there is one.
     pub fn suffix(self) -> Option<&'a [u8]> {
-        self.slash().and_then(|slash| self.0.get(slash + 1..))
+        self.slash_offset().and_then(|slash| self.0.get(slash + 1..))
     }
 
-    fn slash(self) -> Option<usize> {
+    fn slash_offset(self) -> Option<usize> {
         self.0.iter().position(|byte| *byte == b'/')
     }
 
     /// The name under which the record is kept: ASCII letters in upper case, nothing else changed.
-    pub fn folded(self) -> Cow<'a, [u8]> {
+    pub fn canonical(self) -> Cow<'a, [u8]> {
         if self.0.iter().any(u8::is_ascii_lowercase) {
             Cow::Owned(self.0.to_ascii_uppercase())
         } else {
@@ -117,7 +117,7 @@ impl<'a> Handle<'a> {
 
     /// `0.NA/10` for a name without a slash, such as `10`; any other name as it is.
     pub fn qualified(self) -> Cow<'a, [u8]> {
-        if self.slash().is_some() {
+        if self.slash_offset().is_some() {
             return Cow::Borrowed(self.0);
         }
         let mut handle = b"0.NA/".to_vec();
@@ -139,7 +139,7 @@ impl<'a> Handle<'a> {
 
     /// Whether the root services keep this name: it begins with `0.` or `0/`, or has no slash.
     pub fn is_global(self) -> bool {
-        self.0.starts_with(b"0.") || self.0.starts_with(b"0/") || self.slash().is_none()
+        self.0.starts_with(b"0.") || self.0.starts_with(b"0/") || self.slash_offset().is_none()
     }
 
     /// Whether both name the same identity: ASCII case does not matter in the prefix, nor anywhere in `0.…`.
@@ -152,7 +152,7 @@ impl<'a> Handle<'a> {
     }
 
     /// Whether both name the same record, which is so without regard to ASCII case.
-    pub fn is_same(self, other: Handle<'_>) -> bool {
+    pub fn eq_ignore_case(self, other: Handle<'_>) -> bool {
         self.0.eq_ignore_ascii_case(other.0)
     }
 
@@ -166,7 +166,7 @@ impl<'a> Handle<'a> {
     /// assert_eq!(name.server(HashOption::WHOLE, 3), Some(1));
     /// assert_eq!(name.server(HashOption::WHOLE, 0), None);
     /// ```
-    pub fn server(self, option: HashOption, servers: usize) -> Option<usize> {
+    pub fn server_index(self, option: HashOption, servers: usize) -> Option<usize> {
         if servers < 2 {
             return (servers == 1).then_some(0);
         }
@@ -225,8 +225,8 @@ pub enum HandleError {
     /// There is no name.
     #[error("the handle is empty")]
     Empty,
-    /// The name has more than [`limits::HANDLE`] bytes.
-    #[error("the handle has {length} bytes, at most {max} are allowed", max = limits::HANDLE)]
+    /// The name has more than [`limits::MAX_HANDLE_LEN`] bytes.
+    #[error("the handle has {length} bytes, at most {max} are allowed", max = limits::MAX_HANDLE_LEN)]
     TooLong {
         /// How many it has.
         length: usize,
@@ -258,13 +258,17 @@ mod tests {
         check("10.1000/abc", HashOption::SUFFIX, 1);
         check("10.1000/ABC", HashOption::WHOLE, 1);
         check("0.NA/10", HashOption::WHOLE, 0);
-        check("10", HashOption::PREFIX, Handle::from("0.NA/x").server(HashOption::PREFIX, 3).unwrap());
-        check("abc", HashOption::SUFFIX, Handle::from("0.NA/ABC").server(HashOption::SUFFIX, 3).unwrap());
+        check("10", HashOption::PREFIX, Handle::from("0.NA/x").server_index(HashOption::PREFIX, 3).unwrap());
+        check(
+            "abc",
+            HashOption::SUFFIX,
+            Handle::from("0.NA/ABC").server_index(HashOption::SUFFIX, 3).unwrap(),
+        );
     }
 
     #[track_caller]
     fn check(handle: &str, option: HashOption, server: usize) {
-        assert_eq!(Handle::from(handle).server(option, 3), Some(server), "{handle}");
+        assert_eq!(Handle::from(handle).server_index(option, 3), Some(server), "{handle}");
     }
 
     #[test]
@@ -278,8 +282,7 @@ mod tests {
 
     #[test]
     fn identities() {
-        let same =
-            |one: &'static str, two: &'static str| Handle::from(one).eq_identity(Handle::from(two));
+        let same = |one: &'static str, two: &'static str| Handle::from(one).eq_identity(Handle::from(two));
         assert!(same("0.NA/abc", "0.na/ABC"));
         assert!(same("abc/x", "ABC/x"));
         assert!(!same("abc/x", "abc/X"));

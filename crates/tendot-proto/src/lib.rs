@@ -32,9 +32,10 @@ pub use fragment::{Datagram, FragmentError, Fragments, Reassembly};
 pub use framing::{FrameError, Framer};
 pub use handle::{Handle, HandleError};
 pub use message::{
-    Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request,
-    RequestDigest, Response, ResponseCode, CredentialSection, Version,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader,
+    MessageParts, OpFlags, Opcode, ProtocolVersion, Request, RequestDigest, Response, ResponseCode,
+    ResponseData,
 };
-pub use record::{Permissions, Reference, Ttl, Value};
+pub use record::{HandleValue, Ttl, ValuePermissions, ValueReference};
 pub use time::Now;
-pub use work::{Exhausted, Work};
+pub use work::{Budget, BudgetExceeded};

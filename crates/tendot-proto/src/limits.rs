@@ -1,7 +1,7 @@
 //! How large things may be, as the deployed software has it; larger is malformed.
 
 /// Bytes of a message after its envelope.
-pub const MESSAGE: usize = 262_144;
+pub const MAX_MESSAGE_LEN: usize = 262_144;
 
 /// Bytes of a UDP datagram, the envelope included.
 pub const MAX_DATAGRAM_LEN: usize = 512;
@@ -13,7 +13,7 @@ pub const MAX_DATAGRAM_PAYLOAD_LEN: usize = MAX_DATAGRAM_LEN - ENVELOPE_LEN;
 pub const ENVELOPE_LEN: usize = 20;
 
 /// Bytes of a header.
-pub const HEADER: usize = 24;
+pub const HEADER_LEN: usize = 24;
 
 /// Bytes of one length-prefixed field, and items of one list.
 pub const FIELD: usize = 1_048_576;
@@ -22,7 +22,7 @@ pub const FIELD: usize = 1_048_576;
 pub const MAX_VALUES: usize = 2_048;
 
 /// Bytes of a handle.
-pub const HANDLE: usize = 2_048;
+pub const MAX_HANDLE_LEN: usize = 2_048;
 
 /// Handles in one message of a list; more come in further messages.
 pub const LIST_BATCH_HANDLES: usize = 50;

@@ -9,7 +9,7 @@ use crate::handle::Handle;
 pub const CONTENT_TYPE: &str = "application/x-hdl-message";
 
 /// How long the head of a response may be.
-pub const HEAD: usize = 16_384;
+pub const MAX_RESPONSE_HEAD_LEN: usize = 16_384;
 
 /// Whether a `Content-Type` or an `Accept` of one type says that this is a message. Parameters do not matter.
 ///
@@ -19,7 +19,7 @@ pub const HEAD: usize = 16_384;
 /// assert!(is_message("Application/X-HDL-Message; charset=x"));
 /// assert!(!is_message("text/html"));
 /// ```
-pub fn is_message(content_type: &str) -> bool {
+pub fn is_message_type(content_type: &str) -> bool {
     content_type.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(CONTENT_TYPE))
 }
 
@@ -39,10 +39,10 @@ pub fn request_head(host: &str, path: &str, handle: Handle<'_>, length: usize) -
     let mut head = "POST ".to_string();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         head.push('/');
-        escape(&mut head, segment.as_bytes());
+        percent_encode(&mut head, segment.as_bytes());
     }
     head.push('/');
-    escape(&mut head, handle.as_bytes());
+    percent_encode(&mut head, handle.as_bytes());
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     let host = if host.bytes().all(allowed) { host } else { "" };
     // Writing to a string cannot fail.
@@ -55,7 +55,7 @@ pub fn request_head(host: &str, path: &str, handle: Handle<'_>, length: usize) -
 }
 
 /// All but the unreserved characters of RFC 3986, 2.3 as `%` and two digits.
-fn escape(out: &mut String, bytes: &[u8]) {
+fn percent_encode(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
             out.push(char::from(*byte));
@@ -95,8 +95,8 @@ pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError>
     if !b"HTTP/1.".starts_with(received.get(..7).unwrap_or(received)) {
         return Err(TunnelError::NotHttp);
     }
-    let window = received.get(..HEAD).unwrap_or(received);
-    let mut lines = Lines { rest: window };
+    let window = received.get(..MAX_RESPONSE_HEAD_LEN).unwrap_or(received);
+    let mut lines = HeaderLines { rest: window };
     let mut status = 0;
     let mut has_message = false;
     let mut is_coded = false;
@@ -119,22 +119,22 @@ pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError>
             continue;
         };
         let is = |header| name.eq_ignore_ascii_case(header);
-        has_message |= is("content-type") && is_message(value);
+        has_message |= is("content-type") && is_message_type(value);
         let coding = is("transfer-encoding") || is("content-encoding");
         is_coded |= coding && !value.trim().eq_ignore_ascii_case("identity");
     }
-    if window.len() < received.len() || window.len() == HEAD {
+    if window.len() < received.len() || window.len() == MAX_RESPONSE_HEAD_LEN {
         return Err(TunnelError::HeadTooLong);
     }
     Ok(None)
 }
 
 /// Lines that are complete, without their ends.
-struct Lines<'a> {
+struct HeaderLines<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for HeaderLines<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -153,8 +153,8 @@ pub enum TunnelError {
     /// It is not HTTP/1.
     #[error("the answer is not HTTP")]
     NotHttp,
-    /// Its head does not end within [`HEAD`] bytes.
-    #[error("the head of the answer has more than {HEAD} bytes")]
+    /// Its head does not end within [`MAX_RESPONSE_HEAD_LEN`] bytes.
+    #[error("the head of the answer has more than {MAX_RESPONSE_HEAD_LEN} bytes")]
     HeadTooLong,
     /// It is something else, as a page for people.
     #[error("the answer has status {status} and is not of type {CONTENT_TYPE}")]

@@ -16,11 +16,11 @@
 ///
 /// It is not `Copy`: who hands on a copy lets the same budget be spent twice.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Work {
+pub struct Budget {
     left: u32,
 }
 
-impl Work {
+impl Budget {
     /// What one request may cost, with room to spare: a PBKDF2 of the most rounds and the longest key that are taken, and
     /// a signature.
     pub const PER_REQUEST: Self = Self::new(250_000);
@@ -31,13 +31,13 @@ impl Work {
     }
 
     /// Takes `steps`, or nothing when there are not so many.
-    pub fn spend(&mut self, steps: u32) -> Result<(), Exhausted> {
-        self.left = self.left.checked_sub(steps).ok_or(Exhausted { needed: steps, left: self.left })?;
+    pub fn charge(&mut self, steps: u32) -> Result<(), BudgetExceeded> {
+        self.left = self.left.checked_sub(steps).ok_or(BudgetExceeded { needed: steps, left: self.left })?;
         Ok(())
     }
 
     /// What is left.
-    pub const fn left(&self) -> u32 {
+    pub const fn remaining(&self) -> u32 {
         self.left
     }
 }
@@ -45,7 +45,7 @@ impl Work {
 /// The request would cost more than it may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("needs {needed} steps of work, {left} are left")]
-pub struct Exhausted {
+pub struct BudgetExceeded {
     /// What the next step would have cost.
     pub needed: u32,
     /// What was left.

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 
-use tendot_proto::{Body, Message, Outcome, Request, Response};
+use tendot_proto::{Message, MessageBody, Request, Response, ResponseData};
 use tendot_testing::recordings::{encoding, recordings};
 
 /// Global allocator that counts allocations per thread.
@@ -61,7 +61,8 @@ fn decodes_and_encodes_messages_without_allocating() {
 #[test]
 fn iterates_lists_without_allocating() {
     let bytes = encoding("req_res_sel");
-    let Body::Request(Request::Resolve { indexes, types, .. }) = Message::from_bytes(&bytes).unwrap().body
+    let MessageBody::Request(Request::Resolve { indexes, types, .. }) =
+        Message::from_bytes(&bytes).unwrap().body
     else {
         panic!()
     };
@@ -69,7 +70,7 @@ fn iterates_lists_without_allocating() {
     assert_eq!(allocations(|| counted = indexes.iter().count() + types.iter().count()), 0);
     assert_eq!(counted, 4);
     let bytes = encoding("resp_res");
-    let Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. }) =
+    let MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }) =
         Message::from_bytes(&bytes).unwrap().body
     else {
         panic!()

@@ -1,8 +1,8 @@
 use std::fmt;
 
-use tendot_proto::auth::{Answer, AuthError, Pending, Policy};
-use tendot_proto::crypto::Crypto;
-use tendot_proto::{Handle, Reference, Value, Work};
+use tendot_proto::auth::{AuthError, AuthPolicy, ChallengeResponse, PendingChallenge};
+use tendot_proto::crypto::CryptoProvider;
+use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::party::TokenIdentity;
 
@@ -12,7 +12,7 @@ pub enum Caller {
     /// Nobody has proved anything.
     Anonymous,
     /// Somebody who has proved to have a key.
-    Handle(Identity),
+    Handle(HandleIdentity),
     /// Somebody who has shown a token.
     Token(TokenIdentity),
     /// Who runs the server: may do everything but read what nobody may read.
@@ -43,12 +43,12 @@ impl fmt::Display for Caller {
 /// assert_eq!(Identity::proven(0, "0.NA/10.1000"), None, "no key has the index 0");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Identity(Reference<'static>);
+pub struct HandleIdentity(ValueReference<'static>);
 
-impl Identity {
+impl HandleIdentity {
     /// An identity whose proof was checked elsewhere, as in a session; none without the index of its key.
     pub fn proven(index: u32, handle: impl AsRef<[u8]>) -> Option<Self> {
-        (index != 0).then(|| Self(Reference::new(index, handle.as_ref().to_vec())))
+        (index != 0).then(|| Self(ValueReference::new(index, handle.as_ref().to_vec())))
     }
 
     /// The identity that the answer to a challenge proves.
@@ -57,12 +57,12 @@ impl Identity {
     /// identity may do what it asked for has to be found out first, see
     /// [`Registry::precheck`](crate::Registry::authorize).
     pub fn prove(
-        pending: &Pending,
-        answer: &Answer<'_>,
-        keys: &[Value<'_>],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        pending: &PendingChallenge,
+        answer: &ChallengeResponse<'_>,
+        keys: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Self, AuthError> {
         let index = pending.verify(answer, keys, policy, crypto, work)?;
         Self::proven(index, answer.key_handle.as_bytes()).ok_or(AuthError::Failed)
@@ -73,7 +73,7 @@ impl Identity {
         self.0.handle()
     }
 
-    pub(crate) fn reference(&self) -> Reference<'static> {
+    pub(crate) fn reference(&self) -> ValueReference<'static> {
         self.0.clone()
     }
 
@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for HandleIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -91,25 +91,25 @@ impl fmt::Display for Identity {
 
 /// Who asks, as the rules see it: proved or only claimed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asker<'a> {
+pub(crate) enum Claimant<'a> {
     Anonymous,
     /// The index may be 0 if it is a claim: which key will prove it is not known yet.
-    Handle(&'a Reference<'a>),
+    Handle(&'a ValueReference<'a>),
     /// At a time in milliseconds since 1970; 0 for the one at which the token was shown.
     Token(&'a Caller, u64),
     Operator,
 }
 
-impl<'a> Asker<'a> {
-    pub(crate) const fn of(caller: &'a Caller) -> Self {
-        Self::at(caller, 0)
+impl<'a> Claimant<'a> {
+    pub(crate) const fn new(caller: &'a Caller) -> Self {
+        Self::at_time(caller, 0)
     }
 
     /// The same, of who has waited since.
-    pub(crate) const fn at(caller: &'a Caller, at: u64) -> Self {
+    pub(crate) const fn at_time(caller: &'a Caller, at: u64) -> Self {
         match caller {
             Caller::Anonymous => Self::Anonymous,
-            Caller::Handle(Identity(reference)) => Self::Handle(reference),
+            Caller::Handle(HandleIdentity(reference)) => Self::Handle(reference),
             Caller::Token(_) => Self::Token(caller, at),
             Caller::Operator => Self::Operator,
         }
@@ -118,7 +118,7 @@ impl<'a> Asker<'a> {
 
 /// Whether somebody is who a list means: index 0 in the list is any key of the record, and index 0 of a claim may become
 /// any.
-pub(crate) fn is_meant(listed: &Reference<'_>, who: &Reference<'_>) -> bool {
+pub(crate) fn reference_covers(listed: &ValueReference<'_>, who: &ValueReference<'_>) -> bool {
     listed.handle().eq_identity(who.handle())
         && (listed.index == who.index || listed.index == 0 || who.index == 0)
 }
@@ -143,6 +143,10 @@ mod tests {
 
     #[track_caller]
     fn check(listed: &str, who: &str, expected: bool) {
-        assert_eq!(is_meant(&Reference::parse(listed), &Reference::parse(who)), expected, "{listed} {who}");
+        assert_eq!(
+            reference_covers(&ValueReference::parse(listed), &ValueReference::parse(who)),
+            expected,
+            "{listed} {who}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-use tendot_proto::Work;
-use tendot_store::{EditKind, Key, LogEntry, Store};
+use tendot_proto::Budget;
+use tendot_store::{EditKind, LogEntry, NameKey, Store};
 
 use crate::doi::VisibilityFilter;
 use crate::history::visible_author;
@@ -8,14 +8,14 @@ use crate::{Caller, Error, Registry, price};
 
 /// A place in the changes of a store: everything up to it has been read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Cursor {
+pub struct ChangeCursor {
     /// The last line of the log that was read, or of which something was.
     pub sequence: u64,
     /// The last name that was read of a line that stands for many, as an import does; none if the line was read to its end.
-    pub within: Option<Key>,
+    pub within: Option<NameKey>,
 }
 
-impl Cursor {
+impl ChangeCursor {
     /// The end of a line.
     pub const fn after(sequence: u64) -> Self {
         Self { sequence, within: None }
@@ -24,18 +24,18 @@ impl Cursor {
 
 /// Some of what changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Changes {
+pub struct ChangeEvents {
     /// The oldest first.
-    pub items: Vec<Changed>,
+    pub items: Vec<ChangeEvent>,
     /// Where to go on.
-    pub next: Cursor,
+    pub next: ChangeCursor,
     /// Whether there was nothing more at the time; there may be fewer items than were asked for, even none, without.
     pub is_end: bool,
 }
 
 /// One thing that changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Changed {
+pub struct ChangeEvent {
     /// The line of the log that tells of it.
     pub sequence: u64,
     /// What it is.
@@ -49,7 +49,7 @@ pub struct Changed {
     /// By whom; empty if that is not told.
     pub by: Box<str>,
     /// Where to go on after it.
-    pub cursor: Cursor,
+    pub cursor: ChangeCursor,
 }
 
 /// What something is that changed.
@@ -87,35 +87,38 @@ impl Registry {
     /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there. Names that
     /// are only reserved are told to those concerned, tokens and transfers to the operator alone. A token is good at the time
     /// `at`, or nothing is told.
-    pub async fn changes(
+    pub async fn list_changes(
         &self,
-        after: &Cursor,
+        after: &ChangeCursor,
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Changes, Error> {
+        work: &mut Budget,
+    ) -> Result<ChangeEvents, Error> {
         let limit = limit.max(1);
-        work.spend(price::LOOKUP.saturating_add(price::names(limit)))?;
+        work.charge(price::LOOKUP.saturating_add(price::list(limit)))?;
         // Who goes on reading is asked each time: a token may have ended meanwhile.
-        self.standing(caller, at, work).await.map_err(failure)?;
+        self.principal(caller, at, work).await.map_err(failure)?;
         let is_operator = self.is_operator(caller, at, work).await?;
         let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
-        let lines = self.store.changes(from, limit).await?;
-        let mut changes =
-            Changes { items: Vec::new(), next: Cursor::after(after.sequence), is_end: lines.len() < limit };
+        let lines = self.store.read_log(from, limit).await?;
+        let mut changes = ChangeEvents {
+            items: Vec::new(),
+            next: ChangeCursor::after(after.sequence),
+            is_end: lines.len() < limit,
+        };
         for line in lines {
             let within = after.within.as_ref().filter(|_| line.sequence == after.sequence);
             if line.kind != EditKind::Import {
-                changes.next = Cursor::after(line.sequence);
+                changes.next = ChangeCursor::after(line.sequence);
                 // The place was none of ours if this line has only one name.
-                let item = told(line, is_operator).filter(|_| within.is_none());
+                let item = visible_event(line, is_operator).filter(|_| within.is_none());
                 changes.items.extend(item);
                 continue;
             }
             changes.is_end = false;
             if changes.items.is_empty() {
-                self.expand(line, within, limit, is_operator, &mut changes).await?;
+                self.expand_import(line, within, limit, is_operator, &mut changes).await?;
             }
             break;
         }
@@ -124,11 +127,15 @@ impl Registry {
     }
 
     /// Leaves out names that are only reserved, unless who asks is concerned.
-    async fn retain_visible(&self, items: &mut Vec<Changed>, mut secrecy: VisibilityFilter<'_>) -> Result<(), Error> {
+    async fn retain_visible(
+        &self,
+        items: &mut Vec<ChangeEvent>,
+        mut secrecy: VisibilityFilter<'_>,
+    ) -> Result<(), Error> {
         let mut may_know = Vec::with_capacity(items.len());
         for item in &*items {
             let is_record = item.subject == ChangeSubject::Record;
-            may_know.push(!is_record || self.may_know(&item.name, &mut secrecy).await?);
+            may_know.push(!is_record || self.is_visible(&item.name, &mut secrecy).await?);
         }
         let mut may_know = may_know.into_iter();
         items.retain(|_| may_know.next().unwrap_or_default());
@@ -136,27 +143,29 @@ impl Registry {
     }
 
     /// The names of an import.
-    async fn expand(
+    async fn expand_import(
         &self,
         line: LogEntry,
-        within: Option<&Key>,
+        within: Option<&NameKey>,
         limit: usize,
         is_operator: bool,
-        changes: &mut Changes,
+        changes: &mut ChangeEvents,
     ) -> Result<(), Error> {
-        let piece = self.store.of_revision(line.revision, within, limit).await?;
+        let piece = self.store.names_at_revision(line.revision, within, limit).await?;
         for listed in piece.names {
-            let cursor = Cursor { sequence: line.sequence, within: Key::new(&listed.name).ok() };
+            let cursor = ChangeCursor { sequence: line.sequence, within: NameKey::new(&listed.name).ok() };
             let one = LogEntry { name: listed.name, ..line.clone() };
-            changes.items.extend(told(one, is_operator).map(|changed| Changed { cursor, ..changed }));
+            changes
+                .items
+                .extend(visible_event(one, is_operator).map(|changed| ChangeEvent { cursor, ..changed }));
         }
-        changes.next = Cursor { sequence: line.sequence, within: piece.next };
+        changes.next = ChangeCursor { sequence: line.sequence, within: piece.next };
         Ok(())
     }
 }
 
 /// What is told of a line; none if it is not for everybody, and who asks is not the operator.
-fn told(line: LogEntry, is_operator: bool) -> Option<Changed> {
+fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
     let reserved = line.name.split_at_checked(RESERVED.len());
     let (subject, name) = match reserved.filter(|(start, _)| start.eq_ignore_ascii_case(RESERVED)) {
         None if matches!(line.kind, EditKind::Home | EditKind::Unhome) => (ChangeSubject::Prefix, line.name),
@@ -167,9 +176,9 @@ fn told(line: LogEntry, is_operator: bool) -> Option<Changed> {
             (is_for_all || is_operator).then(|| (*subject, id.into()))
         })?,
     };
-    let cursor = Cursor::after(line.sequence);
+    let cursor = ChangeCursor::after(line.sequence);
     let by = visible_author(line.by, is_operator);
-    Some(Changed { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
+    Some(ChangeEvent { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
 }
 
 #[cfg(test)]
@@ -177,29 +186,30 @@ mod tests {
     use std::collections::BTreeMap;
 
     use pollster::block_on;
-    use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Embedded, Precondition, EmbeddedImporter, Memory};
+    use tendot_proto::HandleValue;
+    use tendot_store::{ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, MemoryStore, Precondition};
 
     use super::*;
-    use crate::Settings;
+    use crate::RegistrySettings;
 
     fn put(name: &str) -> Edit {
-        let values = vec![Value::new(1, "URL", "https://example.org/")];
+        let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
         Edit::Put { name: name.into(), values, expect: Precondition::Any }
     }
 
     fn commit(store: &impl Store, by: &str, edits: Vec<Edit>) {
-        block_on(store.commit(Change { by: by.into(), at: 7, edits })).unwrap();
+        block_on(store.commit(ChangeSet { by: by.into(), at: 7, edits })).unwrap();
     }
 
-    fn read(registry: &Registry, after: &Cursor, limit: usize, caller: &Caller) -> Changes {
-        let changes = block_on(registry.changes(after, limit, caller, 0, &mut Work::new(10_000))).unwrap();
+    fn read(registry: &Registry, after: &ChangeCursor, limit: usize, caller: &Caller) -> ChangeEvents {
+        let changes =
+            block_on(registry.list_changes(after, limit, caller, 0, &mut Budget::new(10_000))).unwrap();
         assert!(changes.items.len() <= limit);
         changes
     }
 
     /// All that is told after a place, in pieces of this size.
-    fn all(registry: &Registry, after: Cursor, limit: usize, caller: &Caller) -> Vec<Changed> {
+    fn all(registry: &Registry, after: ChangeCursor, limit: usize, caller: &Caller) -> Vec<ChangeEvent> {
         let (mut items, mut next) = (Vec::new(), after);
         loop {
             let changes = read(registry, &next, limit, caller);
@@ -213,16 +223,20 @@ mod tests {
 
     #[test]
     fn what_is_told_to_whom() {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         commit(&store, "operator", vec![Edit::Home { prefix: "10.1".into() }, put("10.1/x")]);
         commit(&store, "agency:alpha", vec![put("0.TENDOT/agency/alpha"), put("0.tendot/registrant/r1")]);
         commit(&store, "operator", vec![put("0.TENDOT/token/t1"), put("0.TENDOT/transfer/9/x")]);
         commit(&store, "me@example.org", vec![put("0.TENDOT/secret/1"), put("0.TENDOTX/token/1")]);
-        commit(&store, "operator", vec![Edit::Tombstone { name: "10.1/X".into(), expect: Precondition::Live }]);
+        commit(
+            &store,
+            "operator",
+            vec![Edit::Tombstone { name: "10.1/X".into(), expect: Precondition::Live }],
+        );
         commit(&store, "operator", vec![put("0.NA/10.1"), Edit::Unhome { prefix: "10.1".into() }]);
-        let registry = Registry::new(store, Settings::default());
+        let registry = Registry::new(store, RegistrySettings::default());
         let told = |caller: &Caller| {
-            let items = all(&registry, Cursor::default(), 3, caller).into_iter();
+            let items = all(&registry, ChangeCursor::default(), 3, caller).into_iter();
             items
                 .map(|item| {
                     format!("{} {:?} {:?} {} {}", item.sequence, item.subject, item.kind, item.name, item.by)
@@ -252,21 +266,21 @@ mod tests {
 
     #[test]
     fn places() {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         commit(&store, "operator", (0..5).map(|number| put(&format!("10.1/{number}"))).collect());
-        let registry = Registry::new(store, Settings::default());
-        let whole = all(&registry, Cursor::default(), 100, &Caller::Anonymous);
+        let registry = Registry::new(store, RegistrySettings::default());
+        let whole = all(&registry, ChangeCursor::default(), 100, &Caller::Anonymous);
         assert_eq!(whole.len(), 5);
         for (read, item) in (1..).zip(&whole) {
-            assert_eq!(item.cursor, Cursor::after(read as u64));
+            assert_eq!(item.cursor, ChangeCursor::after(read as u64));
             assert_eq!(all(&registry, item.cursor.clone(), 2, &Caller::Anonymous), whole[read..]);
         }
         // What never was a place of ours repeats nothing.
-        let odd = Cursor { sequence: 3, within: Key::new("10.1/0").ok() };
+        let odd = ChangeCursor { sequence: 3, within: NameKey::new("10.1/0").ok() };
         assert_eq!(all(&registry, odd, 2, &Caller::Anonymous), whole[3..]);
-        assert_eq!(all(&registry, Cursor::after(u64::MAX), 2, &Caller::Anonymous), []);
-        let (begin, mut work) = (Cursor::default(), Work::new(10_000));
-        let dear = registry.changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut work);
+        assert_eq!(all(&registry, ChangeCursor::after(u64::MAX), 2, &Caller::Anonymous), []);
+        let (begin, mut work) = (ChangeCursor::default(), Budget::new(10_000));
+        let dear = registry.list_changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
     }
 
@@ -278,25 +292,29 @@ mod tests {
         let import = |by: &str, names: std::ops::Range<usize>| {
             let mut importer = EmbeddedImporter::open(directory.path(), by, 7).unwrap();
             for number in names {
-                let value = Value::new(1, "URL", format!("https://example.org/{by}"));
-                importer.put(format!("10.1/Name-{number:02}").into(), &[value]).unwrap();
+                let value = HandleValue::new(1, "URL", format!("https://example.org/{by}"));
+                importer.add(format!("10.1/Name-{number:02}").into(), &[value]).unwrap();
             }
             importer.finish(|_| {}).unwrap();
         };
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         commit(&store, "operator", vec![put("10.1/before")]);
         drop(store);
         import("import", 0..NAMES);
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         commit(&store, "operator", vec![put("10.1/name-07"), put("10.1/after")]);
-        let registry = Registry::new(store, Settings::default());
-        let whole = all(&registry, Cursor::default(), 100, &Caller::Anonymous);
+        let registry = Registry::new(store, RegistrySettings::default());
+        let whole = all(&registry, ChangeCursor::default(), 100, &Caller::Anonymous);
         let names: BTreeMap<&str, EditKind> = whole.iter().map(|item| (&*item.name, item.kind)).collect();
         assert_eq!((whole.len(), names.len()), (NAMES + 2, NAMES + 2));
         assert_eq!(names["10.1/Name-07"], EditKind::Update);
         assert_eq!(names["10.1/Name-08"], EditKind::Import);
         for limit in [1, 2, 7, 41, 1_000] {
-            assert_eq!(all(&registry, Cursor::default(), limit, &Caller::Anonymous), whole, "by {limit}");
+            assert_eq!(
+                all(&registry, ChangeCursor::default(), limit, &Caller::Anonymous),
+                whole,
+                "by {limit}"
+            );
             for (read, item) in (1..).zip(&whole) {
                 let rest = all(&registry, item.cursor.clone(), limit, &Caller::Anonymous);
                 assert_eq!(rest, whole[read..], "by {limit} after {item:?}");

@@ -1,8 +1,8 @@
-use tendot_proto::{Exhausted, HandleError};
+use tendot_proto::{BudgetExceeded, HandleError};
 use tendot_store::{CommitError, StoreError};
 
-use crate::Refusal;
-use crate::party::RESERVED;
+use crate::RegistryError;
+use crate::party::RESERVED_PREFIX;
 use crate::validate::InvalidValue;
 
 /// Why something was not done. Nothing of it was, but for [`StoreError::Unknown`].
@@ -35,7 +35,7 @@ pub enum Error {
         name: Box<str>,
     },
     /// What is under this prefix is the registry's own, and no record.
-    #[error("nothing under `{RESERVED}` is a record: it is the registry's own")]
+    #[error("nothing under `{RESERVED_PREFIX}` is a record: it is the registry's own")]
     Reserved,
     /// Names under this prefix are not kept here.
     #[error("names under `{prefix}` are not kept here")]
@@ -123,10 +123,10 @@ pub enum Error {
     },
     /// The registry's rules for this prefix do not allow it.
     #[error("{}", .0.detail)]
-    Policy(Box<Refusal>),
+    Policy(Box<RegistryError>),
     /// It would cost more than a request may.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
     /// Others changed the record, or what gives the right to it, again and again in the meantime.
     #[error("the record, or what gives the right to it, was changed by others {tries} times in the meantime")]
     Contended {

@@ -2,26 +2,28 @@
 //! it.
 
 use serde_json::value::RawValue;
-use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_store::{Before, EditKind, Entry, Key, LogEntry, HistoryOrder, Past, State, Store};
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions, ValueReference};
+use tendot_store::{
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, RecordStatus, Store, StoredRecord,
+};
 
-use crate::doi::{Deposit, DoiStatus, VisibilityFilter, Stage};
+use crate::doi::{DoiStatus, Registration, RegistrationState, VisibilityFilter};
 use crate::metadata::KernelMetadata;
 use crate::party::{self, Prefix};
 use crate::{Caller, Error, Registry, price};
 
 /// Some of what ever happened to a name.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
+pub struct HistoryEvents {
     /// In the order that was asked for.
-    pub items: Vec<Event>,
+    pub items: Vec<HistoryEvent>,
     /// The number to go on after, or before, if there is more.
     pub next: Option<u64>,
 }
 
 /// Something that happened to a name.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct HistoryEvent {
     /// The line of the log that tells of it.
     pub sequence: u64,
     /// When, in milliseconds since 1970.
@@ -70,7 +72,7 @@ pub struct RecordSnapshot {
     /// How far it had come.
     pub state: DoiStatus,
     /// Values that could be read then.
-    pub values: Vec<Value<'static>>,
+    pub values: Vec<HandleValue<'static>>,
     /// Its metadata, as kernel JSON.
     pub metadata: Option<Box<RawValue>>,
     /// The id of the registrant who had it, if anybody did.
@@ -95,8 +97,8 @@ pub struct PrefixHolder {
 }
 
 /// Changes of a prefix that are looked at for one answer, in pieces of so many.
-const PIECE: usize = 100;
-const PIECES: usize = 4;
+const TIMELINE_PAGE_LEN: usize = 100;
+const MAX_TIMELINE_PAGES: usize = 4;
 
 impl Registry {
     /// What ever happened to a name that is kept here, also if it has ended or was removed: at most `limit` events. There may
@@ -109,29 +111,29 @@ impl Registry {
         clippy::too_many_arguments,
         reason = "which part of which history, as whom and when: none of them stands for another"
     )]
-    pub async fn history(
+    pub async fn record_history(
         &self,
         name: Handle<'_>,
         order: HistoryOrder,
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Events, Error> {
+        work: &mut Budget,
+    ) -> Result<HistoryEvents, Error> {
         name.validate()?;
         let full = name.qualified();
         let name = Handle::new(&full);
         self.check_server_responsible(name, work).await?;
         // The line and the record that was there, once for the name itself, and for what came before and after.
         let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(4);
-        work.spend(price::LOOKUP.saturating_mul(lookups))?;
+        work.charge(price::LOOKUP.saturating_mul(lookups))?;
         let text = name.to_str().map_err(|_| Error::NotFound)?;
-        let key = Key::new(text).map_err(|_| Error::NotFound)?;
+        let key = NameKey::new(text).map_err(|_| Error::NotFound)?;
         let mut secrecy = VisibilityFilter::new(caller, at);
-        let Some(first) = self.store.history(&key, OLDEST, 1).await?.items.into_iter().next() else {
+        let Some(first) = self.store.history(&key, FROM_OLDEST, 1).await?.items.into_iter().next() else {
             return Err(Error::NotFound);
         };
-        if !self.may_know(text, &mut secrecy).await? {
+        if !self.is_visible(text, &mut secrecy).await? {
             return Err(Error::NotFound);
         }
         let own = self.store.history(&key, order, limit).await?;
@@ -146,7 +148,7 @@ impl Registry {
             HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
         };
         let end = self.state_after(&key, last).await?;
-        let prefix = self.timeline(name, first.line.sequence, order, next, work).await?;
+        let prefix = self.holder_timeline(name, first.line.sequence, order, next, work).await?;
         next = match (next, prefix.cut) {
             (Some(own), Some(cut)) => Some(if is_rising { own.min(cut) } else { own.max(cut) }),
             (own, cut) => own.or(cut),
@@ -156,7 +158,7 @@ impl Registry {
             is_concerned: self.can_see_reserved(text, &mut secrecy, work).await?,
             prefix,
         };
-        let mut items = teller.tell(changes, end);
+        let mut items = teller.events(changes, end);
         items.retain(|event| match next {
             Some(next) if is_rising => event.sequence <= next,
             Some(next) => event.sequence >= next,
@@ -169,33 +171,33 @@ impl Registry {
             items.truncate(limit);
             next = items.last().map(|last| last.sequence);
         }
-        Ok(Events { items, next })
+        Ok(HistoryEvents { items, next })
     }
 
     /// What was under a name after one of its changes.
-    async fn state_after(&self, key: &Key, sequence: u64) -> Result<Before, Error> {
+    async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
         let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
         if let Some(following) = following.items.into_iter().next() {
             return Ok(following.before);
         }
-        Ok(self.store.get(key).await?.map_or(Before::Nothing, Before::Record))
+        Ok(self.store.get(key).await?.map_or(PriorState::Nothing, PriorState::Record))
     }
 
     /// Who had the prefix of a name, since the name came to be, in the part of its history that is asked for: up to `bound`.
-    async fn timeline(
+    async fn holder_timeline(
         &self,
         name: Handle<'_>,
         birth: u64,
         order: HistoryOrder,
         bound: Option<u64>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<HolderTimeline, Error> {
         let mut timeline = HolderTimeline::default();
         let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(timeline) };
-        if !party::is_prefix(prefix) {
+        if !party::is_doi_prefix(prefix) {
             return Ok(timeline);
         }
-        let Ok(key) = Key::new(&format!("0.NA/{prefix}")) else { return Ok(timeline) };
+        let Ok(key) = NameKey::new(&format!("0.NA/{prefix}")) else { return Ok(timeline) };
         let (mut order, bound) = match order {
             HistoryOrder::OldestFirst { after } => {
                 (HistoryOrder::OldestFirst { after: after.max(birth) }, bound.unwrap_or(u64::MAX))
@@ -206,11 +208,11 @@ impl Registry {
         if let HistoryOrder::NewestFirst { before } = order {
             timeline.end = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
-        for piece in 1..=PIECES {
-            work.spend(price::LOOKUP)?;
-            let history = self.store.history(&key, order, PIECE).await?;
+        for piece in 1..=MAX_TIMELINE_PAGES {
+            work.charge(price::LOOKUP)?;
+            let history = self.store.history(&key, order, TIMELINE_PAGE_LEN).await?;
             for past in history.items {
-                work.spend(price::LOOKUP)?;
+                work.charge(price::LOOKUP)?;
                 let (sequence, before) = (past.line.sequence, holder(&past.before));
                 match order {
                     HistoryOrder::OldestFirst { .. } if sequence > bound => {
@@ -225,7 +227,7 @@ impl Registry {
                 }
             }
             let Some(next) = history.next else { break };
-            if piece == PIECES {
+            if piece == MAX_TIMELINE_PAGES {
                 timeline.cut = Some(next);
             }
             order = match order {
@@ -245,7 +247,7 @@ impl Registry {
 }
 
 /// From the beginning.
-const OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
+const FROM_OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
 
 /// Who had a prefix, before each of its changes, the oldest first.
 #[derive(Debug, Default)]
@@ -259,7 +261,7 @@ struct HolderTimeline {
 
 impl HolderTimeline {
     /// Who had it at a change.
-    fn at(&self, sequence: u64) -> Option<&PrefixHolder> {
+    fn holder_at(&self, sequence: u64) -> Option<&PrefixHolder> {
         let later = self.turns.iter().find(|(line, _)| line.sequence > sequence);
         later.map_or(&self.end, |(_, before)| before).as_ref()
     }
@@ -275,9 +277,9 @@ impl HolderTimeline {
 }
 
 /// Who had a prefix, by what was its record.
-fn holder(record: &Before) -> Option<PrefixHolder> {
-    let Before::Record(entry) = record else { return None };
-    let Prefix { registrant, agency, .. } = party::read(entry).ok()?;
+fn holder(record: &PriorState) -> Option<PrefixHolder> {
+    let PriorState::Record(entry) = record else { return None };
+    let Prefix { registrant, agency, .. } = party::decode(entry).ok()?;
     Some(PrefixHolder { registrant, agency })
 }
 
@@ -291,15 +293,15 @@ struct HistoryView {
 
 impl HistoryView {
     /// Changes of the name itself, the oldest first, and what was there after the last; with those of its prefix.
-    fn tell(&self, changes: Vec<Past>, end: Before) -> Vec<Event> {
+    fn events(&self, changes: Vec<HistoryEntry>, end: PriorState) -> Vec<HistoryEvent> {
         let follows = self.follows_prefix(&changes, &end);
         let transfers = self.prefix.transfers().filter(|(line, ..)| {
             let later = follows.iter().find(|(sequence, _)| *sequence > line.sequence);
             later.or(follows.last()).is_none_or(|(_, follows)| *follows)
         });
-        let mut events: Vec<Event> = transfers
+        let mut events: Vec<HistoryEvent> = transfers
             .map(|(line, from, to)| {
-                self.event(line.clone(), Happening::Transferred { from: from.clone(), to: to.clone() })
+                self.to_event(line.clone(), Happening::Transferred { from: from.clone(), to: to.clone() })
             })
             .collect();
         let mut changes = changes.into_iter().peekable();
@@ -308,55 +310,57 @@ impl HistoryView {
             let after = changes.peek().map_or(&end, |next| &next.before);
             let what = Happening::Changed {
                 kind: past.line.kind,
-                before: self.then(&past.before, sequence),
-                after: self.then(after, sequence),
+                before: self.snapshot_state(&past.before, sequence),
+                after: self.snapshot_state(after, sequence),
             };
-            events.push(self.event(past.line, what));
+            events.push(self.to_event(past.line, what));
         }
         events.sort_by_key(|event| event.sequence);
         events
     }
 
     /// Up to each change, and after the last, whether the name was with its prefix: names that were given to others are not.
-    fn follows_prefix(&self, changes: &[Past], end: &Before) -> Vec<(u64, bool)> {
-        let follows = |state: &Before| match state {
-            Before::Record(entry) => Deposit::of(entry).is_ok_and(|deposit| deposit.owner.is_none()),
-            Before::Nothing => false,
-            Before::Unknown => true,
+    fn follows_prefix(&self, changes: &[HistoryEntry], end: &PriorState) -> Vec<(u64, bool)> {
+        let follows = |state: &PriorState| match state {
+            PriorState::Record(entry) => {
+                Registration::of_record(entry).is_ok_and(|deposit| deposit.owner.is_none())
+            }
+            PriorState::Nothing => false,
+            PriorState::Unknown => true,
         };
         let known = changes.iter().map(|past| (past.line.sequence, follows(&past.before)));
         known.chain([(u64::MAX, follows(end))]).collect()
     }
 
-    fn event(&self, line: LogEntry, what: Happening) -> Event {
+    fn to_event(&self, line: LogEntry, what: Happening) -> HistoryEvent {
         let by = visible_author(line.by, self.is_operator);
-        Event { sequence: line.sequence, at: line.at, by, what }
+        HistoryEvent { sequence: line.sequence, at: line.at, by, what }
     }
 
-    fn then(&self, record: &Before, sequence: u64) -> Then {
+    fn snapshot_state(&self, record: &PriorState, sequence: u64) -> Then {
         match record {
-            Before::Nothing => Then::Nothing,
-            Before::Unknown => Then::Unknown,
-            Before::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
+            PriorState::Nothing => Then::Nothing,
+            PriorState::Unknown => Then::Unknown,
+            PriorState::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
         }
     }
 
-    fn snapshot(&self, entry: &Entry, sequence: u64) -> RecordSnapshot {
+    fn snapshot(&self, entry: &StoredRecord, sequence: u64) -> RecordSnapshot {
         // The record of a prefix has another registration.
-        let prefix = party::read::<Prefix>(entry).ok();
-        let deposit = Deposit::of(entry).ok();
-        let stage = deposit.as_ref().map_or(Stage::Registered, |deposit| deposit.state);
-        let is_told = stage == Stage::Registered || self.is_concerned;
-        let readable =
-            if self.is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
+        let prefix = party::decode::<Prefix>(entry).ok();
+        let deposit = Registration::of_record(entry).ok();
+        let stage = deposit.as_ref().map_or(RegistrationState::Registered, |deposit| deposit.state);
+        let is_told = stage == RegistrationState::Registered || self.is_concerned;
+        let readable = if self.is_operator { ValuePermissions::ADMIN_READ.0 } else { 0 }
+            | ValuePermissions::PUBLIC_READ.0;
         let values = entry.values.iter().filter(|value| is_told && value.permissions.0 & readable != 0);
         let (owner, metadata) = deposit.map(|deposit| (deposit.owner, deposit.metadata)).unwrap_or_default();
-        let of_prefix = || self.prefix.at(sequence).map(|holder| holder.registrant.clone());
+        let of_prefix = || self.prefix.holder_at(sequence).map(|holder| holder.registrant.clone());
         RecordSnapshot {
             state: match (entry.state, stage) {
-                (State::Tombstone, _) => DoiStatus::Tombstone,
-                (State::Live, Stage::Reserved) => DoiStatus::Reserved,
-                (State::Live, Stage::Registered) => DoiStatus::Registered,
+                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
+                (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
             },
             values: values.cloned().collect(),
             metadata: metadata.filter(|_| is_told),
@@ -367,12 +371,12 @@ impl HistoryView {
 
 /// Who made a change, as it is told; empty if it is not.
 pub(crate) fn visible_author(by: Box<str>, is_operator: bool) -> Box<str> {
-    if is_operator || is_for_all(&by) { by } else { "".into() }
+    if is_operator || is_public_author(&by) { by } else { "".into() }
 }
 
 /// Whether everybody may know that it was they: `300:0.NA/10.1000`, `agency:CODE`, `registrant:ID`, or one word, as
 /// `operator` and `import`. Other stores and programs may write there what they like, also addresses.
-fn is_for_all(by: &str) -> bool {
+fn is_public_author(by: &str) -> bool {
     let is_party = by.strip_prefix("agency:").or_else(|| by.strip_prefix("registrant:")).is_some_and(|id| {
         !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     });
@@ -380,17 +384,17 @@ fn is_for_all(by: &str) -> bool {
     let is_index = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_identity =
         by.split_once(':').is_some_and(|(index, handle)| is_index(index) && handle.contains('/'));
-    is_word(by) || is_party || (is_identity && Reference::parse(by).index != 0)
+    is_word(by) || is_party || (is_identity && ValueReference::parse(by).index != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Precondition, Memory};
+    use tendot_proto::HandleValue;
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
 
     use super::*;
-    use crate::Settings;
+    use crate::RegistrySettings;
 
     #[test]
     fn who_is_told() {
@@ -413,31 +417,35 @@ mod tests {
             ("300:", false),
             (":0.NA/10.1000", false),
         ] {
-            assert_eq!(is_for_all(by), expected, "{by}");
+            assert_eq!(is_public_author(by), expected, "{by}");
         }
     }
 
     /// What was public then stays so, and what was not does, too, whatever became of it later.
     #[test]
     fn permissions_of_their_time() {
-        let store = Memory::new();
-        let commit = |edits| block_on(store.commit(Change { by: "operator".into(), at: 0, edits })).unwrap();
+        let store = MemoryStore::new();
+        let commit =
+            |edits| block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits })).unwrap();
         commit(vec![Edit::Home { prefix: "10.1".into() }]);
         for (data, permissions) in
             [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
         {
-            let value = Value { permissions: Permissions(permissions), ..Value::new(1, "NOTE", data) };
+            let value = HandleValue {
+                permissions: ValuePermissions(permissions),
+                ..HandleValue::new(1, "NOTE", data)
+            };
             commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Precondition::Any }]);
         }
-        let registry = Registry::new(store, Settings::default());
+        let registry = Registry::new(store, RegistrySettings::default());
         for (caller, expected) in [
             (Caller::Anonymous, ["", "one", "", "", "four"]),
             (Caller::Operator, ["", "one", "two", "", "four"]),
         ] {
             let (name, order) = (Handle::from("10.1/x"), HistoryOrder::OldestFirst { after: 0 });
-            let mut work = Work::new(1_000);
-            let history = block_on(registry.history(name, order, 10, &caller, 0, &mut work)).unwrap();
-            let told = |event: Event| match event.what {
+            let mut work = Budget::new(1_000);
+            let history = block_on(registry.record_history(name, order, 10, &caller, 0, &mut work)).unwrap();
+            let told = |event: HistoryEvent| match event.what {
                 Happening::Changed { before: Then::Record(was), .. } => {
                     was.values.iter().map(|value| value.data.to_vec()).collect()
                 }
@@ -452,23 +460,31 @@ mod tests {
 
     #[test]
     fn what_is_told() {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         let commit =
-            |by: &str, edits| block_on(store.commit(Change { by: by.into(), at: 0, edits })).unwrap();
-        let value = |index, permissions| Value {
-            permissions: Permissions(permissions),
-            ..Value::new(index, "NOTE", index.to_string())
+            |by: &str, edits| block_on(store.commit(ChangeSet { by: by.into(), at: 0, edits })).unwrap();
+        let value = |index, permissions| HandleValue {
+            permissions: ValuePermissions(permissions),
+            ..HandleValue::new(index, "NOTE", index.to_string())
         };
         let values = vec![value(1, 0x0e), value(2, 0x0c), value(3, 0x05)];
-        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
+        let put =
+            |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
         let remove = Edit::Remove { name: "10.1/X".into(), expect: Precondition::Live };
         commit("operator", vec![Edit::Home { prefix: "10.1".into() }, Edit::Home { prefix: "0.NA".into() }]);
         commit("me@example.org", vec![put("10.1/x"), put("0.NA/10.1"), put("10.2/x")]);
         commit("300:10.1/a", vec![remove]);
-        let registry = Registry::new(store, Settings::default());
+        let registry = Registry::new(store, RegistrySettings::default());
         let history = |name: &str, after, caller: &Caller| {
             let order = HistoryOrder::OldestFirst { after };
-            block_on(registry.history(Handle::from(name), order, 10, caller, 0, &mut Work::new(1_000)))
+            block_on(registry.record_history(
+                Handle::from(name),
+                order,
+                10,
+                caller,
+                0,
+                &mut Budget::new(1_000),
+            ))
         };
         let told = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
@@ -482,7 +498,7 @@ mod tests {
                 })
                 .collect::<Vec<(String, Vec<u32>)>>()
         };
-        let identity = crate::Identity::proven(300, "10.1/a").unwrap();
+        let identity = crate::HandleIdentity::proven(300, "10.1/a").unwrap();
         for caller in [Caller::Anonymous, Caller::Handle(identity)] {
             assert_eq!(told(&caller), [(String::new(), vec![]), ("300:10.1/a".into(), vec![1])]);
         }
@@ -493,20 +509,20 @@ mod tests {
         assert!(matches!(history("10.2/x", 0, &Caller::Operator), Err(Error::NotResponsible { .. })));
         assert!(matches!(history("10.1/none", 0, &Caller::Anonymous), Err(Error::NotFound)));
         assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
-        let (all, mut work) = (HistoryOrder::OldestFirst { after: 0 }, Work::new(1_000));
+        let (all, mut work) = (HistoryOrder::OldestFirst { after: 0 }, Budget::new(1_000));
         let name = Handle::from("10.1/x");
-        let dear = registry.history(name, all, usize::MAX, &Caller::Operator, 0, &mut work);
+        let dear = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
     }
 
     /// A prefix that was changed more often than is looked at for one answer: nothing is skipped or told twice, either way.
     #[test]
     fn pages_of_a_busy_prefix() {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         let register = |name: &str, registration: String| {
             let (name, registration) = (name.into(), registration.into_bytes().into());
             let edit = Edit::Register { name, values: Vec::new(), registration, expect: Precondition::Any };
-            block_on(store.commit(Change { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
+            block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
         };
         let holds = |who: usize, policy: usize| {
             let policy = format!(r#"{{"quota":{policy}}}"#);
@@ -522,7 +538,7 @@ mod tests {
             register("10.1/x", owned);
         };
         let home = vec![Edit::Home { prefix: "10.1".into() }];
-        block_on(store.commit(Change { by: "operator".into(), at: 0, edits: home })).unwrap();
+        block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: home })).unwrap();
         holds(8, 0);
         holds(9, 0);
         holds(0, 0);
@@ -541,13 +557,14 @@ mod tests {
         deposit(r#","owner":"other""#, 0);
         expected.push("other".into());
         holds(11, 0);
-        let registry = Registry::new(store, Settings::default());
+        let registry = Registry::new(store, RegistrySettings::default());
         let read = |mut order: HistoryOrder, limit: usize| {
             let mut told = Vec::new();
             loop {
-                let (name, work) = (Handle::from("10.1/x"), &mut Work::new(20_000));
+                let (name, work) = (Handle::from("10.1/x"), &mut Budget::new(20_000));
                 let events =
-                    block_on(registry.history(name, order, limit, &Caller::Anonymous, 0, work)).unwrap();
+                    block_on(registry.record_history(name, order, limit, &Caller::Anonymous, 0, work))
+                        .unwrap();
                 assert!(events.items.len() <= limit);
                 told.extend(events.items.into_iter().map(|event| match event.what {
                     Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),
@@ -564,7 +581,7 @@ mod tests {
             }
         };
         for limit in [1, 2, 5, 100] {
-            assert_eq!(read(OLDEST, limit), expected, "by {limit}");
+            assert_eq!(read(FROM_OLDEST, limit), expected, "by {limit}");
             let mut newest: Vec<String> = read(HistoryOrder::NewestFirst { before: u64::MAX }, limit);
             newest.reverse();
             assert_eq!(newest, expected, "the newest first by {limit}");

@@ -1,19 +1,19 @@
-use tendot_proto::{Handle, Reference, Work};
+use tendot_proto::{Budget, Handle, ValueReference};
 
-use crate::caller::Asker;
+use crate::caller::Claimant;
 use crate::party::Scope;
 use crate::permission::Requirement;
 use crate::resolve::Found;
-use crate::{Error, ResolveQuery, Registry, Write};
+use crate::{Error, HandleWrite, Registry, ResolveQuery};
 
 /// Anything that can be asked for, for [`Registry::precheck`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Operation<'a> {
+pub enum HandleOperation<'a> {
     /// [`Registry::resolve`].
     Resolve(ResolveQuery<'a>),
     /// [`Registry::write`].
-    Write(Write<'a>),
+    Write(HandleWrite<'a>),
     /// [`Registry::list`] of a prefix.
     List(Handle<'a>),
     /// [`Registry::list_homed`].
@@ -28,29 +28,29 @@ impl Registry {
     /// and the operation itself asks again.
     pub async fn precheck(
         &self,
-        operation: &Operation<'_>,
-        claim: &Reference<'_>,
-        work: &mut Work,
+        operation: &HandleOperation<'_>,
+        claim: &ValueReference<'_>,
+        work: &mut Budget,
     ) -> Result<(), Error> {
         let needed = match operation {
-            Operation::Resolve(query) => match self.find(query, work).await? {
+            HandleOperation::Resolve(query) => match self.lookup_record(query, work).await? {
                 Found::Here { needed, .. } => needed,
                 Found::Elsewhere(_) => return Ok(()),
             },
             // What it would come to, and when, is not asked yet.
-            Operation::Write(write) => self.plan(write, 0, work).await?.needed,
-            Operation::List(prefix) => self.listing(*prefix, work).await?.needed,
-            Operation::ListHomed => Requirement::Server,
+            HandleOperation::Write(write) => self.plan_write(write, 0, work).await?.needed,
+            HandleOperation::List(prefix) => self.plan_listing(*prefix, work).await?.needed,
+            HandleOperation::ListHomed => Requirement::Server,
         };
         let name = match operation {
-            Operation::Resolve(query) => Some(query.name),
-            Operation::Write(write) => write.name(),
-            Operation::List(prefix) => {
-                return self.authorize_list(*prefix, &needed, Asker::Handle(claim), work).await;
+            HandleOperation::Resolve(query) => Some(query.name),
+            HandleOperation::Write(write) => write.name(),
+            HandleOperation::List(prefix) => {
+                return self.authorize_list(*prefix, &needed, Claimant::Handle(claim), work).await;
             }
-            Operation::ListHomed => None,
+            HandleOperation::ListHomed => None,
         };
         // The scope is one of tokens, and a claim is none.
-        self.authorize_for_name(name, &needed, Asker::Handle(claim), Scope::Read, work).await
+        self.authorize_for_name(name, &needed, Claimant::Handle(claim), Scope::Read, work).await
     }
 }

@@ -15,18 +15,18 @@ pub(crate) fn bytes(length: usize) -> u32 {
 }
 
 /// A record of so many bytes held against so many patterns.
-pub(crate) fn search(length: usize, patterns: usize) -> u32 {
+pub(crate) fn reverse_lookup(length: usize, patterns: usize) -> u32 {
     bytes(length.saturating_mul(patterns))
 }
 
 /// So many names listed.
-pub(crate) fn names(count: usize) -> u32 {
+pub(crate) fn list(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// So many names counted, which are not looked at.
-pub(crate) fn counted(count: usize) -> u32 {
-    names(count / 32).saturating_add(1)
+pub(crate) fn count(count: usize) -> u32 {
+    list(count / 32).saturating_add(1)
 }
 
 /// So many values held against so many indexes and types: each pair takes some nanoseconds.

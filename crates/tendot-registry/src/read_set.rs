@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{AnyStore, Edit, Entry, Key, Store, StoreError};
+use tendot_store::{AnyStore, Edit, NameKey, Store, StoreError, StoredRecord};
 
 /// Store handle that records reads of records, prefixes and notes while a write is planned.
 ///
@@ -26,8 +26,8 @@ type Body = Option<Box<[u8]>>;
 /// Sets, not maps: if a record changed between two reads, both states become preconditions, and no store can meet them.
 #[derive(Debug, Default)]
 struct ReadSet {
-    records: BTreeSet<(Key, Option<u64>)>,
-    prefixes: BTreeSet<(Key, bool)>,
+    records: BTreeSet<(NameKey, Option<u64>)>,
+    prefixes: BTreeSet<(NameKey, bool)>,
     notes: BTreeSet<(Box<[u8]>, Body)>,
 }
 
@@ -46,9 +46,9 @@ impl TrackedStore {
     pub(crate) fn into_preconditions(self) -> Vec<Edit> {
         let Some(read_set) = self.read_set else { return Vec::new() };
         let read_set = read_set.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let record = |(key, revision): (Key, _)| Edit::Require { name: key.to_string().into(), revision };
+        let record = |(key, revision): (NameKey, _)| Edit::Require { name: key.to_string().into(), revision };
         let prefix =
-            |(key, is_homed): (Key, _)| Edit::RequireHomed { prefix: key.to_string().into(), is_homed };
+            |(key, is_homed): (NameKey, _)| Edit::RequireHomed { prefix: key.to_string().into(), is_homed };
         let note = |(key, body)| Edit::RequireNote { key, body };
         let records = read_set.records.into_iter().map(record);
         records
@@ -58,7 +58,7 @@ impl TrackedStore {
     }
 
     /// Reads a record, see [`Store::get`].
-    pub(crate) async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    pub(crate) async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         let entry = self.store.get(key).await?;
         if let Some(mut read_set) = self.read_set() {
             let revision = entry.as_ref().map(|entry| entry.revision);
@@ -72,7 +72,7 @@ impl TrackedStore {
         let is_homed = self.store.is_homed(prefix).await?;
         if let Some(mut read_set) = self.read_set()
             // An invalid prefix can never be homed and needs no precondition.
-            && let Some(key) = str::from_utf8(prefix).ok().and_then(|prefix| Key::of_prefix(prefix).ok())
+            && let Some(key) = str::from_utf8(prefix).ok().and_then(|prefix| NameKey::from_prefix(prefix).ok())
         {
             read_set.prefixes.insert((key, is_homed));
         }
@@ -81,7 +81,7 @@ impl TrackedStore {
 
     /// Reads a note, see [`Store::note`].
     pub(crate) async fn note(&self, key: &[u8]) -> Result<Body, StoreError> {
-        let body = self.store.note(key).await?;
+        let body = self.store.get_aux(key).await?;
         if let Some(mut read_set) = self.read_set() {
             read_set.notes.insert((key.into(), body.clone()));
         }
@@ -105,16 +105,16 @@ impl Deref for TrackedStore {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_store::{Change, Precondition, Memory};
+    use tendot_store::{ChangeSet, MemoryStore, Precondition};
 
     use super::*;
 
     /// A record that changed between two reads of a transaction must make its commit fail.
     #[test]
     fn changed_record_cannot_satisfy_read_set() {
-        let store = TrackedStore::new(Memory::new().into());
-        let commit = |edits| block_on(store.commit(Change { by: "test".into(), at: 0, edits }));
-        let (key, name) = (Key::new("10.1/x").unwrap(), "10.1/x");
+        let store = TrackedStore::new(MemoryStore::new().into());
+        let commit = |edits| block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits }));
+        let (key, name) = (NameKey::new("10.1/x").unwrap(), "10.1/x");
         let tracked = store.begin();
         block_on(tracked.get(&key)).unwrap();
         block_on(tracked.get(&key)).unwrap();
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn prefixes() {
-        let store = TrackedStore::new(Memory::new().into());
+        let store = TrackedStore::new(MemoryStore::new().into());
         let tracked = store.begin();
         for prefix in [&b"10.1"[..], b"", b"\xff", &[b'1'; 256]] {
             assert!(!block_on(tracked.is_homed(prefix)).unwrap());

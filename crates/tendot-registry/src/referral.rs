@@ -1,9 +1,9 @@
 //! Who keeps derived prefixes, if another service does.
 
-use tendot_proto::{Handle, Value, Work};
-use tendot_store::State;
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::RecordStatus;
 
-use crate::responsible::ancestors;
+use crate::responsible::ancestor_prefix_handles;
 use crate::{Error, Registry};
 
 impl Registry {
@@ -12,14 +12,16 @@ impl Registry {
     pub(crate) async fn referral(
         &self,
         name: Handle<'_>,
-        work: &mut Work,
-    ) -> Result<Option<Vec<Value<'static>>>, Error> {
-        for ancestor in ancestors(name) {
+        work: &mut Budget,
+    ) -> Result<Option<Vec<HandleValue<'static>>>, Error> {
+        for ancestor in ancestor_prefix_handles(name) {
             let text = Handle::new(ancestor).to_str().unwrap_or_default();
-            let Some(entry) = self.get(text, work).await?.filter(|entry| entry.state == State::Live) else {
+            let Some(entry) =
+                self.get_record(text, work).await?.filter(|entry| entry.state == RecordStatus::Live)
+            else {
                 continue;
             };
-            let values: Vec<_> = entry.values.into_iter().filter(delegates).collect();
+            let values: Vec<_> = entry.values.into_iter().filter(is_delegation).collect();
             if !values.is_empty() {
                 return Ok(Some(values));
             }
@@ -28,7 +30,7 @@ impl Registry {
     }
 }
 
-fn delegates(value: &Value<'_>) -> bool {
+fn is_delegation(value: &HandleValue<'_>) -> bool {
     value.permissions.is_public()
         && matches!(&*value.value_type, b"HS_SITE.PREFIX" | b"HS_SERV.PREFIX" | b"HS_NA_DELEGATE")
 }

@@ -7,9 +7,9 @@ use crate::metadata::MetadataFault;
 
 /// Something that was not done, and nothing of it was, but for [`StoreError::Unknown`] as its `failure`.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RegistryError {
     /// Whose fault it is, roughly.
-    pub reason: Reason,
+    pub reason: RegistryErrorKind,
     /// What it is called, for programs: it stays the same.
     pub code: &'static str,
     /// What is wrong, for people.
@@ -32,7 +32,7 @@ pub const OUTCOME_UNKNOWN: &str = "it is not known whether this was carried out,
 
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Reason {
+pub enum RegistryErrorKind {
     /// What was sent is not understood.
     Malformed,
     /// Who asks has to say who they are, or is not believed.
@@ -57,9 +57,9 @@ pub enum Reason {
     Failed,
 }
 
-impl Refusal {
+impl RegistryError {
     /// Something that is not done, for this reason.
-    pub fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(reason: RegistryErrorKind, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
             reason,
             code,
@@ -73,23 +73,23 @@ impl Refusal {
     }
 
     pub(crate) fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(Reason::Malformed, "malformed", detail)
+        Self::new(RegistryErrorKind::Malformed, "malformed", detail)
     }
 
     pub(crate) fn invalid(code: &'static str, pointer: &str, detail: impl Into<String>) -> Self {
-        Self::new(Reason::Invalid, code, detail).at(pointer)
+        Self::new(RegistryErrorKind::Invalid, code, detail).with_pointer(pointer)
     }
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
-        Self::new(Reason::Forbidden, "not-yours", detail)
+        Self::new(RegistryErrorKind::Forbidden, "not-yours", detail)
     }
 
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
-        Self::new(Reason::NotFound, "not-found", format!("there is no {what} `{id}`"))
+        Self::new(RegistryErrorKind::NotFound, "not-found", format!("there is no {what} `{id}`"))
     }
 
     /// The same once more, for another line; without what failed.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn clone_without_source(&self) -> Self {
         Self {
             reason: self.reason,
             code: self.code,
@@ -108,39 +108,43 @@ impl Refusal {
     }
 
     #[must_use]
-    pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
+    pub(crate) fn with_pointer(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into());
         self
     }
 
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for RegistryError {
     fn from(error: StoreError) -> Self {
         let refusal = match &error {
             StoreError::Full { .. } => {
-                Self::new(Reason::Full, "disk-full", "there is no room on the disk of the server")
+                Self::new(RegistryErrorKind::Full, "disk-full", "there is no room on the disk of the server")
             }
             StoreError::ReadOnly { .. } => {
-                Self::new(Reason::Busy, "read-only", "nothing can be written at present")
+                Self::new(RegistryErrorKind::Busy, "read-only", "nothing can be written at present")
             }
-            StoreError::Unreachable { .. } => {
-                Self::new(Reason::Busy, "store-unreachable", "the database is not reached at present")
+            StoreError::Unreachable { .. } => Self::new(
+                RegistryErrorKind::Busy,
+                "store-unreachable",
+                "the database is not reached at present",
+            ),
+            StoreError::Unknown { .. } => {
+                Self::new(RegistryErrorKind::Busy, "outcome-unknown", OUTCOME_UNKNOWN)
+                    .with_hint("sent again with the same `Idempotency-Key`, it is not done twice")
             }
-            StoreError::Unknown { .. } => Self::new(Reason::Busy, "outcome-unknown", OUTCOME_UNKNOWN)
-                .hint("sent again with the same `Idempotency-Key`, it is not done twice"),
-            _ => Self::new(Reason::Failed, "store-failed", "the store failed"),
+            _ => Self::new(RegistryErrorKind::Failed, "store-failed", "the store failed"),
         };
         Self { failure: Some(error), ..refusal }
     }
 }
 
-impl From<CommitError> for Refusal {
+impl From<CommitError> for RegistryError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Store(error) => error.into(),
@@ -149,28 +153,31 @@ impl From<CommitError> for Refusal {
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for RegistryError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match error {
             Error::Store(error) => error.into(),
             Error::Refused(error) => error.into(),
-            Error::Exhausted(_) => Self::new(Reason::Busy, "too-much-work", detail),
-            Error::Contended { .. } => Self::new(Reason::Busy, "contended", detail),
-            Error::Neighbour { .. } => Self::new(Reason::Busy, "neighbour", detail),
-            Error::NotFound => Self::new(Reason::NotFound, "not-found", detail),
-            Error::Tombstone | Error::NotGivenAgain { .. } => Self::new(Reason::Gone, "ended", detail),
-            Error::NeedsAuthentication => Self::new(Reason::Unknown, "unauthenticated", detail),
+            Error::Exhausted(_) => Self::new(RegistryErrorKind::Busy, "too-much-work", detail),
+            Error::Contended { .. } => Self::new(RegistryErrorKind::Busy, "contended", detail),
+            Error::Neighbour { .. } => Self::new(RegistryErrorKind::Busy, "neighbour", detail),
+            Error::NotFound => Self::new(RegistryErrorKind::NotFound, "not-found", detail),
+            Error::Tombstone | Error::NotGivenAgain { .. } => {
+                Self::new(RegistryErrorKind::Gone, "ended", detail)
+            }
+            Error::NeedsAuthentication => Self::new(RegistryErrorKind::Unknown, "unauthenticated", detail),
             Error::NotAdministrator { .. } => Self::forbidden(detail),
             Error::NotResponsible { .. } | Error::OtherServer => {
-                Self::new(Reason::NotFound, "not-kept-here", detail)
+                Self::new(RegistryErrorKind::NotFound, "not-kept-here", detail)
             }
             Error::AlreadyExists { name } => {
-                let refusal = Self::new(Reason::Conflict, "already-registered", detail);
+                let refusal = Self::new(RegistryErrorKind::Conflict, "already-registered", detail);
                 Self { existing: Some((name, None)), ..refusal }
             }
             Error::Confusable { with } => {
-                let refusal = Self::new(Reason::Conflict, "confusable", detail).at("/name");
+                let refusal =
+                    Self::new(RegistryErrorKind::Conflict, "confusable", detail).with_pointer("/name");
                 Self { existing: Some((with, None)), ..refusal }
             }
             Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } | Error::Reserved => {
@@ -180,7 +187,7 @@ impl From<Error> for Refusal {
                 Self::invalid("bad-value", "/values", detail)
             }
             Error::Policy(refusal) => *refusal,
-            _ => Self::new(Reason::Invalid, "refused", detail),
+            _ => Self::new(RegistryErrorKind::Invalid, "refused", detail),
         }
     }
 }

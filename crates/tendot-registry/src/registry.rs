@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use tendot_proto::{Handle, Value, Work};
-use tendot_store::{AnyStore, Entry, Key};
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::{AnyStore, NameKey, StoredRecord};
 
 use crate::doi::QuotaTable;
 use crate::read_set::TrackedStore;
-use crate::{Error, SitePeers, Settings, price};
+use crate::{Error, RegistrySettings, SitePeers, price};
 
 /// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
 ///
@@ -14,14 +14,14 @@ use crate::{Error, SitePeers, Settings, price};
 #[derive(Debug)]
 pub struct Registry {
     pub(crate) store: TrackedStore,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<RegistrySettings>,
     pub(crate) neighbours: Option<Arc<dyn SitePeers>>,
     pub(crate) quotas: Arc<QuotaTable>,
 }
 
 impl Registry {
     /// The rules over `store`.
-    pub fn new(store: impl Into<AnyStore>, settings: Settings) -> Self {
+    pub fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
         let store = TrackedStore::new(store.into());
         Self { store, settings: Arc::new(settings), neighbours: None, quotas: Arc::default() }
     }
@@ -38,24 +38,32 @@ impl Registry {
     }
 
     /// What the operator decided.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RegistrySettings {
         &self.settings
     }
 
     /// The keys in a record that is kept here, for the verification of proofs; none if there is no such record or it is
     /// kept elsewhere. Secret keys are among them: they are for [`Identity::prove`](crate::Identity::prove) and not to
     /// be sent to anybody. Of a record that another server of our site keeps, they are those that everybody may read.
-    pub async fn keys(&self, handle: Handle<'_>, work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
-        let values = self.ours(handle, work).await?.unwrap_or_default();
-        let is_key = |value: &Value<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
+    pub async fn key_values(
+        &self,
+        handle: Handle<'_>,
+        work: &mut Budget,
+    ) -> Result<Vec<HandleValue<'static>>, Error> {
+        let values = self.site_values(handle, work).await?.unwrap_or_default();
+        let is_key = |value: &HandleValue<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
         Ok(values.into_iter().filter(is_key).collect())
     }
 
     /// What is kept under a name, whoever is responsible for it.
-    pub(crate) async fn get(&self, name: &str, work: &mut Work) -> Result<Option<Entry>, Error> {
-        work.spend(price::LOOKUP)?;
+    pub(crate) async fn get_record(
+        &self,
+        name: &str,
+        work: &mut Budget,
+    ) -> Result<Option<StoredRecord>, Error> {
+        work.charge(price::LOOKUP)?;
         // Names that are longer than any that is kept are not kept.
-        let Ok(key) = Key::new(name) else { return Ok(None) };
+        let Ok(key) = NameKey::new(name) else { return Ok(None) };
         Ok(self.store.get(&key).await?)
     }
 }

@@ -1,11 +1,11 @@
 use tendot_proto::record::AdminPermissions;
-use tendot_proto::{Handle, Permissions, Value, Work};
-use tendot_store::State;
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
+use tendot_store::RecordStatus;
 
-use crate::caller::Asker;
+use crate::caller::Claimant;
 use crate::doi::{has_metadata, is_reserved};
 use crate::party::Scope;
-use crate::permission::{Requirement, having};
+use crate::permission::{Requirement, admins_with};
 use crate::{Caller, Error, Registry, price};
 
 /// What is to be resolved.
@@ -40,14 +40,18 @@ impl<'a> ResolveQuery<'a> {
     }
 
     /// The public values of a record that is kept elsewhere, selected as those of our own are.
-    pub fn select(&self, values: &[Value<'static>], work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
-        work.spend(price::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
+    pub fn select(
+        &self,
+        values: &[HandleValue<'static>],
+        work: &mut Budget,
+    ) -> Result<Vec<HandleValue<'static>>, Error> {
+        work.charge(price::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
         let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
         let selected: Vec<_> = selected.cloned().collect();
         if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
     }
 
-    fn is_selected(&self, value: &Value<'_>) -> bool {
+    fn is_selected(&self, value: &HandleValue<'_>) -> bool {
         self.indexes.is_empty() && self.types.is_empty()
             || self.indexes.contains(&value.index)
             || self.types.iter().any(|asked| value.matches_type_filter(asked))
@@ -58,17 +62,17 @@ impl<'a> ResolveQuery<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Resolution {
     /// The values, in the order of the record. Aliases are among them as they are: who asked may follow them.
-    Values(Vec<Value<'static>>),
+    Values(Vec<HandleValue<'static>>),
     /// Another service keeps this derived prefix, and these values say which.
-    Referral(Vec<Value<'static>>),
+    Referral(Vec<HandleValue<'static>>),
 }
 
 /// Where a name led to.
 pub(crate) enum Found {
     /// To a record; before it is known whether who asks may have it.
-    Here { values: Vec<Value<'static>>, needed: Requirement, has_metadata: bool },
+    Here { values: Vec<HandleValue<'static>>, needed: Requirement, has_metadata: bool },
     /// To another service.
-    Elsewhere(Vec<Value<'static>>),
+    Elsewhere(Vec<HandleValue<'static>>),
 }
 
 impl Registry {
@@ -79,7 +83,7 @@ impl Registry {
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<Resolution, Error> {
         self.resolve_with_metadata_flag(query, caller, work).await.map(|(resolution, _)| resolution)
     }
@@ -89,29 +93,34 @@ impl Registry {
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<(Resolution, bool), Error> {
-        match self.find(query, work).await? {
+        match self.lookup_record(query, work).await? {
             Found::Elsewhere(values) => Ok((Resolution::Referral(values), false)),
             Found::Here { values, needed, has_metadata } => {
-                self.authorize_for_name(Some(query.name), &needed, Asker::of(caller), Scope::Read, work).await?;
+                self.authorize_for_name(Some(query.name), &needed, Claimant::new(caller), Scope::Read, work)
+                    .await?;
                 Ok((Resolution::Values(values), has_metadata))
             }
         }
     }
 
     /// What there is, and what is needed to read it.
-    pub(crate) async fn find(&self, query: &ResolveQuery<'_>, work: &mut Work) -> Result<Found, Error> {
+    pub(crate) async fn lookup_record(
+        &self,
+        query: &ResolveQuery<'_>,
+        work: &mut Budget,
+    ) -> Result<Found, Error> {
         query.name.validate()?;
         let full = query.name.qualified();
         let name = Handle::new(&full);
         self.check_server_responsible(name, work).await?;
         let text = name.to_str().unwrap_or_default();
         let mut is_described = false;
-        let values = match self.get(text, work).await? {
+        let values = match self.get_record(text, work).await? {
             // A name that is only reserved is for nobody yet.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
-            Some(entry) if entry.state == State::Live => {
+            Some(entry) if entry.state == RecordStatus::Live => {
                 is_described = has_metadata(&entry);
                 entry.values
             }
@@ -133,10 +142,10 @@ impl Registry {
 /// The selected values that can be read at all, and what is needed to read them.
 fn read(
     query: &ResolveQuery<'_>,
-    mut values: Vec<Value<'static>>,
-    work: &mut Work,
-) -> Result<(Vec<Value<'static>>, Requirement), Error> {
-    work.spend(price::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
+    mut values: Vec<HandleValue<'static>>,
+    work: &mut Budget,
+) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
+    work.charge(price::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
     if query.public_only {
         values.retain(|value| value.permissions.is_public() && query.is_selected(value));
         return some(values, Requirement::Nothing);
@@ -145,18 +154,21 @@ fn read(
     let needed = match selected.find(|value| !value.permissions.is_public()) {
         None if query.in_session => Requirement::Proof,
         None => Requirement::Nothing,
-        Some(hidden) if !hidden.permissions.has(Permissions::ADMIN_READ) => {
+        Some(hidden) if !hidden.permissions.has(ValuePermissions::ADMIN_READ) => {
             return Err(Error::Unreadable { index: hidden.index });
         }
-        Some(_) => Requirement::right(having(&values, AdminPermissions::READ_VALUE)),
+        Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),
     };
     // The deployed software sends an administrator also what comes after the first hidden value and nobody may read.
-    let readable = Permissions::ADMIN_READ.0 | Permissions::PUBLIC_READ.0;
+    let readable = ValuePermissions::ADMIN_READ.0 | ValuePermissions::PUBLIC_READ.0;
     values.retain(|value| value.permissions.0 & readable != 0 && query.is_selected(value));
     some(values, needed)
 }
 
-fn some(values: Vec<Value<'static>>, needed: Requirement) -> Result<(Vec<Value<'static>>, Requirement), Error> {
+fn some(
+    values: Vec<HandleValue<'static>>,
+    needed: Requirement,
+) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
     if values.is_empty() { Err(Error::NoValues) } else { Ok((values, needed)) }
 }
 
@@ -165,10 +177,10 @@ mod tests {
     use super::*;
 
     /// 1 and 2 are public, 3 is for administrators, 4 for nobody.
-    fn values() -> Vec<Value<'static>> {
-        let value = |index, value_type, permissions| Value {
-            permissions: Permissions(permissions),
-            ..Value::new(index, value_type, "x")
+    fn values() -> Vec<HandleValue<'static>> {
+        let value = |index, value_type, permissions| HandleValue {
+            permissions: ValuePermissions(permissions),
+            ..HandleValue::new(index, value_type, "x")
         };
         vec![
             value(1, "URL", 0x0e),
@@ -180,7 +192,7 @@ mod tests {
 
     fn outcome(query: &ResolveQuery<'_>) -> Result<(Vec<u32>, &'static str), String> {
         let (values, needed) =
-            read(query, values(), &mut Work::new(1_000)).map_err(|error| error.to_string())?;
+            read(query, values(), &mut Budget::new(1_000)).map_err(|error| error.to_string())?;
         let needed = match needed {
             Requirement::Nothing => "nothing",
             Requirement::Proof => "proof",
@@ -193,7 +205,11 @@ mod tests {
     fn selection() {
         let check = |indexes: &[u32], types: &[&'static str], expected: &[u32]| {
             let types = types.iter().map(|one| one.as_bytes()).collect();
-            let query = ResolveQuery { indexes: indexes.to_vec(), types, ..ResolveQuery::new(Handle::from("10.1/x")) };
+            let query = ResolveQuery {
+                indexes: indexes.to_vec(),
+                types,
+                ..ResolveQuery::new(Handle::from("10.1/x"))
+            };
             let expected = if expected.is_empty() {
                 Err("the record has no such values".into())
             } else {

@@ -3,7 +3,7 @@
 use tendot_proto::ResponseCode;
 use tendot_store::{CommitError, StoreError};
 
-use crate::{Error, Reason};
+use crate::{Error, RegistryErrorKind};
 
 impl Error {
     /// The code of the native protocol, which the JSON of HTTP has as `responseCode`, too.
@@ -29,8 +29,8 @@ impl Error {
             Self::ValueExists { .. } | Self::DuplicateIndex { .. } => ResponseCode::VALUE_ALREADY_EXISTS,
             Self::Value(_) => ResponseCode::INVALID_VALUE,
             Self::Policy(refusal) => match refusal.reason {
-                Reason::Unknown => ResponseCode::AUTHENTICATION_FAILED,
-                Reason::Full => ResponseCode::INSUFFICIENT_PERMISSIONS,
+                RegistryErrorKind::Unknown => ResponseCode::AUTHENTICATION_FAILED,
+                RegistryErrorKind::Full => ResponseCode::INSUFFICIENT_PERMISSIONS,
                 _ => ResponseCode::INVALID_VALUE,
             },
             Self::NeedsAuthentication => ResponseCode::AUTHENTICATION_NEEDED,

@@ -1,6 +1,6 @@
 //! Which names are kept here.
 
-use tendot_proto::{Handle, Work};
+use tendot_proto::{Budget, Handle};
 
 use crate::party::is_reserved_prefix;
 use crate::{Error, Registry, price};
@@ -11,7 +11,7 @@ pub(crate) const MAX_PREFIX_ANCESTORS: usize = 16;
 impl Registry {
     /// Whether a name, which has a slash, is kept by our site: its prefix is homed, or it is the record of a prefix that is
     /// derived from one of which all derived prefixes are.
-    pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
+    pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Budget) -> Result<bool, Error> {
         // What is kept under the registry's own prefix are no names, whoever says that it is homed.
         if is_reserved_prefix(name.prefix()) {
             return Ok(false);
@@ -26,7 +26,7 @@ impl Registry {
         {
             return Ok(true);
         }
-        for ancestor in ancestors(name) {
+        for ancestor in ancestor_prefix_handles(name) {
             // `0.NA/0.NA/10` is homed for the prefixes derived from 10, and kept without its first five bytes.
             if self.is_homed(ancestor, work).await? {
                 return Ok(true);
@@ -36,7 +36,11 @@ impl Registry {
     }
 
     /// The same as an error.
-    pub(crate) async fn check_site_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+    pub(crate) async fn check_site_responsible(
+        &self,
+        name: Handle<'_>,
+        work: &mut Budget,
+    ) -> Result<(), Error> {
         if self.is_responsible(name, work).await? {
             return Ok(());
         }
@@ -44,20 +48,24 @@ impl Registry {
     }
 
     /// The same, and whether it is this server of the site that keeps the name.
-    pub(crate) async fn check_server_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+    pub(crate) async fn check_server_responsible(
+        &self,
+        name: Handle<'_>,
+        work: &mut Budget,
+    ) -> Result<(), Error> {
         self.check_site_responsible(name, work).await?;
         if self.owns(name) { Ok(()) } else { Err(Error::OtherServer) }
     }
 
-    async fn is_homed(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
-        work.spend(price::LOOKUP)?;
+    async fn is_homed(&self, prefix: &[u8], work: &mut Budget) -> Result<bool, Error> {
+        work.charge(price::LOOKUP)?;
         Ok(self.store.is_homed(prefix).await?)
     }
 }
 
 /// The records of the prefixes that a prefix is derived from, the nearest first: `0.NA/10.1000` and `0.NA/10` of
 /// `0.NA/10.1000.2`.
-pub(crate) fn ancestors(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn ancestor_prefix_handles(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
     let parent = |of: &[u8]| Handle::new(of).parent_prefix_handle().map(<[u8]>::len);
     let bytes = name.as_bytes();
     std::iter::successors(parent(bytes), move |length| parent(bytes.get(..*length)?))
@@ -68,10 +76,10 @@ pub(crate) fn ancestors(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_store::{Change, Edit, Memory, Store};
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Store};
 
     use super::*;
-    use crate::Settings;
+    use crate::RegistrySettings;
 
     #[test]
     fn homed_or_not() {
@@ -99,11 +107,11 @@ mod tests {
 
     #[track_caller]
     fn check(homed: &[&str], name: &str, expected: bool) {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         let edits = homed.iter().map(|prefix| Edit::Home { prefix: (*prefix).into() }).collect();
-        block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
-        let registry = Registry::new(store, Settings::default());
-        let found = block_on(registry.is_responsible(Handle::from(name), &mut Work::new(1_000)));
+        block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        let registry = Registry::new(store, RegistrySettings::default());
+        let found = block_on(registry.is_responsible(Handle::from(name), &mut Budget::new(1_000)));
         assert_eq!(found.unwrap(), expected, "{name}");
     }
 }

@@ -1,10 +1,10 @@
 //! Looking for names by what their records say.
 
 use memchr::memmem::Finder;
-use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Key, State, Store};
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
-use crate::caller::Asker;
+use crate::caller::Claimant;
 use crate::doi::is_reserved;
 use crate::permission::Requirement;
 use crate::{Caller, Error, Registry, price};
@@ -22,7 +22,7 @@ use crate::{Caller, Error, Registry, price};
 /// assert_eq!(search.patterns(), 2);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Search {
+pub struct ReverseLookup {
     /// Only names under this prefix.
     pub prefix: Option<Box<str>>,
     /// Whether the values of what is found are wanted, too: those that everybody may read.
@@ -34,47 +34,49 @@ pub struct Search {
 #[derive(Clone, Debug)]
 struct ReverseLookupTerm {
     value_type: Box<[u8]>,
-    patterns: Vec<Pattern>,
+    patterns: Vec<WildcardPattern>,
 }
 
-impl Search {
+impl ReverseLookup {
     /// Looks for this, too. Types are compared without regard to ASCII case; a dot at the end takes in all below.
-    pub fn add(&mut self, value_type: &str, pattern: &str) {
+    pub fn add_pattern(&mut self, value_type: &str, pattern: &str) {
         let value_type = value_type.as_bytes();
-        let pattern = Pattern::new(pattern);
+        let pattern = WildcardPattern::new(pattern);
         match self.terms.iter_mut().find(|term| term.value_type.eq_ignore_ascii_case(value_type)) {
             Some(term) => term.patterns.push(pattern),
-            None => self.terms.push(ReverseLookupTerm { value_type: value_type.into(), patterns: vec![pattern] }),
+            None => {
+                self.terms.push(ReverseLookupTerm { value_type: value_type.into(), patterns: vec![pattern] })
+            }
         }
     }
 
     /// How many patterns there are.
-    pub fn patterns(&self) -> usize {
+    pub fn pattern_count(&self) -> usize {
         self.terms.iter().map(|term| term.patterns.len()).sum()
     }
 
-    fn matches(&self, entry: &Entry) -> bool {
+    fn matches(&self, entry: &StoredRecord) -> bool {
         let has = |term: &ReverseLookupTerm| {
-            let fits = |value: &&Value<'_>| {
+            let fits = |value: &&HandleValue<'_>| {
                 value.matches_type_filter(&term.value_type)
-                    && term.patterns.iter().all(|pattern| pattern.fits(&value.data))
+                    && term.patterns.iter().all(|pattern| pattern.matches(&value.data))
             };
             entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| fits(&value))
         };
-        entry.state == State::Live && !is_reserved(entry) && self.terms.iter().all(has)
+        entry.state == RecordStatus::Live && !is_reserved(entry) && self.terms.iter().all(has)
     }
 }
 
 /// Data with `*` for any bytes or none.
 #[derive(Clone, Debug)]
-struct Pattern {
+struct WildcardPattern {
     start: Box<[u8]>,
     between: Vec<Finder<'static>>,
     /// None if there is no `*`.
     end: Option<Box<[u8]>>,
 }
 
-impl Pattern {
+impl WildcardPattern {
     fn new(written: &str) -> Self {
         let mut parts = written.split('*').map(str::as_bytes);
         let start = parts.next().unwrap_or_default().into();
@@ -84,7 +86,7 @@ impl Pattern {
     }
 
     /// Each part is taken where it is first found, so that no byte is gone over twice.
-    fn fits(&self, data: &[u8]) -> bool {
+    fn matches(&self, data: &[u8]) -> bool {
         let Some(rest) = data.strip_prefix(&*self.start) else { return false };
         let Some(end) = &self.end else { return rest.is_empty() };
         let Some(mut rest) = rest.strip_suffix(&**end) else { return false };
@@ -98,67 +100,67 @@ impl Pattern {
 
 /// A part of what there is to find.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Matches {
+pub struct ReverseLookupMatches {
     /// What was found, in the order of the keys: there may be none, and yet more to come.
-    pub records: Vec<Match>,
+    pub records: Vec<ReverseLookupMatch>,
     /// Where to go on, if there may be more.
     pub next: Option<Box<str>>,
 }
 
 /// A record that was found.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Match {
+pub struct ReverseLookupMatch {
     /// Its name.
     pub name: Box<str>,
     /// Its values that everybody may read, if they were asked for.
-    pub values: Vec<Value<'static>>,
+    pub values: Vec<HandleValue<'static>>,
 }
 
 impl Registry {
     /// Whether somebody may search.
-    pub async fn authorize_reverse_lookup(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
-        self.settle(&Requirement::Search, Asker::of(caller), work).await
+    pub async fn authorize_reverse_lookup(&self, caller: &Caller, work: &mut Budget) -> Result<(), Error> {
+        self.authorize(&Requirement::Search, Claimant::new(caller), work).await
     }
 
     /// Looks at the records after `after`, one by one, until the work is used up: at one of them at least. To see all of
     /// them takes as long as to read the store, so who calls this decides how often, and where: not where others wait.
-    pub async fn search(
+    pub async fn reverse_lookup(
         &self,
-        search: &Search,
+        search: &ReverseLookup,
         after: Option<&str>,
         caller: &Caller,
-        work: &mut Work,
-    ) -> Result<Matches, Error> {
+        work: &mut Budget,
+    ) -> Result<ReverseLookupMatches, Error> {
         self.authorize_reverse_lookup(caller, work).await?;
-        let mut matches = Matches::default();
-        let patterns = search.patterns();
+        let mut matches = ReverseLookupMatches::default();
+        let patterns = search.pattern_count();
         if patterns == 0 {
             return Ok(matches);
         }
-        let after = after.and_then(|after| Key::new(after).ok());
+        let after = after.and_then(|after| NameKey::new(after).ok());
         let prefix = search.prefix.as_deref().map(str::as_bytes);
-        let visit = |entry: &Entry| {
+        let visit = |entry: &StoredRecord| {
             if search.matches(entry) {
-                let is_shown = |value: &&Value<'_>| search.with_values && value.permissions.is_public();
+                let is_shown = |value: &&HandleValue<'_>| search.with_values && value.permissions.is_public();
                 let values = entry.values.iter().filter(is_shown).cloned().collect();
-                matches.records.push(Match { name: entry.name.clone(), values });
+                matches.records.push(ReverseLookupMatch { name: entry.name.clone(), values });
             }
             let length = entry.values.iter().map(|value| value.data.len()).sum();
-            let goes_on = work.spend(price::search(length, patterns)).is_ok();
+            let goes_on = work.charge(price::reverse_lookup(length, patterns)).is_ok();
             if !goes_on {
                 matches.next = Some(entry.name.clone());
             }
             goes_on
         };
-        self.store.visit(prefix, after.as_ref(), visit).await?;
+        self.store.scan_records(prefix, after.as_ref(), visit).await?;
         self.retain_responsible(&mut matches.records).await?;
         Ok(matches)
     }
 
     /// Leaves out what a prefix that has moved left behind, or a site that was split anew: it is not resolved either.
-    async fn retain_responsible(&self, records: &mut Vec<Match>) -> Result<(), Error> {
+    async fn retain_responsible(&self, records: &mut Vec<ReverseLookupMatch>) -> Result<(), Error> {
         // Of what was found, which has been paid for.
-        let work = &mut Work::new(u32::MAX);
+        let work = &mut Budget::new(u32::MAX);
         let mut is_ours = Vec::with_capacity(records.len());
         for record in &*records {
             let name = Handle::from(&*record.name);
@@ -201,6 +203,6 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, data: &str, expected: bool) {
-        assert_eq!(Pattern::new(pattern).fits(data.as_bytes()), expected, "{pattern} {data}");
+        assert_eq!(WildcardPattern::new(pattern).matches(data.as_bytes()), expected, "{pattern} {data}");
     }
 }

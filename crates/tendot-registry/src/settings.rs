@@ -1,6 +1,6 @@
-use tendot_proto::{Reference, limits};
+use tendot_proto::{ValueReference, limits};
 
-use crate::Share;
+use crate::HashPartition;
 
 /// What the operator decides.
 ///
@@ -12,17 +12,17 @@ use crate::Share;
 /// assert!(settings.list_handles && !settings.server_admins_full_access);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RegistrySettings {
     /// Who may home and unhome prefixes, list those that are homed, and list the names under all of them. Index 0 is
     /// any key of the record.
-    pub server_admins: Vec<Reference<'static>>,
+    pub server_admins: Vec<ValueReference<'static>>,
     /// Whether these may do everything else, too, whatever the records say.
     pub server_admins_full_access: bool,
     /// Who may home and unhome prefixes and list those that are homed, and nothing else.
-    pub home_only_admins: Vec<Reference<'static>>,
+    pub home_only_admins: Vec<ValueReference<'static>>,
     /// Who may look names up by what their records say, beside the administrators of the server. Index 0 is any key of the
     /// record.
-    pub searchers: Vec<Reference<'static>>,
+    pub searchers: Vec<ValueReference<'static>>,
     /// Whether the administrators of a prefix may create names under it. If not, only those may who may do everything.
     pub prefix_admins: bool,
     /// Whether names can be listed at all.
@@ -30,14 +30,14 @@ pub struct Settings {
     /// Prefixes whose names are never given again: deleting one leaves a tombstone. ASCII case does not matter.
     pub permanent_prefixes: Vec<Box<str>>,
     /// Which names are kept at this server of several in a site; without it, all are.
-    pub share: Option<Share>,
+    pub share: Option<HashPartition>,
     /// How names are made up that are not stored.
     pub templates: TemplateSettings,
     /// What is taken.
-    pub limits: Limits,
+    pub limits: RecordLimits,
 }
 
-impl Default for Settings {
+impl Default for RegistrySettings {
     fn default() -> Self {
         Self {
             server_admins: Vec::new(),
@@ -49,7 +49,7 @@ impl Default for Settings {
             permanent_prefixes: Vec::new(),
             share: None,
             templates: TemplateSettings::default(),
-            limits: Limits::default(),
+            limits: RecordLimits::default(),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Default for TemplateSettings {
 
 /// How much is taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
+pub struct RecordLimits {
     /// Values of a record.
     pub values: usize,
     /// Bytes of one value's data.
@@ -89,12 +89,12 @@ pub struct Limits {
     pub confusable_names: bool,
 }
 
-impl Default for Limits {
+impl Default for RecordLimits {
     fn default() -> Self {
         Self {
             values: limits::MAX_VALUES,
             value_bytes: limits::FIELD,
-            record_bytes: limits::MESSAGE - 4_096,
+            record_bytes: limits::MAX_MESSAGE_LEN - 4_096,
             url_bytes: 2_048,
             invisible_names: false,
             confusable_names: true,

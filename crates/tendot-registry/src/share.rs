@@ -15,27 +15,27 @@ use tendot_proto::record::{HashOption, Site};
 /// assert_eq!(Share::of(&site, 3), None);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Share {
+pub struct HashPartition {
     option: HashOption,
     servers: usize,
     place: usize,
 }
 
-impl Share {
+impl HashPartition {
     /// The share of the server at this place of a site; none if it is the only one, which keeps all, or there is no such
     /// place.
-    pub fn of(site: &Site<'_>, place: usize) -> Option<Self> {
+    pub fn new(site: &Site<'_>, place: usize) -> Option<Self> {
         let servers = site.servers.len();
         (servers > 1 && place < servers).then_some(Self { option: site.hash_option, servers, place })
     }
 
     /// Whether a name is in it.
-    pub fn has(&self, name: Handle<'_>) -> bool {
-        Handle::new(&name.qualified()).server(self.option, self.servers) == Some(self.place)
+    pub fn contains(&self, name: Handle<'_>) -> bool {
+        Handle::new(&name.qualified()).server_index(self.option, self.servers) == Some(self.place)
     }
 
     /// Servers of the site.
-    pub(crate) const fn servers(&self) -> usize {
+    pub(crate) const fn server_count(&self) -> usize {
         self.servers
     }
 }

@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use tendot_proto::Work;
-use tendot_store::{Change, CommitError, Edit, Store};
+use tendot_proto::Budget;
+use tendot_store::{ChangeSet, CommitError, Edit, Store};
 
 use crate::party::Principal;
-use crate::refusal::Reason;
-use crate::{Caller, Refusal, Registry};
+use crate::refusal::RegistryErrorKind;
+use crate::{Caller, Registry, RegistryError};
 
 /// Something that can be asked for, see [`Registry::carry_out`].
-pub trait Task: Sync + sealed::Plan {}
+pub trait Command: Sync + sealed::Plan {}
 
-impl<T: Sync + sealed::Plan> Task for T {}
+impl<T: Sync + sealed::Plan> Command for T {}
 
 pub(crate) mod sealed {
-    use super::{Planned, Refusal, Registry, Principal, Work};
+    use super::{Budget, CommandPlan, Principal, Registry, RegistryError};
 
     /// How a task is planned.
     pub trait Plan {
         /// What is told of it when it is done.
-        type Done: Send;
+        type Output: Send;
 
         /// What it comes to, for who asks, at a time in milliseconds since 1970.
         fn plan(
@@ -28,20 +28,20 @@ pub(crate) mod sealed {
             registry: &Registry,
             standing: &Principal,
             at: u64,
-            work: &mut Work,
-        ) -> impl Future<Output = Result<Planned<Self::Done>, Refusal>> + Send;
+            work: &mut Budget,
+        ) -> impl Future<Output = Result<CommandPlan<Self::Output>, RegistryError>> + Send;
     }
 }
 
 /// What a task comes to.
 #[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
-pub struct Planned<T> {
+pub struct CommandPlan<T> {
     /// What is to be done; nothing if all is as it should be.
     pub(crate) edits: Vec<Edit>,
     pub(crate) done: T,
 }
 
-impl<T> Planned<T> {
+impl<T> CommandPlan<T> {
     pub(crate) const fn new(edits: Vec<Edit>, done: T) -> Self {
         Self { edits, done }
     }
@@ -62,42 +62,42 @@ const TRIES: u32 = 8;
 impl Registry {
     /// Carries out a task, all of it or nothing. What was looked at for it, be it a token, a prefix or a name, has to be the
     /// same when it is committed; if it is not, the task is planned again.
-    pub async fn carry_out<T: Task>(
+    pub async fn execute<T: Command>(
         &self,
         task: &T,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<CommandOutcome<T::Done>, Refusal> {
+        work: &mut Budget,
+    ) -> Result<CommandOutcome<T::Output>, RegistryError> {
         self.execute_with(task, caller, at, work, |_| Vec::new()).await
     }
 
     /// What a task would come to; nothing is done.
-    pub async fn dry_run<T: Task>(
+    pub async fn dry_run<T: Command>(
         &self,
         task: &T,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<T::Done, Refusal> {
-        let standing = self.standing(caller, at, work).await?;
+        work: &mut Budget,
+    ) -> Result<T::Output, RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
         Ok(task.plan(self, &standing, at, work).await?.done)
     }
 
     /// Carries a task out, with edits of notes in the same change, made from what comes of it.
-    pub async fn execute_with<T: Task>(
+    pub async fn execute_with<T: Command>(
         &self,
         task: &T,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-        beside: impl Fn(&T::Done) -> Vec<Edit> + Send + Sync,
-    ) -> Result<CommandOutcome<T::Done>, Refusal> {
+        work: &mut Budget,
+        beside: impl Fn(&T::Output) -> Vec<Edit> + Send + Sync,
+    ) -> Result<CommandOutcome<T::Output>, RegistryError> {
         for _ in 0..TRIES {
             let tracked = self.begin();
-            let standing = tracked.standing(caller, at, work).await?;
+            let standing = tracked.principal(caller, at, work).await?;
             let by = standing.to_string().into();
-            let Planned { edits, done } = task.plan(&tracked, &standing, at, work).await?;
+            let CommandPlan { edits, done } = task.plan(&tracked, &standing, at, work).await?;
             let beside = beside(&done);
             if edits.is_empty() && beside.is_empty() {
                 return Ok(CommandOutcome { done, revision: None });
@@ -107,9 +107,9 @@ impl Registry {
             all.extend(edits);
             all.extend(beside);
             // Others were faster in taking the room that there was.
-            let Some(claim) = self.quotas.claim(&all) else { continue };
-            let committed = self.store.commit(Change { by, at, edits: all }).await;
-            claim.end(&committed);
+            let Some(claim) = self.quotas.reserve(&all) else { continue };
+            let committed = self.store.commit(ChangeSet { by, at, edits: all }).await;
+            claim.resolve(&committed);
             match committed {
                 Ok(committed) => {
                     return Ok(CommandOutcome { done, revision: changes.then_some(committed.revision) });
@@ -119,7 +119,7 @@ impl Registry {
             }
         }
         let detail = format!("what it depends on was changed by others {TRIES} times in the meantime");
-        Err(Refusal::new(Reason::Busy, "contended", detail))
+        Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
     }
 
     /// Starts an optimistic transaction: a registry over the same store whose reads are tracked.

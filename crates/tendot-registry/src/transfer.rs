@@ -5,25 +5,25 @@ use std::iter;
 
 use serde::{Deserialize, Serialize};
 use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{Reference, Value, Work};
-use tendot_store::{Edit, Entry, Precondition, State};
+use tendot_proto::{Budget, HandleValue, ValueReference};
+use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
-use crate::doi::{Deposit, check_room, is_reserved, owned_key};
+use crate::doi::{Registration, check_admin_index_free, is_reserved, owned_key};
 use crate::party::{
-    ADMIN, ActingRole, Agency, PrefixAllocation, AgencyClosure, GROUP, Held, Kind, Prefix, Registrant, Scope, Principal, gets,
-    new_id, put, read, write,
+    ADMIN_INDEX, ActingRole, Agency, AgencyClosure, GROUP_INDEX, Held, Prefix, PrefixAllocation, Principal,
+    Registrant, RegistryObjectKind, Scope, decode, encode, generate_id, gets, put_edit,
 };
-use crate::refusal::Reason;
-use crate::task::Planned;
+use crate::refusal::RegistryErrorKind;
+use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
 use crate::validate::check_indexes;
-use crate::{Caller, Limits, Refusal, Registry};
+use crate::{Caller, RecordLimits, Registry, RegistryError};
 
 /// Names in one transfer.
-pub const NAMES: usize = 10_000;
+pub const MAX_TRANSFER_NAMES: usize = 10_000;
 
 /// Names of a transfer in a list.
-const LISTED: usize = 10;
+const LISTED_NAMES: usize = 10;
 
 /// Registrants of one transfer that are asked for whom they are, for a list.
 const MAX_LOOKED_UP_OWNERS: usize = 500;
@@ -35,7 +35,7 @@ pub struct Transfer {
     pub id: Box<str>,
     /// What changes hands.
     #[serde(flatten)]
-    pub what: What,
+    pub what: TransferSubject,
     /// From whom, each once: ids of registrants, or the code of an agency.
     pub from: Vec<Box<str>>,
     /// To whom: the id of a registrant, or the code of an agency.
@@ -61,11 +61,11 @@ pub struct TransferListItem {
 }
 
 impl TransferListItem {
-    fn of(mut transfer: Transfer) -> Self {
+    fn from_transfer(mut transfer: Transfer) -> Self {
         let mut count = None;
-        if let What::Names(names) = &mut transfer.what {
+        if let TransferSubject::Names(names) = &mut transfer.what {
             count = Some(names.len());
-            names.truncate(LISTED);
+            names.truncate(LISTED_NAMES);
             names.shrink_to_fit();
         }
         Self { transfer, count }
@@ -77,8 +77,12 @@ impl Transfer {
     fn sides_without_lookup(&self, standing: &Principal) -> Option<(bool, bool)> {
         match (&standing.role, &self.what) {
             (ActingRole::Operator, _) => Some((true, true)),
-            (_, What::Agency(code)) => Some((standing.is_agency(code), standing.is_agency(&self.to))),
-            (ActingRole::Registrant(id), _) => Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id))),
+            (_, TransferSubject::Agency(code)) => {
+                Some((standing.is_for_agency(code), standing.is_for_agency(&self.to)))
+            }
+            (ActingRole::Registrant(id), _) => {
+                Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id)))
+            }
             (ActingRole::Anonymous, _) => Some((false, false)),
             (ActingRole::Agency(_) | ActingRole::Handle(_), _) => None,
         }
@@ -88,7 +92,7 @@ impl Transfer {
 /// What changes hands.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum TransferSubject {
     /// These names, to a registrant.
     Names(Vec<Box<str>>),
     /// A prefix and all names under it that have not been given to others, to a registrant.
@@ -97,9 +101,9 @@ pub enum What {
     Agency(Box<str>),
 }
 
-impl What {
+impl TransferSubject {
     /// A token is for all of it.
-    fn check_prefixes(&self, standing: &Principal) -> Result<(), Refusal> {
+    fn check_prefixes(&self, standing: &Principal) -> Result<(), RegistryError> {
         let prefix_of =
             |name: &str| name.split_once('/').map_or_else(String::new, |(prefix, _)| prefix.into());
         match self {
@@ -126,7 +130,7 @@ pub enum TransferState {
 #[derive(Clone, Debug)]
 pub struct ProposeTransfer {
     /// See [`Transfer::what`].
-    pub what: What,
+    pub what: TransferSubject,
     /// See [`Transfer::to`].
     pub to: Box<str>,
     /// Whether it is done at once, without being accepted: for the operator.
@@ -145,7 +149,7 @@ pub struct DecideTransfer {
 }
 
 /// What is transferred, and all that it takes.
-struct Move {
+struct TransferPlan {
     /// From whom.
     from: Vec<Box<str>>,
     /// What is to be done.
@@ -153,22 +157,25 @@ struct Move {
 }
 
 impl Plan for ProposeTransfer {
-    type Done = Transfer;
+    type Output = Transfer;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Transfer>, Refusal> {
-        standing.check(Scope::Transfer)?;
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Transfer>, RegistryError> {
+        standing.check_scope(Scope::Transfer)?;
         if self.force && !standing.is_operator() {
-            return Err(Refusal::forbidden("only the operator forces a transfer").at("/force"));
+            return Err(
+                RegistryError::forbidden("only the operator forces a transfer").with_pointer("/force")
+            );
         }
-        let Move { from, mut edits } = registry.plan_transfer(&self.what, &self.to, standing, at, work).await?;
+        let TransferPlan { from, mut edits } =
+            registry.plan_transfer(&self.what, &self.to, standing, at, work).await?;
         let mut transfer = Transfer {
-            id: new_id(&self.random).into(),
+            id: generate_id(&self.random).into(),
             what: self.what.clone(),
             from,
             to: self.to.clone(),
@@ -182,25 +189,25 @@ impl Plan for ProposeTransfer {
         } else {
             edits.clear();
         }
-        edits.push(put(Kind::Transfer, &transfer.id, &transfer, None));
-        Ok(Planned::new(edits, transfer))
+        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, None));
+        Ok(CommandPlan::new(edits, transfer))
     }
 }
 
 impl Plan for DecideTransfer {
-    type Done = Transfer;
+    type Output = Transfer;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Transfer>, Refusal> {
-        standing.check(Scope::Transfer)?;
-        let no_such = || Refusal::not_found(Kind::Transfer.name(), &self.id);
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Transfer>, RegistryError> {
+        standing.check_scope(Scope::Transfer)?;
+        let no_such = || RegistryError::not_found(RegistryObjectKind::Transfer.name(), &self.id);
         let Held { it: mut transfer, revision } =
-            registry.required::<Transfer>(Kind::Transfer, &self.id, work).await?;
+            registry.get_object::<Transfer>(RegistryObjectKind::Transfer, &self.id, work).await?;
         let (gives, receives) = registry.sides(&transfer, standing, work).await?;
         if !gives && !receives {
             return Err(no_such());
@@ -209,27 +216,28 @@ impl Plan for DecideTransfer {
         match transfer.state {
             TransferState::Proposed => {}
             // Who asks twice is told the same.
-            TransferState::Done if self.accept => return Ok(Planned::new(Vec::new(), transfer)),
-            TransferState::Declined if !self.accept => return Ok(Planned::new(Vec::new(), transfer)),
+            TransferState::Done if self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
+            TransferState::Declined if !self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
             _ => {
                 let detail = "it has been decided already";
-                return Err(Refusal::new(Reason::Conflict, "decided", detail));
+                return Err(RegistryError::new(RegistryErrorKind::Conflict, "decided", detail));
             }
         }
         if self.accept && !receives {
-            return Err(Refusal::forbidden("who is to receive accepts a transfer"));
+            return Err(RegistryError::forbidden("who is to receive accepts a transfer"));
         }
         let mut edits = Vec::new();
         if self.accept {
             // What was proposed has to be theirs still who proposed it.
-            let proposer = Principal::logged(&transfer.by);
+            let proposer = Principal::from_log(&transfer.by);
             let changed = || {
                 let detail = "what was proposed belongs to others by now";
-                Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again")
+                RegistryError::new(RegistryErrorKind::Conflict, "changed", detail)
+                    .with_hint("propose it again")
             };
             let moved = registry.plan_transfer(&transfer.what, &transfer.to, &proposer, at, work).await;
             let moved = moved.map_err(|refusal| match refusal.reason {
-                Reason::Forbidden => changed(),
+                RegistryErrorKind::Forbidden => changed(),
                 _ => refusal,
             })?;
             if moved.from != transfer.from {
@@ -239,47 +247,54 @@ impl Plan for DecideTransfer {
         }
         transfer.state = if self.accept { TransferState::Done } else { TransferState::Declined };
         transfer.decided = Some(at);
-        edits.push(put(Kind::Transfer, &transfer.id, &transfer, Some(revision)));
-        Ok(Planned::new(edits, transfer))
+        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, Some(revision)));
+        Ok(CommandPlan::new(edits, transfer))
     }
 }
 
 impl Registry {
     /// A transfer, for both sides.
-    pub async fn transfer(
+    pub async fn get_transfer(
         &self,
         id: &str,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Held<Transfer>, Refusal> {
-        let standing = self.standing(caller, at, work).await?;
-        standing.check(Scope::Read)?;
-        let held = self.required::<Transfer>(Kind::Transfer, id, work).await?;
+        work: &mut Budget,
+    ) -> Result<Held<Transfer>, RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
+        standing.check_scope(Scope::Read)?;
+        let held = self.get_object::<Transfer>(RegistryObjectKind::Transfer, id, work).await?;
         let (gives, receives) = self.sides(&held.it, &standing, work).await?;
-        if gives || receives { Ok(held) } else { Err(Refusal::not_found(Kind::Transfer.name(), id)) }
+        if gives || receives {
+            Ok(held)
+        } else {
+            Err(RegistryError::not_found(RegistryObjectKind::Transfer.name(), id))
+        }
     }
 
     /// Transfers in which somebody gives or receives. There may be fewer than were asked for, and yet more to come.
-    pub async fn transfers(
+    pub async fn list_transfers(
         &self,
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<(Vec<TransferListItem>, Option<String>), Refusal> {
-        let standing = self.standing(caller, at, work).await?;
-        standing.check(Scope::Read)?;
+        work: &mut Budget,
+    ) -> Result<(Vec<TransferListItem>, Option<String>), RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
+        standing.check_scope(Scope::Read)?;
         let item = |held: Held<Transfer>| {
             let whom = match held.it.sides_without_lookup(&standing) {
                 Some((false, false)) => return None,
                 Some(_) => Vec::new(),
-                None => iter::once(&held.it.to).chain(held.it.from.iter().take(MAX_LOOKED_UP_OWNERS)).cloned().collect(),
+                None => iter::once(&held.it.to)
+                    .chain(held.it.from.iter().take(MAX_LOOKED_UP_OWNERS))
+                    .cloned()
+                    .collect(),
             };
-            Some((TransferListItem::of(held.it), whom))
+            Some((TransferListItem::from_transfer(held.it), whom))
         };
-        Ok(self.list_objects_for(Kind::Transfer, after, limit, &standing, work, item).await?)
+        Ok(self.list_objects_for(RegistryObjectKind::Transfer, after, limit, &standing, work, item).await?)
     }
 
     /// Whether somebody gives, and whether they receive.
@@ -287,15 +302,15 @@ impl Registry {
         &self,
         transfer: &Transfer,
         standing: &Principal,
-        work: &mut Work,
-    ) -> Result<(bool, bool), Refusal> {
+        work: &mut Budget,
+    ) -> Result<(bool, bool), RegistryError> {
         if let Some(known) = transfer.sides_without_lookup(standing) {
             return Ok(known);
         }
-        let to = self.held::<Registrant>(Kind::Registrant, &transfer.to, work).await?;
+        let to = self.find_object::<Registrant>(RegistryObjectKind::Registrant, &transfer.to, work).await?;
         let receives = to.is_some_and(|to| standing.is_for_registrant(&to.it));
         for id in &transfer.from {
-            let from = self.held::<Registrant>(Kind::Registrant, id, work).await?;
+            let from = self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
             if from.is_some_and(|from| standing.is_for_registrant(&from.it)) {
                 return Ok((true, receives));
             }
@@ -306,23 +321,29 @@ impl Registry {
     /// What a transfer takes. `standing` is of who proposes it: all of it has to be theirs.
     async fn plan_transfer(
         &self,
-        what: &What,
+        what: &TransferSubject,
         to: &str,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Move, Refusal> {
-        if let What::Agency(code) = what {
+        work: &mut Budget,
+    ) -> Result<TransferPlan, RegistryError> {
+        if let TransferSubject::Agency(code) = what {
             return self.plan_agency_transfer(code, to, standing, at, work).await;
         }
         let no_such =
-            || Refusal::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
-        let to = self.held::<Registrant>(Kind::Registrant, to, work).await?.ok_or_else(no_such)?.it;
-        let agency = self.required::<Agency>(Kind::Agency, &to.agency, work).await?.it;
+            || RegistryError::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
+        let to = self
+            .find_object::<Registrant>(RegistryObjectKind::Registrant, to, work)
+            .await?
+            .ok_or_else(no_such)?
+            .it;
+        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &to.agency, work).await?.it;
         match what {
-            What::Prefix(prefix) => self.plan_prefix_transfer(prefix, &to, &agency, standing, at, work).await,
-            What::Names(names) => self.plan_names_transfer(names, &to, standing, at).await,
-            What::Agency(_) => Err(no_such()),
+            TransferSubject::Prefix(prefix) => {
+                self.plan_prefix_transfer(prefix, &to, &agency, standing, at, work).await
+            }
+            TransferSubject::Names(names) => self.plan_names_transfer(names, &to, standing, at).await,
+            TransferSubject::Agency(_) => Err(no_such()),
         }
     }
 
@@ -333,10 +354,10 @@ impl Registry {
         agency: &Agency,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Move, Refusal> {
+        work: &mut Budget,
+    ) -> Result<TransferPlan, RegistryError> {
         let no_such = || {
-            Refusal::invalid(
+            RegistryError::invalid(
                 "no-such-prefix",
                 "/prefix",
                 format!("the prefix `{prefix}` has been given to nobody here"),
@@ -346,15 +367,18 @@ impl Registry {
         standing.check_registrant(&allocation.holder, Scope::Transfer)?;
         standing.check_prefix(prefix)?;
         if allocation.holder.id == to.id {
-            return Err(
-                Refusal::new(Reason::Conflict, "has-it", "who is to receive it has it already").at("/to")
-            );
+            return Err(RegistryError::new(
+                RegistryErrorKind::Conflict,
+                "has-it",
+                "who is to receive it has it already",
+            )
+            .with_pointer("/to"));
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let moved = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
-        let mut edits = vec![moved.edit(to, agency, Some(&record), at)];
-        edits.extend(moved.comes(at));
-        Ok(Move { from: vec![holder.id], edits })
+        let mut edits = vec![moved.record_edit(to, agency, Some(&record), at)];
+        edits.extend(moved.holdings_edits(at));
+        Ok(TransferPlan { from: vec![holder.id], edits })
     }
 
     async fn plan_names_transfer(
@@ -363,13 +387,13 @@ impl Registry {
         to: &Registrant,
         standing: &Principal,
         at: u64,
-    ) -> Result<Move, Refusal> {
+    ) -> Result<TransferPlan, RegistryError> {
         if names.is_empty() {
-            return Err(Refusal::invalid("missing", "/names", "there are no names"));
+            return Err(RegistryError::invalid("missing", "/names", "there are no names"));
         }
-        if names.len() > NAMES {
-            let detail = format!("{} names, at most {NAMES} are taken at once", names.len());
-            return Err(Refusal::invalid("too-many", "/names", detail));
+        if names.len() > MAX_TRANSFER_NAMES {
+            let detail = format!("{} names, at most {MAX_TRANSFER_NAMES} are taken at once", names.len());
+            return Err(RegistryError::invalid("too-many", "/names", detail));
         }
         let mut prefixes: std::collections::BTreeMap<Box<str>, PrefixAllocation> = Default::default();
         let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
@@ -377,55 +401,60 @@ impl Registry {
         let mut edits = Vec::new();
         for (number, name) in names.iter().enumerate() {
             // Each is paid for by itself: what one costs is bounded, and so is their number.
-            let mut work = Work::new(WORK);
+            let mut work = Budget::new(NAME_TRANSFER_BUDGET);
             let work = &mut work;
             let pointer = format!("/names/{number}");
-            let no_such = || Refusal::invalid("no-such-name", &pointer, format!("there is no name `{name}`"));
+            let no_such =
+                || RegistryError::invalid("no-such-name", &pointer, format!("there is no name `{name}`"));
             let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
             if !prefixes.contains_key(prefix) {
                 let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
                 prefixes.insert(prefix.into(), allocation);
             }
             let allocation = prefixes.get_mut(prefix).ok_or_else(no_such)?;
-            let entry = self.get(name, work).await?.ok_or_else(no_such)?;
-            let deposit = Deposit::of(&entry)?;
+            let entry = self.get_record(name, work).await?.ok_or_else(no_such)?;
+            let deposit = Registration::of_record(&entry)?;
             let owner = match &deposit.owner {
                 None => allocation.holder.clone(),
-                Some(id) => self.required::<Registrant>(Kind::Registrant, id, work).await?.it,
+                Some(id) => self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?.it,
             };
             if is_reserved(&entry) && !standing.is_for_registrant(&owner) {
                 return Err(no_such());
             }
-            standing.check_registrant(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
+            standing
+                .check_registrant(&owner, Scope::Transfer)
+                .map_err(|refusal| refusal.with_pointer(&*pointer))?;
             standing.check_prefix(prefix)?;
-            if entry.state == State::Tombstone {
+            if entry.state == RecordStatus::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
-                return Err(Refusal::invalid("ended", &pointer, detail));
+                return Err(RegistryError::invalid("ended", &pointer, detail));
             }
             if owner.id == to.id {
                 let detail = format!("who is to receive `{}` has it already", entry.name);
-                return Err(Refusal::new(Reason::Conflict, "has-it", detail).at(pointer));
+                return Err(
+                    RegistryError::new(RegistryErrorKind::Conflict, "has-it", detail).with_pointer(pointer)
+                );
             }
             if !seen.insert(entry.name.to_ascii_uppercase()) {
                 let detail = format!("`{}` is there twice", entry.name);
-                return Err(Refusal::invalid("twice", &pointer, detail));
+                return Err(RegistryError::invalid("twice", &pointer, detail));
             }
             let moved = name_transfer_edits(&entry, deposit, to, allocation, &self.settings.limits, at);
             edits.extend(moved.map_err(|refusal| match refusal.reason {
-                Reason::Invalid => refusal.at(&*pointer),
+                RegistryErrorKind::Invalid => refusal.with_pointer(&*pointer),
                 _ => refusal,
             })?);
             owners.insert(owner.id.clone(), owner);
         }
         for PrefixAllocation { prefix, record, .. } in prefixes.into_values() {
-            let before: Prefix = read(&record)?;
+            let before: Prefix = decode(&record)?;
             // Only of those that got a group: the others are as they were.
             if let (Some(index), None) = (prefix.groups.get(&to.id), before.groups.get(&to.id)) {
                 edits.push(prefix.admin_groups_edit(to, [*index], &record, at));
-                edits.push(gets(Kind::Registrant, &to.id, &format!("{} {at}", prefix.prefix)));
+                edits.push(gets(RegistryObjectKind::Registrant, &to.id, &format!("{} {at}", prefix.prefix)));
             }
         }
-        Ok(Move { from: owners.into_keys().collect(), edits })
+        Ok(TransferPlan { from: owners.into_keys().collect(), edits })
     }
 
     async fn plan_agency_transfer(
@@ -434,27 +463,32 @@ impl Registry {
         to: &str,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Move, Refusal> {
+        work: &mut Budget,
+    ) -> Result<TransferPlan, RegistryError> {
         let no_such = |pointer: &str, code: &str| {
-            Refusal::invalid("no-such-agency", pointer, format!("there is no agency `{code}`"))
+            RegistryError::invalid("no-such-agency", pointer, format!("there is no agency `{code}`"))
         };
-        let from = self.held::<Agency>(Kind::Agency, code, work).await?;
+        let from = self.find_object::<Agency>(RegistryObjectKind::Agency, code, work).await?;
         let Held { it: from, revision } = from.ok_or_else(|| no_such("/agency", code))?;
         standing.check_agency(&from.code, Scope::Transfer)?;
         standing.check_all_prefixes()?;
-        let to = self.held::<Agency>(Kind::Agency, to, work).await?.ok_or_else(|| no_such("/to", to))?.it;
+        let to = self
+            .find_object::<Agency>(RegistryObjectKind::Agency, to, work)
+            .await?
+            .ok_or_else(|| no_such("/to", to))?
+            .it;
         from.check_open("/agency")?;
         to.check_open("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
-            return Err(Refusal::new(Reason::Conflict, "has-it", "it is the same agency").at("/to"));
+            return Err(RegistryError::new(RegistryErrorKind::Conflict, "has-it", "it is the same agency")
+                .with_pointer("/to"));
         }
-        let mut edits = vec![gets(Kind::Agency, &to.code, &from.code)];
-        self.look_through(Kind::Agency, &from.code).await?;
-        self.visit_objects(Kind::Registrant, None, |held: Held<Registrant>| {
+        let mut edits = vec![gets(RegistryObjectKind::Agency, &to.code, &from.code)];
+        self.look_through(RegistryObjectKind::Agency, &from.code).await?;
+        self.visit_objects(RegistryObjectKind::Registrant, None, |held: Held<Registrant>| {
             if held.it.agency.eq_ignore_ascii_case(&from.code) {
                 let moved = Registrant { agency: to.code.clone(), ..held.it };
-                edits.push(put(Kind::Registrant, &moved.id, &moved, Some(held.revision)));
+                edits.push(put_edit(RegistryObjectKind::Registrant, &moved.id, &moved, Some(held.revision)));
             }
             true
         })
@@ -468,37 +502,42 @@ impl Registry {
         .await?;
         let ended = AgencyClosure { at, successor: to.code.clone() };
         let ended = Agency { ended: Some(ended), ..from.clone() };
-        edits.push(put(Kind::Agency, &from.code, &ended, Some(revision)));
-        Ok(Move { from: vec![from.code], edits })
+        edits.push(put_edit(RegistryObjectKind::Agency, &from.code, &ended, Some(revision)));
+        Ok(TransferPlan { from: vec![from.code], edits })
     }
 }
 
 /// Steps that one name of a transfer may cost.
-const WORK: u32 = 2_000;
+const NAME_TRANSFER_BUDGET: u32 = 2_000;
 
 /// What it takes that a name changes hands: its registration, who administers it, and where it is looked for.
 fn name_transfer_edits(
-    entry: &Entry,
-    deposit: Deposit,
+    entry: &StoredRecord,
+    deposit: Registration,
     to: &Registrant,
     allocation: &mut PrefixAllocation,
-    limits: &Limits,
+    limits: &RecordLimits,
     at: u64,
-) -> Result<Vec<Edit>, Refusal> {
+) -> Result<Vec<Edit>, RegistryError> {
     let comes_home = to.id == allocation.holder.id;
-    let group = if comes_home { GROUP } else { allocation.prefix.allocate_group_index(&to.id, &allocation.record)? };
-    let mut values: Vec<Value<'static>> =
+    let group = if comes_home {
+        GROUP_INDEX
+    } else {
+        allocation.prefix.allocate_group_index(&to.id, &allocation.record)?
+    };
+    let mut values: Vec<HandleValue<'static>> =
         entry.values.iter().filter(|value| !value.has_type("HS_ADMIN")).cloned().collect();
-    check_room(entry)?;
-    let reference = Reference::new(group, allocation.prefix.name().as_bytes().to_vec());
+    check_admin_index_free(entry)?;
+    let reference = ValueReference::new(group, allocation.prefix.record_name().as_bytes().to_vec());
     let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
     let timestamp = u32::try_from(at / 1_000).unwrap_or(u32::MAX);
-    values.push(Value { timestamp, ..Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()) });
+    values
+        .push(HandleValue { timestamp, ..HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()) });
     check_indexes(&values, limits)?;
     values.sort_by_key(|value| value.index);
     let owner = (!comes_home).then(|| to.id.clone());
     let from = deposit.owner.clone();
-    let registration = write(&Deposit { owner, updated: at, ..deposit });
+    let registration = encode(&Registration { owner, updated: at, ..deposit });
     let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
     let mut edits = vec![Edit::Register { name, values, registration, expect }];
     if let Some(from) = from {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::http::host;
+use crate::http::client_network;
 
 /// The connections of all clients that are counted.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ impl ConnectionLimiter {
     }
 
     /// Counts a connection; none if its client has too many.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let client = host(address);
+    pub(crate) fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        let client = client_network(address);
         let mut all = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(client).or_default();
         if *count >= self.most {
@@ -29,18 +29,18 @@ impl ConnectionLimiter {
         }
         *count += 1;
         drop(all);
-        Some(Place { crowd: Arc::clone(self), client })
+        Some(ConnectionPermit { crowd: Arc::clone(self), client })
     }
 }
 
 /// One connection of a client, among those it may have.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     crowd: Arc<ConnectionLimiter>,
     client: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut all = self.crowd.count.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = all.get_mut(&self.client) {
@@ -61,7 +61,7 @@ mod tests {
         let crowd = ConnectionLimiter::new(2);
         let mut places = Vec::new();
         let mut enter = |address: &str| {
-            let place = crowd.enter(address.parse().unwrap());
+            let place = crowd.acquire(address.parse().unwrap());
             let is_taken = place.is_some();
             places.extend(place);
             is_taken
@@ -71,7 +71,7 @@ mod tests {
         assert!(!enter("2001:db8::3") && enter("2001:db8:0:1::1"));
         // The first one goes, and another can come.
         places.remove(0);
-        assert!(crowd.enter([192, 0, 2, 1].into()).is_some());
+        assert!(crowd.acquire([192, 0, 2, 1].into()).is_some());
         drop(places);
         assert!(crowd.count.lock().unwrap().is_empty());
     }

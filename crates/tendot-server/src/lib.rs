@@ -9,5 +9,5 @@ pub mod native;
 mod tally;
 mod upkeep;
 
-pub use tally::Tally;
+pub use tally::ResolutionCounter;
 pub use upkeep::Maintenance;

@@ -3,27 +3,27 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use tendot_registry::{Refusal, Registry, report};
+use tendot_registry::{Registry, RegistryError, report};
 use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::http::sweep_receipts;
-use crate::tally::Tally;
+use crate::tally::ResolutionCounter;
 
 /// Counts that are written down together; then others have their turn.
-const TOGETHER: usize = 500;
+const FLUSH_BATCH_SIZE: usize = 500;
 
 /// How often receipts are swept, and every so many times also what was counted.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3_600);
-const TIMES: u64 = 24;
+const PURGES_PER_STATS_PURGE: u64 = 24;
 
 /// However much is counted, there is so much time between.
 const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a store that does not answer may hold up the end.
-const LAST: Duration = Duration::from_secs(5);
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// When what was counted is written down, and for how long it is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,7 +44,7 @@ impl Default for Maintenance {
 
 impl Maintenance {
     /// Keeps a store up until the end; then writes down what was counted last, if the store takes it within some seconds.
-    pub async fn run(self, registry: &Registry, tally: &Tally, end: impl Future<Output = ()>) {
+    pub async fn run(self, registry: &Registry, tally: &ResolutionCounter, end: impl Future<Output = ()>) {
         let (tell, told) = watch::channel(false);
         let end_told = || {
             let mut told = told.clone();
@@ -55,21 +55,21 @@ impl Maintenance {
                 // Only here it ends, so that nothing is taken out and not written.
                 tokio::select! {
                     () = sleep(self.interval) => {}
-                    () = tally.is_filling() => {}
+                    () = tally.wait_filling() => {}
                     () = end_told() => break,
                 }
-                self.write(registry, tally).await;
+                self.flush(registry, tally).await;
                 tokio::select! {
                     () = sleep(MIN_FLUSH_INTERVAL.min(self.interval)) => {}
                     () = end_told() => break,
                 }
             }
-            self.write(registry, tally).await;
+            self.flush(registry, tally).await;
         };
         let waiting = async {
             end.await;
             tell.send_replace(true);
-            sleep(LAST).await;
+            sleep(FINAL_FLUSH_TIMEOUT).await;
         };
         tokio::select! {
             () = writing => {}
@@ -80,22 +80,22 @@ impl Maintenance {
 
     /// Writes down what was counted; what can't be written is counted on, but not what may have been written: a report that says
     /// too little can be believed as far as it goes, and one that counts something twice cannot.
-    pub async fn write(self, registry: &Registry, tally: &Tally) {
+    pub async fn flush(self, registry: &Registry, tally: &ResolutionCounter) {
         let (resolutions, failures) = (tally.drain_resolutions(), tally.drain_failures());
         let mut touched = BTreeSet::new();
-        for (number, piece) in resolutions.chunks(TOGETHER).enumerate() {
-            if let Err(refusal) = registry.add_resolutions(piece, now()).await {
-                let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
-                unwritten(&refusal);
+        for (number, piece) in resolutions.chunks(FLUSH_BATCH_SIZE).enumerate() {
+            if let Err(refusal) = registry.add_resolutions(piece, unix_millis()).await {
+                let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
+                log_flush_error(&refusal);
                 tally.restore(resolutions.get(first..).unwrap_or_default(), &failures);
                 return;
             }
             yield_now().await;
         }
-        for (number, piece) in failures.chunks(TOGETHER).enumerate() {
-            if let Err(refusal) = registry.add_failed_resolutions(piece, now()).await {
-                let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
-                unwritten(&refusal);
+        for (number, piece) in failures.chunks(FLUSH_BATCH_SIZE).enumerate() {
+            if let Err(refusal) = registry.add_failed_resolutions(piece, unix_millis()).await {
+                let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
+                log_flush_error(&refusal);
                 tally.restore(&[], failures.get(first..).unwrap_or_default());
                 return;
             }
@@ -103,27 +103,29 @@ impl Maintenance {
             yield_now().await;
         }
         for prefix in touched {
-            let trimmed = registry.trim_failed_resolutions(prefix, self.failed, now()).await;
-            trimmed.unwrap_or_else(|refusal| unswept(&refusal));
+            let trimmed = registry.trim_failed_resolutions(prefix, self.failed, unix_millis()).await;
+            trimmed.unwrap_or_else(|refusal| log_purge_error(&refusal));
         }
     }
 
     async fn purge_loop(self, registry: &Registry) {
         for time in 0_u64.. {
-            sweep_receipts(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
-            if time.is_multiple_of(TIMES) {
-                self.sweep_failures(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
+            sweep_receipts(registry, unix_millis()).await.unwrap_or_else(|refusal| log_purge_error(&refusal));
+            if time.is_multiple_of(PURGES_PER_STATS_PURGE) {
+                self.purge_failed_resolutions(registry, unix_millis())
+                    .await
+                    .unwrap_or_else(|refusal| log_purge_error(&refusal));
             }
             sleep(PURGE_INTERVAL).await;
         }
     }
 
     /// Forgets what failed too long ago, at a time in milliseconds since 1970.
-    pub async fn sweep_failures(self, registry: &Registry, at: u64) -> Result<(), Refusal> {
-        let oldest = (report::day(at) + 1).saturating_sub(self.retention);
+    pub async fn purge_failed_resolutions(self, registry: &Registry, at: u64) -> Result<(), RegistryError> {
+        let oldest = (report::day_number(at) + 1).saturating_sub(self.retention);
         let mut after = None;
         loop {
-            after = registry.sweep_failures(oldest, after.as_deref(), at).await?;
+            after = registry.purge_failed_resolutions(oldest, after.as_deref(), at).await?;
             if after.is_none() {
                 return Ok(());
             }
@@ -133,22 +135,22 @@ impl Maintenance {
 }
 
 /// Whether something may have been written in spite of it.
-const fn is_unknown(refusal: &Refusal) -> bool {
+const fn is_outcome_unknown(refusal: &RegistryError) -> bool {
     matches!(refusal.failure, Some(StoreError::Unknown { .. }))
 }
 
-fn unwritten(refusal: &Refusal) {
+fn log_flush_error(refusal: &RegistryError) {
     let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
     tracing::error!(%error, "what was counted of resolutions can't be written");
 }
 
-fn unswept(refusal: &Refusal) {
+fn log_purge_error(refusal: &RegistryError) {
     let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
     tracing::error!(%error, "what has been kept for long enough can't be removed");
 }
 
 /// Milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+pub(crate) fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

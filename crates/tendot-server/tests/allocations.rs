@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use tendot_client::{CacheSettings, HttpUpstream};
-use tendot_proto::Value;
-use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Outcome, Upstream};
-use tendot_store::{AnyStore, Change, Edit, Precondition, Memory, Store as _};
+use tendot_proto::HandleValue;
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::http::{HttpServer, TraceOutcome, UpstreamClient};
+use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Precondition, Store as _};
 
 struct CountingAllocator;
 
@@ -38,22 +38,26 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn http() -> Http {
-    let http = Http::new(Arc::new(Registry::new(AnyStore::from(Memory::new()), Settings::default())));
-    let values = vec![Value::new(1, "URL", "https://example.org/one")];
+fn http() -> HttpServer {
+    let http = HttpServer::new(Arc::new(Registry::new(
+        AnyStore::from(MemoryStore::new()),
+        RegistrySettings::default(),
+    )));
+    let values = vec![HandleValue::new(1, "URL", "https://example.org/one")];
     let edits = vec![
         Edit::Put { name: "10.5555/ONE".into(), values, expect: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
-    pollster::block_on(http.registry().store().commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+    pollster::block_on(http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }))
+        .unwrap();
     http
 }
 
 /// The number of allocations and their bytes, after a first call that initializes what is initialized once.
-fn cost(http: &Http) -> (usize, usize) {
+fn cost(http: &HttpServer) -> (usize, usize) {
     let trace = || {
-        let traced = pollster::block_on(http.diagnose("10.5555/ONE"));
-        assert_eq!(traced.outcome(), Outcome::Resolves);
+        let traced = pollster::block_on(http.trace_text("10.5555/ONE"));
+        assert_eq!(traced.outcome(), TraceOutcome::Resolves);
     };
     trace();
     COUNT.with(|count| count.set((0, 0)));
@@ -64,7 +68,7 @@ fn cost(http: &Http) -> (usize, usize) {
 #[test]
 fn upstream_adds_no_allocations() {
     let alone = http();
-    let upstream = Upstream::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
+    let upstream = UpstreamClient::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
     let with_upstream = http().upstream(upstream, CacheSettings::default());
     let expected = cost(&alone);
     assert!(expected.0 > 0);

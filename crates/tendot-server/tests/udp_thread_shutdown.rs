@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tendot_proto::record::Site;
 use tendot_proto::{Handle, Message, Now};
-use tendot_registry::{Registry, Settings};
-use tendot_server::native::{Limits, Native, NativeSockets, OwnSite, listen};
-use tendot_store::{AnyStore, Embedded};
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::native::{NativeLimits, NativeServer, NativeSockets, OwnSite, serve};
+use tendot_store::{AnyStore, EmbeddedStore};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{WAIT_TIMEOUT, ram_dir};
 use tokio::sync::oneshot;
@@ -38,18 +38,18 @@ extern "C" fn getpid() -> libc::pid_t {
 #[test]
 fn udp_threads_end_before_the_store_closes() {
     let directory = ram_dir();
-    let store = AnyStore::from(Embedded::open(directory.path()).unwrap());
+    let store = AnyStore::from(EmbeddedStore::open(directory.path()).unwrap());
     let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
     let site = OwnSite::new(site, &private_key("privkey.bin")).unwrap();
-    let registry = Arc::new(Registry::new(store, Settings::default()));
-    let native = Arc::new(Native::new(registry, site));
+    let registry = Arc::new(Registry::new(store, RegistrySettings::default()));
+    let native = Arc::new(NativeServer::new(registry, site));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let sockets = NativeSockets::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = sockets.address().unwrap();
         let (shutdown, is_shut_down) = oneshot::channel::<()>();
         let is_shut_down = async move { drop(is_shut_down.await) };
-        let listener = tokio::spawn(listen(sockets, native, Limits::default(), is_shut_down));
+        let listener = tokio::spawn(serve(sockets, native, NativeLimits::default(), is_shut_down));
         let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
         let request = Message::resolution(Handle::from("10.1/name"), 7, now).to_bytes().unwrap();
         let exchange = tokio::task::spawn_blocking(move || {

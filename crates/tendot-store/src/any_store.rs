@@ -1,11 +1,11 @@
 use std::fmt;
 
 #[cfg(feature = "postgres")]
-use crate::Postgres;
+use crate::PostgresStore;
 use crate::boxed_store::BoxedStore;
 use crate::{
-    Change, CommitError, CommitInfo, Counted, Embedded, Entry, History, Key, Listed, LogEntry, Memory, Note,
-    HistoryOrder, Piece, Store, StoreError, ChangeCounters,
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, EmbeddedStore, History, HistoryOrder,
+    LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
 /// The store of a server, chosen at start.
@@ -23,12 +23,12 @@ use crate::{
 #[non_exhaustive]
 pub enum AnyStore {
     /// In memory, lost with the process.
-    Memory(Memory),
+    Memory(MemoryStore),
     /// In LMDB, on this machine's disk.
-    Embedded(Embedded),
+    Embedded(EmbeddedStore),
     /// In PostgreSQL.
     #[cfg(feature = "postgres")]
-    Postgres(Postgres),
+    Postgres(PostgresStore),
     /// Any other store; each call allocates a future. For test doubles.
     Boxed(BoxedStore),
 }
@@ -40,21 +40,21 @@ impl AnyStore {
     }
 }
 
-impl From<Memory> for AnyStore {
-    fn from(store: Memory) -> Self {
+impl From<MemoryStore> for AnyStore {
+    fn from(store: MemoryStore) -> Self {
         Self::Memory(store)
     }
 }
 
-impl From<Embedded> for AnyStore {
-    fn from(store: Embedded) -> Self {
+impl From<EmbeddedStore> for AnyStore {
+    fn from(store: EmbeddedStore) -> Self {
         Self::Embedded(store)
     }
 }
 
 #[cfg(feature = "postgres")]
-impl From<Postgres> for AnyStore {
-    fn from(store: Postgres) -> Self {
+impl From<PostgresStore> for AnyStore {
+    fn from(store: PostgresStore) -> Self {
         Self::Postgres(store)
     }
 }
@@ -75,48 +75,48 @@ macro_rules! delegate {
 }
 
 impl Store for AnyStore {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         delegate!(self, store => store.get(key))
     }
 
-    async fn list(
+    async fn list_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
-        delegate!(self, store => store.list(prefix, after, limit))
+    ) -> Result<Vec<NameEntry>, StoreError> {
+        delegate!(self, store => store.list_names(prefix, after, limit))
     }
 
-    async fn count_under(
+    async fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Counted, StoreError> {
-        delegate!(self, store => store.count_under(prefix, after, limit))
+    ) -> Result<CountPage, StoreError> {
+        delegate!(self, store => store.count_names(prefix, after, limit))
     }
 
-    async fn visit(
+    async fn scan_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        delegate!(self, store => store.visit(prefix, after, visit))
+        delegate!(self, store => store.scan_records(prefix, after, visit))
     }
 
-    async fn size(&self) -> Result<Option<u64>, StoreError> {
-        delegate!(self, store => store.size())
+    async fn name_count(&self) -> Result<Option<u64>, StoreError> {
+        delegate!(self, store => store.name_count())
     }
 
-    fn versions(&self) -> Option<&ChangeCounters> {
+    fn change_counters(&self) -> Option<&ChangeCounters> {
         match self {
-            Self::Memory(store) => store.versions(),
-            Self::Embedded(store) => store.versions(),
+            Self::Memory(store) => store.change_counters(),
+            Self::Embedded(store) => store.change_counters(),
             #[cfg(feature = "postgres")]
-            Self::Postgres(store) => store.versions(),
-            Self::Boxed(store) => store.versions(),
+            Self::Postgres(store) => store.change_counters(),
+            Self::Boxed(store) => store.change_counters(),
         }
     }
 
@@ -124,41 +124,41 @@ impl Store for AnyStore {
         delegate!(self, store => store.is_homed(prefix))
     }
 
-    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        delegate!(self, store => store.homed(after, limit))
+    async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        delegate!(self, store => store.list_homed(after, limit))
     }
 
-    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         delegate!(self, store => store.commit(change))
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        delegate!(self, store => store.changes(after, limit))
+    async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        delegate!(self, store => store.read_log(after, limit))
     }
 
-    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         delegate!(self, store => store.history(key, order, limit))
     }
 
-    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        delegate!(self, store => store.note(key))
+    async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        delegate!(self, store => store.get_aux(key))
     }
 
-    async fn notes(
+    async fn list_aux(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        delegate!(self, store => store.notes(beginning, after, limit))
+        delegate!(self, store => store.list_aux(beginning, after, limit))
     }
 
-    async fn of_revision(
+    async fn names_at_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Piece, StoreError> {
-        delegate!(self, store => store.of_revision(revision, after, limit))
+    ) -> Result<NamePage, StoreError> {
+        delegate!(self, store => store.names_at_revision(revision, after, limit))
     }
 }

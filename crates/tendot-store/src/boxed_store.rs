@@ -3,8 +3,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::{
-    Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Piece, Store,
-    StoreError, ChangeCounters,
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
 /// A store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
@@ -18,42 +18,42 @@ impl BoxedStore {
 }
 
 impl Store for BoxedStore {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         self.0.get(key).await
     }
 
-    async fn list(
+    async fn list_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<NameEntry>, StoreError> {
         self.0.list(prefix, after, limit).await
     }
 
-    async fn count_under(
+    async fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<CountPage, StoreError> {
         self.0.count_under(prefix, after, limit).await
     }
 
-    async fn visit(
+    async fn scan_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        mut visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
         self.0.visit(prefix, after, &mut visit).await
     }
 
-    async fn size(&self) -> Result<Option<u64>, StoreError> {
+    async fn name_count(&self) -> Result<Option<u64>, StoreError> {
         self.0.size().await
     }
 
-    fn versions(&self) -> Option<&ChangeCounters> {
+    fn change_counters(&self) -> Option<&ChangeCounters> {
         self.0.versions()
     }
 
@@ -61,27 +61,27 @@ impl Store for BoxedStore {
         self.0.is_homed(prefix).await
     }
 
-    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+    async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         self.0.homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.0.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+    async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.0.changes(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.0.history(key, order, limit).await
     }
 
-    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+    async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
         self.0.note(key).await
     }
 
-    async fn notes(
+    async fn list_aux(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
@@ -90,12 +90,12 @@ impl Store for BoxedStore {
         self.0.notes(beginning, after, limit).await
     }
 
-    async fn of_revision(
+    async fn names_at_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Piece, StoreError> {
+    ) -> Result<NamePage, StoreError> {
         self.0.of_revision(revision, after, limit).await
     }
 }
@@ -104,24 +104,24 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Store`] as a trait that can be a trait object: futures are boxed.
 trait DynStore: fmt::Debug + Send + Sync {
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Entry>, StoreError>>;
+    fn get<'a>(&'a self, key: &'a NameKey) -> BoxFuture<'a, Result<Option<StoredRecord>, StoreError>>;
     fn list<'a>(
         &'a self,
         prefix: &'a [u8],
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<NameEntry>, StoreError>>;
     fn count_under<'a>(
         &'a self,
         prefix: &'a [u8],
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Counted, StoreError>>;
+    ) -> BoxFuture<'a, Result<CountPage, StoreError>>;
     fn visit<'a>(
         &'a self,
         prefix: Option<&'a [u8]>,
-        after: Option<&'a Key>,
-        visit: &'a mut (dyn FnMut(&Entry) -> bool + Send),
+        after: Option<&'a NameKey>,
+        visit: &'a mut (dyn FnMut(&StoredRecord) -> bool + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>>;
     fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
     fn versions(&self) -> Option<&ChangeCounters>;
@@ -131,11 +131,11 @@ trait DynStore: fmt::Debug + Send + Sync {
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>>;
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitInfo, CommitError>>;
+    fn commit(&self, change: ChangeSet) -> BoxFuture<'_, Result<CommitInfo, CommitError>>;
     fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>>;
     fn history<'a>(
         &'a self,
-        key: &'a Key,
+        key: &'a NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> BoxFuture<'a, Result<History, StoreError>>;
@@ -149,49 +149,49 @@ trait DynStore: fmt::Debug + Send + Sync {
     fn of_revision<'a>(
         &'a self,
         revision: u64,
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Piece, StoreError>>;
+    ) -> BoxFuture<'a, Result<NamePage, StoreError>>;
 }
 
 impl<S: Store + fmt::Debug> DynStore for S {
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+    fn get<'a>(&'a self, key: &'a NameKey) -> BoxFuture<'a, Result<Option<StoredRecord>, StoreError>> {
         Box::pin(Store::get(self, key))
     }
 
     fn list<'a>(
         &'a self,
         prefix: &'a [u8],
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>> {
-        Box::pin(Store::list(self, prefix, after, limit))
+    ) -> BoxFuture<'a, Result<Vec<NameEntry>, StoreError>> {
+        Box::pin(Store::list_names(self, prefix, after, limit))
     }
 
     fn count_under<'a>(
         &'a self,
         prefix: &'a [u8],
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Counted, StoreError>> {
-        Box::pin(Store::count_under(self, prefix, after, limit))
+    ) -> BoxFuture<'a, Result<CountPage, StoreError>> {
+        Box::pin(Store::count_names(self, prefix, after, limit))
     }
 
     fn visit<'a>(
         &'a self,
         prefix: Option<&'a [u8]>,
-        after: Option<&'a Key>,
-        visit: &'a mut (dyn FnMut(&Entry) -> bool + Send),
+        after: Option<&'a NameKey>,
+        visit: &'a mut (dyn FnMut(&StoredRecord) -> bool + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(Store::visit(self, prefix, after, visit))
+        Box::pin(Store::scan_records(self, prefix, after, visit))
     }
 
     fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
-        Box::pin(Store::size(self))
+        Box::pin(Store::name_count(self))
     }
 
     fn versions(&self) -> Option<&ChangeCounters> {
-        Store::versions(self)
+        Store::change_counters(self)
     }
 
     fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>> {
@@ -203,20 +203,20 @@ impl<S: Store + fmt::Debug> DynStore for S {
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>> {
-        Box::pin(Store::homed(self, after, limit))
+        Box::pin(Store::list_homed(self, after, limit))
     }
 
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitInfo, CommitError>> {
+    fn commit(&self, change: ChangeSet) -> BoxFuture<'_, Result<CommitInfo, CommitError>> {
         Box::pin(Store::commit(self, change))
     }
 
     fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>> {
-        Box::pin(Store::changes(self, after, limit))
+        Box::pin(Store::read_log(self, after, limit))
     }
 
     fn history<'a>(
         &'a self,
-        key: &'a Key,
+        key: &'a NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> BoxFuture<'a, Result<History, StoreError>> {
@@ -224,7 +224,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
     }
 
     fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>> {
-        Box::pin(Store::note(self, key))
+        Box::pin(Store::get_aux(self, key))
     }
 
     fn notes<'a>(
@@ -233,15 +233,15 @@ impl<S: Store + fmt::Debug> DynStore for S {
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>> {
-        Box::pin(Store::notes(self, beginning, after, limit))
+        Box::pin(Store::list_aux(self, beginning, after, limit))
     }
 
     fn of_revision<'a>(
         &'a self,
         revision: u64,
-        after: Option<&'a Key>,
+        after: Option<&'a NameKey>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Piece, StoreError>> {
-        Box::pin(Store::of_revision(self, revision, after, limit))
+    ) -> BoxFuture<'a, Result<NamePage, StoreError>> {
+        Box::pin(Store::names_at_revision(self, revision, after, limit))
     }
 }

@@ -1,10 +1,10 @@
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
-use crate::{Key, KeyError, State};
+use crate::{NameKey, NameKeyError, RecordStatus};
 
 /// Edits that belong together: all of them are carried out, or none.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Change {
+pub struct ChangeSet {
     /// Who makes it, for the log and the audit.
     pub by: Box<str>,
     /// When, in milliseconds since 1970. The order of changes is that of their numbers, not of their times.
@@ -14,9 +14,9 @@ pub struct Change {
     pub edits: Vec<Edit>,
 }
 
-impl Change {
+impl ChangeSet {
     /// The memory that it takes, roughly.
-    pub(crate) fn size(&self) -> usize {
+    pub(crate) fn memory_size(&self) -> usize {
         let values = |edit: &Edit| match edit {
             Edit::Put { values, .. } => values_memory_size(values),
             Edit::Register { values, registration, .. } => values_memory_size(values) + registration.len(),
@@ -30,8 +30,8 @@ impl Change {
     }
 }
 
-fn values_memory_size(values: &[Value<'_>]) -> usize {
-    let size = |value: &Value<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
+fn values_memory_size(values: &[HandleValue<'_>]) -> usize {
+    let size = |value: &HandleValue<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
     values.iter().map(size).sum()
 }
 
@@ -45,7 +45,7 @@ pub enum Edit {
         /// The name.
         name: Box<str>,
         /// The values, in order.
-        values: Vec<Value<'static>>,
+        values: Vec<HandleValue<'static>>,
         /// What has to be there before.
         expect: Precondition,
     },
@@ -54,7 +54,7 @@ pub enum Edit {
         /// The name.
         name: Box<str>,
         /// The values, in order.
-        values: Vec<Value<'static>>,
+        values: Vec<HandleValue<'static>>,
         /// See [`Entry::registration`](crate::Entry::registration).
         registration: Box<[u8]>,
         /// What has to be there before.
@@ -140,22 +140,22 @@ impl Edit {
     }
 
     /// The key of that.
-    pub fn key(&self) -> Result<Key, KeyError> {
+    pub fn name_key(&self) -> Result<NameKey, NameKeyError> {
         match self {
             Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => {
-                Key::of_prefix(self.name())
+                NameKey::from_prefix(self.name())
             }
-            _ => Key::new(self.name()),
+            _ => NameKey::new(self.name()),
         }
     }
 
     /// Whether what is under the name, if anything is, is what has to be there before.
-    pub(crate) fn is_met(&self, there: Option<(u64, State)>) -> bool {
+    pub(crate) fn is_satisfied_by(&self, there: Option<(u64, RecordStatus)>) -> bool {
         match self {
             Self::Put { expect, .. }
             | Self::Register { expect, .. }
             | Self::Tombstone { expect, .. }
-            | Self::Remove { expect, .. } => expect.is_met(there),
+            | Self::Remove { expect, .. } => expect.is_satisfied_by(there),
             Self::Require { revision, .. } => there.map(|(revision, _)| revision) == *revision,
             _ => true,
         }
@@ -177,12 +177,12 @@ pub enum Precondition {
 
 impl Precondition {
     /// Whether what is there, if anything is, is what was expected.
-    fn is_met(self, there: Option<(u64, State)>) -> bool {
+    fn is_satisfied_by(self, there: Option<(u64, RecordStatus)>) -> bool {
         match (self, there) {
             (Self::Any | Self::Absent, None) => true,
-            (Self::Any | Self::Live, Some((_, state))) => state == State::Live,
+            (Self::Any | Self::Live, Some((_, state))) => state == RecordStatus::Live,
             (Self::Revision(expected), Some((revision, state))) => {
-                expected == revision && state == State::Live
+                expected == revision && state == RecordStatus::Live
             }
             _ => false,
         }

@@ -1,4 +1,4 @@
-use crate::{KeyError, State};
+use crate::{NameKeyError, RecordStatus};
 
 /// Why a store gives no answer.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum StoreError {
 pub enum CommitError {
     /// What was expected is not what is there.
     #[error(transparent)]
-    Conflict(#[from] Conflict),
+    Conflict(#[from] RecordConflict),
     /// A prefix is homed that was not to be, or the other way round.
     #[error("edit {edit}: names under `{prefix}` are {}kept here", if *is_homed { "" } else { "not " })]
     Homed {
@@ -72,7 +72,7 @@ pub enum CommitError {
         /// Which edit, from 0.
         edit: usize,
         /// What is wrong with its name.
-        error: KeyError,
+        error: NameKeyError,
     },
     /// A note is not what it was, or its key is none.
     #[error("edit {edit}: the note is not what it was, or has a key that is not kept")]
@@ -97,19 +97,19 @@ pub enum CommitError {
 
 /// What is there instead of what was expected.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), shown))]
-pub struct Conflict {
+#[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), describe_current))]
+pub struct RecordConflict {
     /// Which edit, from 0.
     pub edit: usize,
     /// The name, as the edit spells it.
     pub name: Box<str>,
     /// The spelling, the revision and the state of what is there; none if nothing is.
-    pub there: Option<(Box<str>, u64, State)>,
+    pub there: Option<(Box<str>, u64, RecordStatus)>,
 }
 
-fn shown((name, revision, state): &(Box<str>, u64, State)) -> String {
+fn describe_current((name, revision, state): &(Box<str>, u64, RecordStatus)) -> String {
     match state {
-        State::Live => format!("is there as `{name}`, revision {revision}"),
-        State::Tombstone => format!("was there as `{name}`, and is not given again"),
+        RecordStatus::Live => format!("is there as `{name}`, revision {revision}"),
+        RecordStatus::Tombstone => format!("was there as `{name}`, and is not given again"),
     }
 }

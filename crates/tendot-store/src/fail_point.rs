@@ -35,7 +35,7 @@ pub const FAIL_POINTS: [&str; 26] = [
 /// Ends the process here, without a word, if that was asked for: by `TENDOT_FAIL_POINT`, the name, and
 /// `TENDOT_FAIL_PASS`, the how-manieth time.
 #[cfg(feature = "fail-points")]
-pub(crate) fn pass(name: &'static str) {
+pub(crate) fn hit(name: &'static str) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static HITS: AtomicU32 = AtomicU32::new(0);
     assert!(FAIL_POINTS.contains(&name), "`{name}` is not in the list");
@@ -49,4 +49,4 @@ pub(crate) fn pass(name: &'static str) {
 
 #[cfg(not(feature = "fail-points"))]
 #[inline(always)]
-pub(crate) const fn pass(_: &'static str) {}
+pub(crate) const fn hit(_: &'static str) {}

@@ -1,32 +1,32 @@
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
-use crate::{EditKind, Entry, LogEntry};
+use crate::{EditKind, LogEntry, StoredRecord};
 
 /// Some of what ever changed under a name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct History {
     /// In the order that was asked for.
-    pub items: Vec<Past>,
+    pub items: Vec<HistoryEntry>,
     /// The sequence number to go on after, or before, if there is more.
     pub next: Option<u64>,
 }
 
 /// One change of a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Past {
+pub struct HistoryEntry {
     /// Its line of the log. That of an import is about all records that were imported, and has no name.
     pub line: LogEntry,
     /// What was there before it.
-    pub before: Before,
+    pub before: PriorState,
 }
 
 /// What was under a name before a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Before {
+pub enum PriorState {
     /// Nothing was.
     Nothing,
     /// This was; the data of its HS_SECKEY values is not kept.
-    Record(Entry),
+    Record(StoredRecord),
     /// Nobody knows any more: the change was made by a version of this program that kept no history.
     Unknown,
 }
@@ -48,7 +48,7 @@ pub enum HistoryOrder {
 
 impl HistoryOrder {
     /// Whether a change is in that part.
-    pub(crate) const fn has(self, sequence: u64) -> bool {
+    pub(crate) const fn contains(self, sequence: u64) -> bool {
         match self {
             Self::OldestFirst { after } => sequence > after,
             Self::NewestFirst { before } => sequence < before,
@@ -58,15 +58,15 @@ impl HistoryOrder {
 
 impl History {
     /// Adds a change; false if there is no room for it, since so many are there or so many bytes.
-    pub(crate) fn add(&mut self, past: Past, limit: usize, room: &mut usize) -> bool {
+    pub(crate) fn push(&mut self, past: HistoryEntry, limit: usize, room: &mut usize) -> bool {
         if let Some(last) = self.items.last()
             && (self.items.len() >= limit || *room == 0)
         {
             self.next = Some(last.line.sequence);
             return false;
         }
-        if let Before::Record(entry) = &past.before {
-            let size = |value: &Value<'_>| size_of_val(value) + value.data.len();
+        if let PriorState::Record(entry) = &past.before {
+            let size = |value: &HandleValue<'_>| size_of_val(value) + value.data.len();
             let size = entry.registration.len() + entry.values.iter().map(size).sum::<usize>();
             *room = room.saturating_sub(size);
         }
@@ -76,16 +76,16 @@ impl History {
 }
 
 /// Bytes of records that are given in one call; one more is, whatever its size.
-pub(crate) const ROOM: usize = 4 << 20;
+pub(crate) const MAX_HISTORY_PAGE_BYTES: usize = 4 << 20;
 
 /// Whether a line of the log is about one record.
-pub(crate) const fn is_of_record(kind: EditKind) -> bool {
+pub(crate) const fn is_record_change(kind: EditKind) -> bool {
     matches!(kind, EditKind::Create | EditKind::Update | EditKind::Tombstone | EditKind::Remove)
 }
 
 /// The record without the data of secret keys, if it has any: who changes a secret wants the old one gone.
-pub(crate) fn without_secrets(entry: &Entry) -> Option<Entry> {
-    let is_secret = |value: &Value<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
+pub(crate) fn redact_secrets(entry: &StoredRecord) -> Option<StoredRecord> {
+    let is_secret = |value: &HandleValue<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
     entry.values.iter().any(is_secret).then(|| {
         let mut entry = entry.clone();
         for value in entry.values.iter_mut().filter(|value| is_secret(value)) {

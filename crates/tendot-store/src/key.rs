@@ -13,11 +13,11 @@ use tendot_proto::Handle;
 /// # Ok::<(), KeyError>(())
 /// ```
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Key(Box<[u8]>);
+pub struct NameKey(Box<[u8]>);
 
-impl Key {
+impl NameKey {
     /// The longest name that is kept, in bytes. Handles of the protocol have at most half of it.
-    pub const LONGEST: usize = 4096;
+    pub const MAX_LEN: usize = 4096;
 
     /// The longest prefix that can be homed, in bytes. Names under longer ones are kept, but not listed.
     pub const MAX_PREFIX_LEN: usize = 255;
@@ -26,26 +26,26 @@ impl Key {
     pub const MAX_KEY_LEN: usize = 512;
 
     /// The key of a name.
-    pub fn new(name: &str) -> Result<Self, KeyError> {
-        Self::check(name)?;
+    pub fn new(name: &str) -> Result<Self, NameKeyError> {
+        Self::validate(name)?;
         let mut key: Box<[u8]> = name.as_bytes().into();
         key.make_ascii_uppercase();
         Ok(Self(key))
     }
 
     /// Whether a name has a key.
-    pub(crate) const fn check(name: &str) -> Result<(), KeyError> {
+    pub(crate) const fn validate(name: &str) -> Result<(), NameKeyError> {
         match name.len() {
-            0 => Err(KeyError::Empty),
-            length if length > Self::LONGEST => Err(KeyError::TooLong { length }),
+            0 => Err(NameKeyError::Empty),
+            length if length > Self::MAX_LEN => Err(NameKeyError::TooLong { length }),
             _ => Ok(()),
         }
     }
 
     /// The key of a prefix that is to be kept here, or no longer.
-    pub fn of_prefix(prefix: &str) -> Result<Self, KeyError> {
+    pub fn from_prefix(prefix: &str) -> Result<Self, NameKeyError> {
         match prefix.len() {
-            length if length > Self::MAX_PREFIX_LEN => Err(KeyError::PrefixTooLong { length }),
+            length if length > Self::MAX_PREFIX_LEN => Err(NameKeyError::PrefixTooLong { length }),
             _ => Self::new(prefix),
         }
     }
@@ -66,13 +66,13 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for NameKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Handle::new(&self.0).fmt(f)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for NameKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
@@ -81,18 +81,18 @@ impl fmt::Debug for Key {
 /// Why a text cannot be the name of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
+pub enum NameKeyError {
     /// There is none.
     #[error("the name is empty")]
     Empty,
-    /// It is longer than [`Key::LONGEST`].
-    #[error("the name has {length} bytes, at most {max} are kept", max = Key::LONGEST)]
+    /// It is longer than [`NameKey::MAX_LEN`].
+    #[error("the name has {length} bytes, at most {max} are kept", max = NameKey::MAX_LEN)]
     TooLong {
         /// Its bytes.
         length: usize,
     },
-    /// It is longer than [`Key::MAX_PREFIX_LEN`].
-    #[error("the prefix has {length} bytes, at most {max} are kept", max = Key::MAX_PREFIX_LEN)]
+    /// It is longer than [`NameKey::MAX_PREFIX_LEN`].
+    #[error("the prefix has {length} bytes, at most {max} are kept", max = NameKey::MAX_PREFIX_LEN)]
     PrefixTooLong {
         /// Its bytes.
         length: usize,

@@ -23,25 +23,26 @@ use std::future::Future;
 
 pub use any_store::AnyStore;
 pub use boxed_store::BoxedStore;
-pub use change::{Change, CommitInfo, Edit, EditKind, Precondition, LogEntry};
+pub use change::{ChangeSet, CommitInfo, Edit, EditKind, LogEntry, Precondition};
 pub use embedded::{
-    Batch, Embedded, EmbeddedTarget, ImportError, ImportSummary, EmbeddedImporter, LockError, OpenError, RestoreError,
-    Verified, restore,
+    EmbeddedImporter, EmbeddedStore, EmbeddedTarget, ImportBatch, ImportError, ImportSummary, LockError,
+    OpenError, RestoreError, VerifyReport, restore,
 };
-pub use entry::{Entry, State};
-pub use error::{CommitError, Conflict, StoreError};
+pub use entry::{RecordStatus, StoredRecord};
+pub use error::{CommitError, RecordConflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;
-pub use history::{Before, History, HistoryOrder, Past};
-pub use key::{Key, KeyError};
-pub use memory::Memory;
+pub use history::{History, HistoryEntry, HistoryOrder, PriorState};
+pub use key::{NameKey, NameKeyError};
+pub use memory::MemoryStore;
 pub use moving::{MigrationError, MigrationReport, PreviousRun, migrate};
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    DatabaseHost, HostRole, Postgres, PostgresOpenError, PostgresImporter, PostgresSettings, PostgresTarget,
+    DatabaseHost, HostRole, PostgresImporter, PostgresOpenError, PostgresSettings, PostgresStore,
+    PostgresTarget,
 };
-pub use recent::recent;
-pub use versions::{Version, ChangeCounters};
+pub use recent::with_stale_reads;
+pub use versions::{ChangeCounters, RecordVersion};
 
 /// Where records are kept.
 ///
@@ -53,43 +54,43 @@ pub use versions::{Version, ChangeCounters};
 /// together, and have one history. What needs none is in notes.
 pub trait Store: Send + Sync {
     /// The record of a name, or what is left of it.
-    fn get(&self, key: &Key) -> impl Future<Output = Result<Option<Entry>, StoreError>> + Send;
+    fn get(&self, key: &NameKey) -> impl Future<Output = Result<Option<StoredRecord>, StoreError>> + Send;
 
     /// The names under a prefix, in the order of their keys, at most `limit` of them, after `after`. Those that are
     /// tombstones are among them.
-    fn list(
+    fn list_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
 
     /// How many names under a prefix resolve: of the next `limit` after `after`, at least one. Who asks for all of them
     /// goes on at [`Counted::next`], and decides how far. The time is that of walking over the names, values unread.
-    fn count_under(
+    fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> impl Future<Output = Result<Counted, StoreError>> + Send;
+    ) -> impl Future<Output = Result<CountPage, StoreError>> + Send;
 
     /// Shows records to `visit`, in the order of their keys, tombstones among them: those under a prefix, or all; after
     /// `after`, and as long as it wants more. What it sees in one call is one state of the store, and while it looks no
     /// room is used again, or nobody else writes: it should not take long.
-    fn visit(
+    fn scan_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// How many names there are, tombstones among them; none if that would have to be counted.
-    fn size(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
+    fn name_count(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
         std::future::ready(Ok(None))
     }
 
     /// Tells whether records have changed since they were read; none if that is not known here.
-    fn versions(&self) -> Option<&ChangeCounters> {
+    fn change_counters(&self) -> Option<&ChangeCounters> {
         None
     }
 
@@ -97,7 +98,7 @@ pub trait Store: Send + Sync {
     fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// The homed prefixes, in order, at most `limit` of them, after `after`.
-    fn homed(
+    fn list_homed(
         &self,
         after: Option<&[u8]>,
         limit: usize,
@@ -105,10 +106,10 @@ pub trait Store: Send + Sync {
 
     /// Carries out all edits of a change, with its entries in the log, or none. When the future is ready and the result
     /// is good, the change is durable.
-    fn commit(&self, change: Change) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
+    fn commit(&self, change: ChangeSet) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
 
     /// What changed after the entry `after`, oldest first, at most `limit` entries.
-    fn changes(
+    fn read_log(
         &self,
         after: u64,
         limit: usize,
@@ -118,16 +119,16 @@ pub trait Store: Send + Sync {
     /// fewer where records are large. A name that was removed keeps its history.
     fn history(
         &self,
-        key: &Key,
+        key: &NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> impl Future<Output = Result<History, StoreError>> + Send;
 
     /// What stands in a note.
-    fn note(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
+    fn get_aux(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
 
     /// The notes whose keys begin so, in the order of their keys: at most `limit`, after `after`.
-    fn notes(
+    fn list_aux(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
@@ -140,12 +141,12 @@ pub trait Store: Send + Sync {
     ///
     /// One call looks at a bounded number of records, whatever their revision, so that there may be fewer names than were
     /// asked for, even none, and yet more to come. Walking over all of them takes the time of walking over the store.
-    fn of_revision(
+    fn names_at_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> impl Future<Output = Result<Piece, StoreError>> + Send;
+    ) -> impl Future<Output = Result<NamePage, StoreError>> + Send;
 }
 
 /// A note's key, and what stands in it.
@@ -153,27 +154,27 @@ pub type Note = (Box<[u8]>, Box<[u8]>);
 
 /// How many names there are, in a part of a list.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Counted {
+pub struct CountPage {
     /// How many of them resolve.
     pub live: u64,
     /// Where to go on, if there may be more.
-    pub next: Option<Key>,
+    pub next: Option<NameKey>,
 }
 
 /// A part of a list that is read in pieces.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Piece {
+pub struct NamePage {
     /// The names, in the order of their keys.
-    pub names: Vec<Listed>,
+    pub names: Vec<NameEntry>,
     /// Where to go on, if there may be more.
-    pub next: Option<Key>,
+    pub next: Option<NameKey>,
 }
 
 /// A name in a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Listed {
+pub struct NameEntry {
     /// As it was first spelled.
     pub name: Box<str>,
     /// What it is now.
-    pub state: State,
+    pub state: RecordStatus,
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Change, Edit, Key};
+use crate::{ChangeSet, Edit, NameKey};
 
 /// Names share counters, so that there is a fixed number of these. Two names of one counter only make each other's answers
 /// seem older than they are.
-pub(crate) const COUNTERS: usize = 4096;
+pub(crate) const NAME_COUNTERS: usize = 4096;
 
 /// Counters of the changes of a store, for those who keep what they made of its records.
 ///
@@ -40,7 +40,7 @@ pub struct ChangeCounters {
 
 /// How often a name, or one that shares its counter, has been changed, and how often prefixes have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Version {
+pub struct RecordVersion {
     counter: usize,
     name: u64,
     prefixes: u64,
@@ -49,7 +49,7 @@ pub struct Version {
 impl ChangeCounters {
     pub(crate) fn new() -> Self {
         Self {
-            names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            names: (0..NAME_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             prefixes: AtomicU64::new(0),
             is_shared: false,
         }
@@ -57,7 +57,7 @@ impl ChangeCounters {
 
     /// Those of a store that others write, too.
     #[cfg(feature = "postgres")]
-    pub(crate) fn shared() -> Self {
+    pub(crate) fn for_shared_store() -> Self {
         Self { is_shared: true, ..Self::new() }
     }
 
@@ -68,9 +68,9 @@ impl ChangeCounters {
     }
 
     /// The version of a name, to be asked for before its record is read; none while it is being changed.
-    pub fn of(&self, key: &Key) -> Option<Version> {
-        let counter = counter(key);
-        let version = Version {
+    pub fn version_of(&self, key: &NameKey) -> Option<RecordVersion> {
+        let counter = counter_index(key);
+        let version = RecordVersion {
             counter,
             name: self.names.get(counter)?.load(Ordering::SeqCst),
             prefixes: self.prefixes.load(Ordering::SeqCst),
@@ -79,38 +79,38 @@ impl ChangeCounters {
     }
 
     /// Whether nothing has changed since: what was read then would be read now.
-    pub fn is_current(&self, version: Version) -> bool {
+    pub fn is_current(&self, version: RecordVersion) -> bool {
         self.names.get(version.counter).is_some_and(|name| name.load(Ordering::SeqCst) == version.name)
             && self.prefixes.load(Ordering::SeqCst) == version.prefixes
     }
 
     /// How often prefixes have been changed, to be asked for before one is read; none while one is being changed.
-    pub fn of_prefixes(&self) -> Option<u64> {
+    pub fn prefix_version(&self) -> Option<u64> {
         Some(self.prefixes.load(Ordering::SeqCst)).filter(|number| number.is_multiple_of(2))
     }
 
     /// Marks all that changes are about as being changed, until what is returned is dropped. Only one may be at a time.
-    pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> WriteGuard<'_> {
+    pub(crate) fn begin_write<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>) -> WriteGuard<'_> {
         let mut changing = WriteGuard { versions: self, counters: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
-            if !is_of_records(edit) {
+            if !is_write(edit) {
                 continue;
             }
-            changing.prefixes |= is_of_prefix(edit);
+            changing.prefixes |= affects_prefix(edit);
             // A name without a key is not going to be changed.
-            changing.counters.extend(Key::new(edit.name()).ok().map(|key| counter(&key)));
+            changing.counters.extend(NameKey::new(edit.name()).ok().map(|key| counter_index(&key)));
         }
         changing.counters.sort_unstable();
         changing.counters.dedup();
-        changing.count();
+        changing.flip();
         changing
     }
 
     /// Others have changed a name, or a prefix.
     #[cfg(feature = "postgres")]
-    pub(crate) fn count(&self, key: Option<&Key>, is_of_prefix: bool) {
+    pub(crate) fn bump(&self, key: Option<&NameKey>, is_of_prefix: bool) {
         // By two, so that what is being changed here stays so.
-        if let Some(number) = key.and_then(|key| self.names.get(counter(key))) {
+        if let Some(number) = key.and_then(|key| self.names.get(counter_index(key))) {
             number.fetch_add(2, Ordering::SeqCst);
         }
         if is_of_prefix {
@@ -128,7 +128,7 @@ impl ChangeCounters {
 }
 
 /// Whether an edit changes a record or a homed prefix.
-const fn is_of_records(edit: &Edit) -> bool {
+const fn is_write(edit: &Edit) -> bool {
     matches!(
         edit,
         Edit::Home { .. }
@@ -141,18 +141,17 @@ const fn is_of_records(edit: &Edit) -> bool {
 }
 
 /// Whether an edit changes what the answers for all names below a prefix depend on.
-pub(crate) fn is_of_prefix(edit: &Edit) -> bool {
-    matches!(edit, Edit::Home { .. } | Edit::Unhome { .. })
-        || is_of_records(edit) && is_of_prefix_record(edit.name())
+pub(crate) fn affects_prefix(edit: &Edit) -> bool {
+    matches!(edit, Edit::Home { .. } | Edit::Unhome { .. }) || is_write(edit) && is_prefix_record(edit.name())
 }
 
 /// Whether a name is that of a prefix's record.
-pub(crate) fn is_of_prefix_record(name: &str) -> bool {
+pub(crate) fn is_prefix_record(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
 }
 
-pub(crate) fn counter(key: &Key) -> usize {
-    xxh3_64(key.as_bytes()) as usize % COUNTERS
+pub(crate) fn counter_index(key: &NameKey) -> usize {
+    xxh3_64(key.as_bytes()) as usize % NAME_COUNTERS
 }
 
 impl fmt::Debug for ChangeCounters {
@@ -176,7 +175,7 @@ pub(crate) struct WriteGuard<'v> {
 }
 
 impl WriteGuard<'_> {
-    fn count(&self) {
+    fn flip(&self) {
         for counter in self.counters.iter().filter_map(|counter| self.versions.names.get(*counter)) {
             counter.fetch_add(1, Ordering::SeqCst);
         }
@@ -188,7 +187,7 @@ impl WriteGuard<'_> {
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        self.count();
+        self.flip();
     }
 }
 
@@ -215,14 +214,14 @@ mod tests {
 
     #[track_caller]
     fn check(edits: &[Edit], name: &str, expected: bool) {
-        let (versions, key) = (ChangeCounters::new(), Key::new(name).unwrap());
-        let change = Change { by: "test".into(), at: 0, edits: edits.to_vec() };
-        let before = versions.of(&key).unwrap();
-        let changing = versions.changing([&change]);
-        assert_eq!(versions.of(&key).is_none(), expected, "{edits:?} is being changed");
+        let (versions, key) = (ChangeCounters::new(), NameKey::new(name).unwrap());
+        let change = ChangeSet { by: "test".into(), at: 0, edits: edits.to_vec() };
+        let before = versions.version_of(&key).unwrap();
+        let changing = versions.begin_write([&change]);
+        assert_eq!(versions.version_of(&key).is_none(), expected, "{edits:?} is being changed");
         assert_eq!(versions.is_current(before), !expected, "{edits:?} is being changed");
         drop(changing);
-        assert!(versions.of(&key).is_some(), "{edits:?} was changed");
+        assert!(versions.version_of(&key).is_some(), "{edits:?} was changed");
         assert_eq!(versions.is_current(before), !expected, "{edits:?} was changed");
     }
 }

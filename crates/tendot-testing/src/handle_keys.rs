@@ -1,6 +1,6 @@
 //! Keys of the recorded Handle.Net server, in `conformance/vectors/handle-net`.
 
-use tendot_proto::Work;
+use tendot_proto::Budget;
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
@@ -9,7 +9,8 @@ use crate::conformance;
 
 /// A private key: `privkey.bin` of the server, `admpriv.bin` of its administrator `300:0.NA/10.5555`.
 pub fn private_key(file: &str) -> PrivateKey {
-    PrivateKey::from_file(&handle_net_file(file), None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap()
+    PrivateKey::from_file_bytes(&handle_net_file(file), None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        .unwrap()
 }
 
 /// A public key: `pubkey.bin` of the server, `admpub.bin` of its administrator.

@@ -54,7 +54,7 @@ impl SeededRng {
 }
 
 #[cfg(feature = "handle")]
-impl tendot_proto::crypto::Random for SeededRng {
+impl tendot_proto::crypto::SecureRandom for SeededRng {
     fn fill(&mut self, out: &mut [u8]) {
         Self::fill(self, out);
     }

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use tendot_names::{OutputForm, SyntaxRules};
 
 pub(crate) use self::registry::*;
-use crate::import::Format;
+use crate::import::ImportFormat;
 
 /// The DOI system as one program: names, directory, resolver and registry.
 #[derive(Debug, Parser)]
@@ -22,7 +22,7 @@ use crate::import::Format;
     subcommand_required = true,
     after_help = "Exit codes: 0 yes or done, 1 a negative answer, 2 the command could not be carried out."
 )]
-pub(crate) struct Arguments {
+pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -535,7 +535,7 @@ pub(crate) struct ImportArguments {
 
     /// The format of the files [default: by their names]
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<ImportFormat>,
 
     /// Check everything and write nothing
     #[arg(long)]
@@ -878,6 +878,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        super::Arguments::command().debug_assert();
+        super::Cli::command().debug_assert();
     }
 }

@@ -1,41 +1,41 @@
 //! What is told of a database's servers, in `/readyz` and `/metrics`.
 
-use tendot_server::http::{Http, Readiness};
+use tendot_server::http::{HttpServer, Readiness};
 use tendot_store::{DatabaseHost, HostRole};
 
 /// Tells what is known of each server.
-pub(crate) trait Hosts: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
+pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
 
-impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> Hosts for F {}
+impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn for F {}
 
 /// Shows the state of a database's servers.
-pub(crate) fn show(http: Http, hosts: &impl Hosts) -> Http {
+pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
     let figures = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();
         let one = move |host: DatabaseHost| read(&host).map(|number| (host.place, number));
         move || hosts().into_iter().filter_map(one).collect()
     };
     let ask = hosts.clone();
-    http.readiness(move || readiness(&ask()))
-        .figures(
+    http.readiness_probe(move || readiness(&ask()))
+        .external_gauges(
             "tendot_database_up",
             "Whether a server of the database answers.",
             "host",
             figures(|host| Some(number(host.role != HostRole::Unreachable))),
         )
-        .figures(
+        .external_gauges(
             "tendot_database_primary",
             "Whether it takes changes.",
             "host",
             figures(|host| Some(number(host.role == HostRole::Primary))),
         )
-        .figures(
+        .external_gauges(
             "tendot_database_lag_changes",
             "Changes that are known here and not there.",
             "host",
             figures(|host| host.behind.map(|behind| behind as f64)),
         )
-        .figures(
+        .external_gauges(
             "tendot_database_lag_seconds",
             "For how long it has not known all that is known here.",
             "host",

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 /// The reason, with advice where there is some.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliError {
     message: String,
     hint: Option<String>,
     broken_pipe: bool,
@@ -15,18 +15,18 @@ pub(crate) struct Failure {
     refusal: bool,
 }
 
-impl Failure {
+impl CliError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, broken_pipe: false, refusal: false }
     }
 
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
     /// With this advice, if there is none.
     pub(crate) fn or_hint(self, hint: &str) -> Self {
-        if self.hint.is_some() { self } else { self.hint(hint) }
+        if self.hint.is_some() { self } else { self.with_hint(hint) }
     }
 
     /// A negative answer rather than a failure.
@@ -46,55 +46,55 @@ impl Failure {
         self.broken_pipe
     }
 
-    pub(crate) const fn is_refusal(&self) -> bool {
+    pub(crate) const fn is_negative(&self) -> bool {
         self.refusal
     }
 
-    pub(crate) fn tell(&self) {
-        tell_error(&self.message);
+    pub(crate) fn print(&self) {
+        eprint_error(&self.message);
         if let Some(hint) = &self.hint {
             let style = AnsiColor::Cyan.on_default();
-            tell(format_args!("\n{style}hint:{style:#} {hint}"));
+            eprint_line(format_args!("\n{style}hint:{style:#} {hint}"));
         }
     }
 }
 
 /// Says `error: …` on stderr.
-pub(crate) fn tell_error(message: &str) {
+pub(crate) fn eprint_error(message: &str) {
     let style: Style = AnsiColor::Red.on_default().bold();
-    tell(format_args!("{style}error:{style:#} {message}"));
+    eprint_line(format_args!("{style}error:{style:#} {message}"));
 }
 
 /// Says `warning: …` on stderr.
-pub(crate) fn tell_warning(message: &str) {
+pub(crate) fn eprint_warning(message: &str) {
     let style: Style = AnsiColor::Yellow.on_default().bold();
-    tell(format_args!("{style}warning:{style:#} {message}"));
+    eprint_line(format_args!("{style}warning:{style:#} {message}"));
 }
 
 /// Says a line on stderr. That nobody can hear it is no reason to stop.
-pub(crate) fn tell(line: impl Display) {
+pub(crate) fn eprint_line(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Somebody who forgot the arguments should not sit before a command that seems to hang.
-pub(crate) fn tell_that_input_is_awaited() {
+pub(crate) fn eprint_stdin_notice() {
     if io::stdin().is_terminal() {
-        tell("reading standard input; Ctrl-D ends it, `--help` tells more");
+        eprint_line("reading standard input; Ctrl-D ends it, `--help` tells more");
     }
 }
 
 /// Text from outside, fit for a terminal: shortened, and escaped as [`escaped`] does.
 pub(crate) fn shown(text: &[u8]) -> String {
-    const LONGEST: usize = 120;
+    const MAX_QUOTED_CHARS: usize = 120;
     let text = String::from_utf8_lossy(text);
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", escaped(&text[..end])),
-        None => escaped(&text),
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", escape_control(&text[..end])),
+        None => escape_control(&text),
     }
 }
 
 /// Control and other invisible characters escaped, so that they do not steer a terminal.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape_control(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         if c.is_control() || is_invisible(c) { escaped.extend(c.escape_unicode()) } else { escaped.push(c) }

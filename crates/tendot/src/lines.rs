@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::Failure;
+use crate::CliError;
 
 /// The longest line that is kept; of a longer one the beginning is given, so that it can be refused.
-pub(crate) const LONGEST: usize = 1 << 20;
+pub(crate) const MAX_LINE_LEN: usize = 1 << 20;
 
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     /// What is read, for messages.
@@ -15,19 +15,19 @@ pub(crate) struct Lines<R> {
     longest: usize,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     /// Those of standard input, or of something in its place.
-    pub(crate) fn new(reader: R) -> Self {
-        Self::of(reader, "standard input", LONGEST)
+    pub(crate) fn stdin_like(reader: R) -> Self {
+        Self::new(reader, "standard input", MAX_LINE_LEN)
     }
 
-    pub(crate) fn of(reader: R, source: &str, longest: usize) -> Self {
+    pub(crate) fn new(reader: R, source: &str, longest: usize) -> Self {
         let reader = BufReader::with_capacity(1 << 16, reader);
         Self { reader, line: Vec::new(), source: source.into(), longest }
     }
 
     /// The next line without its end; at most one byte more than the longest that is kept.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CliError> {
         self.line.clear();
         let mut any = false;
         let mut is_whole = true;
@@ -35,7 +35,7 @@ impl<R: Read> Lines<R> {
             let buffer = self
                 .reader
                 .fill_buf()
-                .map_err(|error| Failure::io(format!("{} can't be read", self.source), &error))?;
+                .map_err(|error| CliError::io(format!("{} can't be read", self.source), &error))?;
             if buffer.is_empty() {
                 break;
             }
@@ -69,17 +69,17 @@ mod tests {
 
     #[test]
     fn ends_of_lines() {
-        let mut lines = Lines::new(&b"a\r\n\nb\xFF"[..]);
-        assert_eq!(lines.next().unwrap(), Some(&b"a"[..]));
-        assert_eq!(lines.next().unwrap(), Some(&b""[..]));
-        assert_eq!(lines.next().unwrap(), Some(&b"b\xFF"[..]));
-        assert_eq!(lines.next().unwrap(), None);
+        let mut lines = LineReader::stdin_like(&b"a\r\n\nb\xFF"[..]);
+        assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
+        assert_eq!(lines.next_line().unwrap(), Some(&b""[..]));
+        assert_eq!(lines.next_line().unwrap(), Some(&b"b\xFF"[..]));
+        assert_eq!(lines.next_line().unwrap(), None);
     }
 
     #[test]
     fn an_endless_line_is_cut() {
-        let mut lines = Lines::new(std::io::repeat(b'a').take(5 << 20));
-        assert_eq!(lines.next().unwrap().unwrap().len(), LONGEST + 1);
-        assert_eq!(lines.next().unwrap(), None);
+        let mut lines = LineReader::stdin_like(std::io::repeat(b'a').take(5 << 20));
+        assert_eq!(lines.next_line().unwrap().unwrap().len(), MAX_LINE_LEN + 1);
+        assert_eq!(lines.next_line().unwrap(), None);
     }
 }

@@ -14,17 +14,17 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt, registry};
 
-use crate::Failure;
+use crate::CliError;
 use crate::config::LogFormat;
 
 /// Lines that wait to be written.
-const WAITING: usize = 8 << 10;
+const QUEUE_LINES: usize = 8 << 10;
 
 /// Bytes that are written at once.
-const TOGETHER: usize = 64 << 10;
+const WRITE_BATCH_BYTES: usize = 64 << 10;
 
 /// How long the last lines may take.
-const LAST: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 enum Message {
     Line(Vec<u8>),
@@ -41,8 +41,9 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     /// Begins to write what this program has to say from a level on; of libraries, only warnings.
-    pub(crate) fn begin(format: LogFormat, level: Level) -> Result<Self, Failure> {
-        let log = Self::to(io::stderr()).map_err(|error| Failure::io("threads can't be started", &error))?;
+    pub(crate) fn install(format: LogFormat, level: Level) -> Result<Self, CliError> {
+        let log =
+            Self::spawn(io::stderr()).map_err(|error| CliError::io("threads can't be started", &error))?;
         let is_text = match format {
             LogFormat::Auto => io::stderr().is_terminal(),
             LogFormat::Text => true,
@@ -61,31 +62,33 @@ impl LogWriter {
         Ok(log)
     }
 
-    fn to(output: impl Write + Send + 'static) -> io::Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING);
+    fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE_LINES);
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
-        thread::Builder::new().name("log".into()).spawn(move || write(&receiver, output, &counter))?;
+        thread::Builder::new()
+            .name("log".into())
+            .spawn(move || write_batches(&receiver, output, &counter))?;
         Ok(Self { sender, lost })
     }
 
     /// Lines that were lost.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Waits a little until all is written.
-    pub(crate) fn end(&self) {
+    pub(crate) fn flush(&self) {
         let (done, is_done) = sync_channel(1);
         if self.sender.try_send(Message::End(done)).is_ok() {
-            let _ = is_done.recv_timeout(LAST);
+            let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
 /// Writes lines as they come, those that wait together.
-fn write(receiver: &Receiver<Message>, mut output: impl Write, lost: &AtomicU64) {
-    let mut together = Vec::with_capacity(TOGETHER);
+fn write_batches(receiver: &Receiver<Message>, mut output: impl Write, lost: &AtomicU64) {
+    let mut together = Vec::with_capacity(WRITE_BATCH_BYTES);
     while let Ok(first) = receiver.recv() {
         let (mut lines, mut end) = (0, None);
         let mut next = Some(first);
@@ -97,7 +100,7 @@ fn write(receiver: &Receiver<Message>, mut output: impl Write, lost: &AtomicU64)
                 }
                 Message::End(done) => end = Some(done),
             }
-            if end.is_none() && together.len() < TOGETHER {
+            if end.is_none() && together.len() < WRITE_BATCH_BYTES {
                 next = receiver.try_recv().ok();
             }
         }
@@ -142,9 +145,9 @@ mod tests {
     use super::*;
 
     /// Takes nothing until it is let go.
-    struct Stuck(Arc<Mutex<Vec<u8>>>);
+    struct BlockedWriter(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Stuck {
+    impl Write for BlockedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
             Ok(bytes.len())
@@ -159,25 +162,25 @@ mod tests {
     fn nobody_waits_for_the_log() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let stuck = written.lock().unwrap();
-        let mut log = LogWriter::to(Stuck(Arc::clone(&written))).unwrap();
+        let mut log = LogWriter::spawn(BlockedWriter(Arc::clone(&written))).unwrap();
         for _ in 0..100_000 {
             log.write_all(b"line\n").unwrap();
         }
-        let lost = log.lost();
+        let lost = log.dropped();
         assert!((50_000..100_000).contains(&lost), "{lost}");
         drop(stuck);
         // Room for the question whether all is written comes with time.
         while log.sender.try_send(Message::Line(Vec::new())).is_err() {
             thread::yield_now();
         }
-        log.end();
+        log.flush();
         let lines = written.lock().unwrap().iter().filter(|byte| **byte == b'\n').count() as u64;
         assert_eq!(lines + lost, 100_000);
     }
 
-    struct Full;
+    struct FullDisk;
 
-    impl Write for Full {
+    impl Write for FullDisk {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(io::ErrorKind::StorageFull.into())
         }
@@ -189,9 +192,9 @@ mod tests {
 
     #[test]
     fn attack_s13_a_full_disk_loses_lines_and_nothing_else() {
-        let mut log = LogWriter::to(Full).unwrap();
+        let mut log = LogWriter::spawn(FullDisk).unwrap();
         log.write_all(b"line\n").unwrap();
-        log.end();
-        assert_eq!(log.lost(), 1);
+        log.flush();
+        assert_eq!(log.dropped(), 1);
     }
 }

@@ -22,12 +22,12 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Arguments, Command};
-use crate::failure::Failure;
+use crate::args::{Cli, Command};
+use crate::failure::CliError;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Answer {
+enum CommandStatus {
     /// Yes, or done: exit code 0.
     Yes,
     /// A negative answer, told on stderr: exit code 1.
@@ -37,7 +37,7 @@ enum Answer {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Cli::parse();
     let result = match arguments.command {
         Command::Name(arguments) => command::name::run(arguments),
         Command::Same(arguments) => command::same::run(&arguments),
@@ -63,14 +63,14 @@ fn main() -> ExitCode {
         Command::Man(arguments) => command::man::run(&arguments),
     };
     match result {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
-        Ok(Answer::Incomplete) => ExitCode::from(2),
+        Ok(CommandStatus::Yes) => ExitCode::SUCCESS,
+        Ok(CommandStatus::No) => ExitCode::from(1),
+        Ok(CommandStatus::Incomplete) => ExitCode::from(2),
         // The reader has seen enough, as with `| head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.tell();
-            ExitCode::from(if failure.is_refusal() { 1 } else { 2 })
+            failure.print();
+            ExitCode::from(if failure.is_negative() { 1 } else { 2 })
         }
     }
 }

@@ -4,36 +4,36 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
 
-use crate::Failure;
+use crate::CliError;
 
-pub(crate) struct Output {
+pub(crate) struct StdoutWriter {
     writer: BufWriter<StdoutLock<'static>>,
 }
 
-impl Output {
+impl StdoutWriter {
     pub(crate) fn new() -> Self {
         Self { writer: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.writer.write_all(bytes).map_err(|error| broken(&error))
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.writer.write_all(bytes).map_err(|error| write_error(&error))
     }
 
-    pub(crate) fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
-        writeln!(self.writer, "{line}").map_err(|error| broken(&error))
+    pub(crate) fn write_line(&mut self, line: impl std::fmt::Display) -> Result<(), CliError> {
+        writeln!(self.writer, "{line}").map_err(|error| write_error(&error))
     }
 
     /// One JSON object on a line of its own.
-    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.writer, value).map_err(|error| broken(&error.into()))?;
-        self.write(b"\n")
+    pub(crate) fn write_json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer(&mut self.writer, value).map_err(|error| write_error(&error.into()))?;
+        self.write_bytes(b"\n")
     }
 
-    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.writer.flush().map_err(|error| broken(&error))
+    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+        self.writer.flush().map_err(|error| write_error(&error))
     }
 }
 
-fn broken(error: &io::Error) -> Failure {
-    Failure::io("standard output can't be written", error)
+fn write_error(error: &io::Error) -> CliError {
+    CliError::io("standard output can't be written", error)
 }

@@ -6,13 +6,13 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 /// Takes the results of one job, piece by piece.
-pub(crate) struct Results<R>(SyncSender<R>);
+pub(crate) struct ResultSender<R>(SyncSender<R>);
 
 /// Nobody wants results any more.
 #[derive(Debug)]
 pub(crate) struct ReceiverGone;
 
-impl<R> Results<R> {
+impl<R> ResultSender<R> {
     /// Hands a piece over; waits while the one who takes them is behind.
     pub(crate) fn send(&self, piece: R) -> Result<(), ReceiverGone> {
         self.0.send(piece).map_err(|_| ReceiverGone)
@@ -20,26 +20,28 @@ impl<R> Results<R> {
 }
 
 /// How many pieces of a job may wait.
-const PIECES: usize = 4;
+const RESULTS_PER_JOB: usize = 4;
 
 /// Does each of `jobs` with `work` on one of `threads` threads, and gives the pieces of their results to `take`, in
 /// order. Stops at the first error of `take`.
 ///
 /// No job waits for a later one: jobs are begun in order, and the pieces of the first unfinished one are taken.
-pub(crate) fn in_order<J: Send, R: Send, E>(
+pub(crate) fn map_ordered<J: Send, R: Send, E>(
     threads: NonZero<usize>,
     jobs: impl Iterator<Item = J> + Send,
-    work: impl Fn(J, &Results<R>) + Sync,
+    work: impl Fn(J, &ResultSender<R>) + Sync,
     mut take: impl FnMut(R) -> Result<(), E>,
 ) -> Result<(), E> {
     thread::scope(|scope| {
-        let (job_sender, job_receiver) = mpsc::sync_channel::<(J, Results<R>)>(threads.get());
+        let (job_sender, job_receiver) = mpsc::sync_channel::<(J, ResultSender<R>)>(threads.get());
         let (result_sender, result_receiver) = mpsc::sync_channel::<Receiver<R>>(threads.get());
         scope.spawn(move || {
             for job in jobs {
-                let (sender, receiver) = mpsc::sync_channel(PIECES);
+                let (sender, receiver) = mpsc::sync_channel(RESULTS_PER_JOB);
                 // Both fail only when nobody wants results any more.
-                if result_sender.send(receiver).is_err() || job_sender.send((job, Results(sender))).is_err() {
+                if result_sender.send(receiver).is_err()
+                    || job_sender.send((job, ResultSender(sender))).is_err()
+                {
                     return;
                 }
             }
@@ -75,7 +77,7 @@ mod tests {
     fn results_come_in_order() {
         let mut results = Vec::new();
         let begun = AtomicU64::new(0);
-        let work = |job: u64, pieces: &Results<u64>| {
+        let work = |job: u64, pieces: &ResultSender<u64>| {
             begun.fetch_max(job, Ordering::Relaxed);
             // Every fourth job sends nothing until the three after it have begun.
             while job.is_multiple_of(4) && begun.load(Ordering::Relaxed) < job + 3 {
@@ -86,7 +88,7 @@ mod tests {
             }
         };
         let threads = NonZero::new(4).unwrap();
-        in_order(threads, 0..100, work, |result| {
+        map_ordered(threads, 0..100, work, |result| {
             results.push(result);
             Ok::<(), ()>(())
         })
@@ -98,11 +100,11 @@ mod tests {
     fn an_error_stops_the_work() {
         let started = AtomicUsize::new(0);
         let threads = NonZero::new(2).unwrap();
-        let work = |_: i32, pieces: &Results<usize>| {
+        let work = |_: i32, pieces: &ResultSender<usize>| {
             let _ = pieces.send(started.fetch_add(1, Ordering::Relaxed));
         };
         let take = |result| if result < 10 { Ok(()) } else { Err("enough") };
-        assert_eq!(in_order(threads, 0..1_000_000, work, take), Err("enough"));
+        assert_eq!(map_ordered(threads, 0..1_000_000, work, take), Err("enough"));
         assert!(started.load(Ordering::Relaxed) < 1000);
     }
 }

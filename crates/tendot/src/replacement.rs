@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use crate::CliError;
 
 /// A file that is written beside another one and then takes its place. Dropped before that, it is removed.
 pub(crate) struct AtomicFile {
@@ -14,9 +14,9 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
-    pub(crate) fn create(target: &Path) -> Result<Self, Failure> {
+    pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
         let failed =
-            |path: &Path, error| Failure::io(format!("`{}` can't be written", path.display()), &error);
+            |path: &Path, error| CliError::io(format!("`{}` can't be written", path.display()), &error);
         if target.metadata().is_ok_and(|there| !there.is_file()) {
             let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
             return Ok(Self { file, path: target.into(), target: None });
@@ -48,14 +48,14 @@ impl AtomicFile {
     }
 
     /// Whether it will take the place of a file, and can be read until then.
-    pub(crate) const fn is_regular(&self) -> bool {
+    pub(crate) const fn is_regular_file(&self) -> bool {
         self.target.is_some()
     }
 
     /// Puts the file in its place, durably.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    pub(crate) fn commit(mut self) -> Result<(), CliError> {
         let Some(target) = self.target.clone() else { return Ok(()) };
-        let failed = |error| Failure::io(format!("`{}` can't be written", target.display()), &error);
+        let failed = |error| CliError::io(format!("`{}` can't be written", target.display()), &error);
         self.file.sync_all().map_err(failed)?;
         std::fs::rename(&self.path, &target).map_err(failed)?;
         self.target = None;

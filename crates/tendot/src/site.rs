@@ -6,32 +6,36 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use tendot_proto::Work;
+use tendot_proto::Budget;
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::AwsLcProvider;
-use tendot_proto::record::{Attribute, Interface, InterfaceKind, Server, Site, Transport};
+use tendot_proto::record::{
+    InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
+};
 use tendot_server::native::OwnSite;
 
-use crate::Failure;
+use crate::CliError;
 use crate::replacement::AtomicFile;
 
 /// The files of a key pair.
 #[derive(Clone, Copy)]
-pub(crate) struct Pair {
+pub(crate) struct KeyPairFiles {
     pub(crate) private: &'static str,
     pub(crate) public: &'static str,
 }
 
 /// What answers are signed with.
-pub(crate) const SERVER: Pair = Pair { private: "privkey.bin", public: "pubkey.bin" };
+pub(crate) const SERVER_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "privkey.bin", public: "pubkey.bin" };
 
 /// What a prefix is administered with.
-pub(crate) const ADMINISTRATOR: Pair = Pair { private: "admpriv.bin", public: "admpub.bin" };
+pub(crate) const ADMIN_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "admpriv.bin", public: "admpub.bin" };
 
-const RECORD: &str = "siteinfo.json";
+const SITE_RECORD_FILE: &str = "siteinfo.json";
 
 /// Bytes of a file at most: nobody has so much to say.
-const LARGEST: u64 = 1 << 20;
+const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
 
 /// Where others reach us.
 pub(crate) struct PublishedEndpoints<'a> {
@@ -44,36 +48,36 @@ pub(crate) struct PublishedEndpoints<'a> {
 
 /// Our site, with the key of the directory; both are made if they are not there. With the record of a site of several
 /// servers, it is that site, and what is in the directory our part of it.
-pub(crate) fn own_site(
+pub(crate) fn load_or_create_site(
     directory: Option<&Path>,
     reached: &PublishedEndpoints<'_>,
     joined: Option<&Path>,
-) -> Result<OwnSite, Failure> {
-    let unusable = |error: tendot_server::native::KeyError| Failure::new(error.to_string());
+) -> Result<OwnSite, CliError> {
+    let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
     let Some(directory) = directory else {
         if joined.is_some() {
-            return Err(Failure::new("a store in memory has no key that stays, and so no part of a site"));
+            return Err(CliError::new("a store in memory has no key that stays, and so no part of a site"));
         }
-        let key = OwnSite::make_key().map_err(unusable)?;
-        let site = described(&key, reached);
+        let key = OwnSite::generate_key().map_err(unusable)?;
+        let site = build_site_record(&key, reached);
         return OwnSite::new(site, &key).map_err(unusable);
     };
-    let key = match read_key(directory, SERVER)? {
+    let key = match read_private_key(directory, SERVER_KEY_FILES)? {
         Some(key) => key,
-        None => make_key(directory, SERVER)?,
+        None => generate_key_pair(directory, SERVER_KEY_FILES)?,
     };
-    let mut site = described(&key, reached);
-    let before = read_site(directory)?;
+    let mut site = build_site_record(&key, reached);
+    let before = read_site_record(directory)?;
     if let Some(before) = &before {
         site.serial = before.serial;
     }
     if before.as_ref() != Some(&site) {
         site.serial = next_serial(site.serial);
-        write_site(&directory.join(RECORD), &site)?;
+        write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
     }
     let Some(joined) = joined else { return OwnSite::new(site, &key).map_err(unusable) };
-    let own = joined_site(directory, joined)?;
-    let (ours, said) = (site.servers.first(), own.site().servers.get(own.place()));
+    let own = load_combined_site(directory, joined)?;
+    let (ours, said) = (site.servers.first(), own.site().servers.get(own.server_index()));
     let is_same = ours
         .zip(said)
         .is_some_and(|(ours, said)| ours.address == said.address && ours.interfaces == said.interfaces);
@@ -87,41 +91,43 @@ pub(crate) fn own_site(
 }
 
 /// The site of several servers in a file, of which we are the one with the key of the directory.
-pub(crate) fn joined_site(directory: &Path, file: &Path) -> Result<OwnSite, Failure> {
-    let site = site_in(file)?
-        .ok_or_else(|| Failure::new(format!("`{}` is not there", file.display())).hint(COMBINE_HINT))?;
-    let key = read_key(directory, SERVER)?.ok_or_else(|| {
-        Failure::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
-            .hint(COMBINE_HINT)
+pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSite, CliError> {
+    let site = read_site_file(file)?
+        .ok_or_else(|| CliError::new(format!("`{}` is not there", file.display())).with_hint(COMBINE_HINT))?;
+    let key = read_private_key(directory, SERVER_KEY_FILES)?.ok_or_else(|| {
+        CliError::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
+            .with_hint(COMBINE_HINT)
     })?;
-    let failed = |error| Failure::new(format!("`{}`: {error}", file.display())).hint(COMBINE_HINT);
+    let failed = |error| CliError::new(format!("`{}`: {error}", file.display())).with_hint(COMBINE_HINT);
     OwnSite::new(site, &key).map_err(failed)
 }
 
-const COMBINE_HINT: &str = "start each server once on its own; `tendot site join` makes one site of their records";
+const COMBINE_HINT: &str =
+    "start each server once on its own; `tendot site join` makes one site of their records";
 
 /// What our site is, with the number 0.
-fn described(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
+fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
     let port = u32::from(reached.native.port());
-    let interface = |kind, transport, port| Interface { kind, transport, port };
+    let interface = |kind, transport, port| ServerInterface { kind, transport, port };
     let mut interfaces = vec![
-        interface(InterfaceKind::BOTH, Transport::TCP, port),
+        interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
         // Nobody has proved where a datagram comes from.
-        interface(InterfaceKind::QUERY, Transport::UDP, port),
+        interface(InterfaceKind::QUERY, InterfaceProtocol::UDP, port),
     ];
-    interfaces
-        .extend(reached.http.map(|port| interface(InterfaceKind::BOTH, Transport::HTTP, u32::from(port))));
+    interfaces.extend(
+        reached.http.map(|port| interface(InterfaceKind::BOTH, InterfaceProtocol::HTTP, u32::from(port))),
+    );
     let description = reached.description;
-    let attribute = |name: &str, value: &str| Attribute {
+    let attribute = |name: &str, value: &str| SiteAttribute {
         name: name.as_bytes().to_vec().into(),
         value: value.as_bytes().to_vec().into(),
     };
     Site {
         flags: Site::FLAG_PRIMARY,
         attributes: (!description.is_empty()).then(|| attribute("desc", description)).into_iter().collect(),
-        servers: vec![Server {
+        servers: vec![SiteServer {
             id: 1,
-            address: Server::address_of(reached.address.unwrap_or(reached.native.ip())),
+            address: SiteServer::encode_address(reached.address.unwrap_or(reached.native.ip())),
             public_key: key.public_key().map(|key| key.to_bytes()).unwrap_or_default().into(),
             interfaces,
         }],
@@ -130,24 +136,24 @@ fn described(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static
 }
 
 /// The record in a directory; none if there is none.
-pub(crate) fn read_site(directory: &Path) -> Result<Option<Site<'static>>, Failure> {
+pub(crate) fn read_site_record(directory: &Path) -> Result<Option<Site<'static>>, CliError> {
     let hint =
         "remove it, and the next start makes a new one; its serial number has to be higher than before";
-    site_in(&directory.join(RECORD)).map_err(|failure| failure.hint(hint))
+    read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|failure| failure.with_hint(hint))
 }
 
 /// The record in a file; none if there is none.
-pub(crate) fn site_in(path: &Path) -> Result<Option<Site<'static>>, Failure> {
-    let Some(json) = read(path)? else { return Ok(None) };
-    let malformed = |error| Failure::new(format!("`{}` is no record of a site: {error}", path.display()));
+pub(crate) fn read_site_file(path: &Path) -> Result<Option<Site<'static>>, CliError> {
+    let Some(json) = read_file(path)? else { return Ok(None) };
+    let malformed = |error| CliError::new(format!("`{}` is no record of a site: {error}", path.display()));
     Site::from_json(&json).map(Some).map_err(malformed)
 }
 
 /// Writes a record.
-pub(crate) fn write_site(path: &Path, site: &Site<'_>) -> Result<(), Failure> {
-    let mut json = serde_json::to_vec_pretty(site).map_err(|error| Failure::new(error.to_string()))?;
+pub(crate) fn write_site_file(path: &Path, site: &Site<'_>) -> Result<(), CliError> {
+    let mut json = serde_json::to_vec_pretty(site).map_err(|error| CliError::new(error.to_string()))?;
     json.push(b'\n');
-    write(path, &json)
+    write_file(path, &json)
 }
 
 /// The number after this one. Peers take it for signed.
@@ -156,42 +162,44 @@ pub(crate) const fn next_serial(serial: u16) -> u16 {
 }
 
 /// A private key in a directory; none if there is none.
-pub(crate) fn read_key(directory: &Path, pair: Pair) -> Result<Option<PrivateKey>, Failure> {
+pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<Option<PrivateKey>, CliError> {
     let path = directory.join(pair.private);
-    let Some(file) = read(&path)? else { return Ok(None) };
+    let Some(file) = read_file(&path)? else { return Ok(None) };
     let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode() & 0o777);
     if mode & 0o077 != 0 {
         let problem = format!("`{}` can be read by others (mode {mode:o})", path.display());
-        return Err(Failure::new(problem).hint(format!("chmod 600 {}", path.display())));
+        return Err(CliError::new(problem).with_hint(format!("chmod 600 {}", path.display())));
     }
-    let unusable = |error| Failure::new(format!("`{}` can't be used: {error}", path.display()));
-    PrivateKey::from_file(&file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).map(Some).map_err(unusable)
+    let unusable = |error| CliError::new(format!("`{}` can't be used: {error}", path.display()));
+    PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        .map(Some)
+        .map_err(unusable)
 }
 
 /// Makes a key pair in a directory.
-pub(crate) fn make_key(directory: &Path, pair: Pair) -> Result<PrivateKey, Failure> {
-    let key = OwnSite::make_key().map_err(|error| Failure::new(error.to_string()))?;
+pub(crate) fn generate_key_pair(directory: &Path, pair: KeyPairFiles) -> Result<PrivateKey, CliError> {
+    let key = OwnSite::generate_key().map_err(|error| CliError::new(error.to_string()))?;
     let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
     // The private key last: what is there without it is made again.
-    write(&directory.join(pair.public), &public)?;
-    write(&directory.join(pair.private), &key.to_file_bytes())?;
+    write_file(&directory.join(pair.public), &public)?;
+    write_file(&directory.join(pair.private), &key.to_file_bytes())?;
     Ok(key)
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let failed = |error| Failure::io(format!("`{}` can't be read", path.display()), &error);
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
+    let failed = |error| CliError::io(format!("`{}` can't be read", path.display()), &error);
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
-        Ok(found) if found.len() > LARGEST => return Err(failed(ErrorKind::FileTooLarge.into())),
+        Ok(found) if found.len() > MAX_SITE_FILE_BYTES => return Err(failed(ErrorKind::FileTooLarge.into())),
         Ok(_) => {}
     }
     fs::read(path).map(Some).map_err(failed)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let mut replacement = AtomicFile::create(path)?;
     let written = replacement.file().write_all(bytes);
-    written.map_err(|error| Failure::io(format!("`{}` can't be written", path.display()), &error))?;
-    replacement.finish()
+    written.map_err(|error| CliError::io(format!("`{}` can't be written", path.display()), &error))?;
+    replacement.commit()
 }

@@ -18,7 +18,7 @@ pub(crate) struct InheritedSockets {
 }
 
 /// Takes the sockets that were handed over.
-pub(crate) fn sockets() -> io::Result<InheritedSockets> {
+pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut handed = ListenFd::from_env();

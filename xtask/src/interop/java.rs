@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{install, is_there, run};
+use crate::process::{apt_install, is_installed, run};
 use crate::root;
 
 /// Handle.Net server (Java) on 127.0.0.1.
@@ -104,8 +104,9 @@ fn class_path(which: &str) -> Result<String> {
 }
 
 fn ensure_installed() -> Result<()> {
-    if !is_there("mvn") || !is_there("javac") {
-        install(&["maven", "openjdk-17-jdk-headless"]).context("Maven and JDK 17 or later are required")?;
+    if !is_installed("mvn") || !is_installed("javac") {
+        apt_install(&["maven", "openjdk-17-jdk-headless"])
+            .context("Maven and JDK 17 or later are required")?;
     }
     Ok(())
 }

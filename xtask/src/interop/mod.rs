@@ -19,7 +19,7 @@ use tendot_testing::{ServerProcess, free_port};
 
 use self::java::{HandleNetProcess, client, site_key};
 use self::requests::{is_partition_case, normalize_response, private_key, requests};
-use crate::process::{install, is_there, output, run, start_server};
+use crate::process::{apt_install, is_installed, output, run, start_server};
 use crate::root;
 
 /// The identity that administers all servers; its key is [`private_key`].
@@ -40,8 +40,8 @@ pub(crate) struct InteropReport {
 /// Compares the responses of `tendot`, built here unless it is given, with those of the Handle.Net server.
 pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
     let programs = Programs::find_or_build(tendot)?;
-    if !is_there("openssl") {
-        install(&["openssl"])?;
+    if !is_installed("openssl") {
+        apt_install(&["openssl"])?;
     }
     java::prepare()?;
     let dir = root().join("target/interop/run");

@@ -16,9 +16,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::measure::{median, seconds};
 use postgres::Connection;
-use tendot_proto::Value;
-use tendot_proto::wire::{Item as _, Writer};
-use tendot_store::{Change, Edit, Embedded, Precondition, Key, HistoryOrder, Store as _};
+use tendot_proto::HandleValue;
+use tendot_proto::wire::{ListItem as _, WireWriter};
+use tendot_store::{ChangeSet, Edit, EmbeddedStore, HistoryOrder, NameKey, Precondition, Store as _};
 
 const TOGETHER: u64 = 1_000;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let batches = Batches { records, next: 0, is_random: order == "random" };
     let (time, done) = match system {
         "store" => {
-            let store = Embedded::open(place)?;
+            let store = EmbeddedStore::open(place)?;
             let measured = seconds(|| deposit(&store, batches, most));
             println!("history-microseconds {:.1}", histories(&store, batches)? * 1e6);
             measured
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-type Record = (String, Vec<Value<'static>>, Vec<u8>);
+type Record = (String, Vec<HandleValue<'static>>, Vec<u8>);
 
 /// Records by the thousand, the same in every run.
 #[derive(Clone, Copy)]
@@ -78,8 +78,11 @@ impl Batches {
         let mut administrator = b"\x0f\xf3\0\0\0\x0c0.NA/10.5555".to_vec();
         administrator.extend(200_u32.to_be_bytes());
         let values = vec![
-            Value { timestamp: 1_760_000_000, ..Value::new(1, "URL", address) },
-            Value { timestamp: 1_760_000_000, ..Value::with_data(100, "HS_ADMIN", administrator) },
+            HandleValue { timestamp: 1_760_000_000, ..HandleValue::new(1, "URL", address) },
+            HandleValue {
+                timestamp: 1_760_000_000,
+                ..HandleValue::with_data(100, "HS_ADMIN", administrator)
+            },
         ];
         let mut registration = format!(
             "{{\"state\":\"registered\",\"registrant\":\"example-press\",\"created\":{},\"metadata\":{{\"title\":\"On \
@@ -96,7 +99,7 @@ impl Batches {
     }
 }
 
-fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dyn Error>> {
+fn deposit(store: &EmbeddedStore, batches: Batches, most: usize) -> Result<(), Box<dyn Error>> {
     let mut under_way = VecDeque::new();
     for batch in batches {
         let register = |(name, values, registration): Record| Edit::Register {
@@ -106,7 +109,7 @@ fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dy
             expect: Precondition::Absent,
         };
         let edits = batch.into_iter().map(register).collect();
-        let change = Change { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
+        let change = ChangeSet { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
         let mut commit = Box::pin(store.commit(change));
         // It is on its way when it was polled once.
         match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -124,10 +127,10 @@ fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dy
 }
 
 /// The seconds that reading a name's history takes, as a rule: the line of its creation is somewhere among those of its change.
-fn histories(store: &Embedded, batches: Batches) -> Result<f64, Box<dyn Error>> {
+fn histories(store: &EmbeddedStore, batches: Batches) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::new();
     for number in (0..batches.records).step_by(997) {
-        let key = Key::new(&batches.record(number).0)?;
+        let key = NameKey::new(&batches.record(number).0)?;
         let order = HistoryOrder::NewestFirst { before: u64::MAX };
         let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
         assert_eq!(history?.items.len(), 1, "it came to be");
@@ -148,7 +151,7 @@ fn insert(connection: &mut Connection, batches: Batches, most: Option<usize>) ->
         connection.execute("begin", &[]);
         for (name, values, registration) in batch {
             let mut record = Vec::new();
-            values.iter().for_each(|value| value.encode(&mut Writer::new(&mut record)));
+            values.iter().for_each(|value| value.encode(&mut WireWriter::new(&mut record)));
             connection.execute("insert", &[name.as_bytes(), &record, &registration]);
             if most.is_none() {
                 connection.sync()?;

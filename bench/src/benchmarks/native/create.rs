@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{Reference, Value};
+use tendot_proto::{HandleValue, ValueReference};
 
 use super::{AT_ONCE, Measured};
 
@@ -47,12 +47,13 @@ async fn client_of(
     end: Instant,
 ) -> Result<Vec<Duration>, String> {
     let admin = Admin {
-        reference: Reference::new(KEY.0, ADMINISTRATOR.as_bytes()),
+        reference: ValueReference::new(KEY.0, ADMINISTRATOR.as_bytes()),
         permissions: AdminPermissions::ALL,
         legacy_byte_length: false,
     };
     let admin = admin.to_bytes();
-    let values = [Value::new(1, "URL", "https://example.org/"), Value::with_data(100, "HS_ADMIN", admin)];
+    let values =
+        [HandleValue::new(1, "URL", "https://example.org/"), HandleValue::with_data(100, "HS_ADMIN", admin)];
     let mut times = Vec::new();
     while Instant::now() < end {
         let begun = Instant::now();

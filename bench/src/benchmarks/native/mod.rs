@@ -14,8 +14,11 @@ use std::error::Error;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tendot_proto::wire::List;
-use tendot_proto::{Body, Envelope, Handle, Header, Message, Now, OpFlags, Opcode, Request, CredentialSection, Version};
+use tendot_proto::wire::WireList;
+use tendot_proto::{
+    CredentialSection, Envelope, Handle, Message, MessageBody, MessageHeader, Now, OpFlags, Opcode,
+    ProtocolVersion, Request,
+};
 
 /// Requests at the same time.
 const AT_ONCE: usize = 32;
@@ -82,18 +85,18 @@ fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let now = Now { elapsed: Duration::ZERO, unix };
     let flags = if is_kept { OpFlags::DEFAULT.with(OpFlags::KEEP_CONNECTION) } else { OpFlags::DEFAULT };
-    let header = Header { flags, ..Header::request(Opcode::RESOLUTION, now) };
+    let header = MessageHeader { flags, ..MessageHeader::for_request(Opcode::RESOLUTION, now) };
     let none: &[u32] = &[];
     let no_types: &[&[u8]] = &[];
     let asked = Request::Resolve {
         handle: Handle::from(name),
-        indexes: List::from(none),
-        types: List::from(no_types),
+        indexes: WireList::from(none),
+        types: WireList::from(no_types),
     };
     let message = Message {
-        envelope: Envelope { request_id: 1, ..Envelope::new(Version::OURS) },
+        envelope: Envelope { request_id: 1, ..Envelope::new(ProtocolVersion::LATEST) },
         header,
-        body: Body::Request(asked),
+        body: MessageBody::Request(asked),
         body_rest: &[],
         tail: CredentialSection::Empty,
     };

@@ -1,9 +1,9 @@
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::Policy;
+use tendot_proto::auth::AuthPolicy;
 use tendot_proto::record::Site;
-use tendot_proto::wire::List;
-use tendot_proto::{Handle, OpFlags, Opcode, Outcome, Request, Value};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Handle, HandleValue, OpFlags, Opcode, Request, ResponseData};
 
 use super::clock::Clock;
 use super::conversation::response_outcome;
@@ -39,7 +39,7 @@ use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 pub struct AdminClient {
     pub(super) peer: AdminServer,
     pub(super) identity: AdminIdentity,
-    pub(super) policy: Policy,
+    pub(super) policy: AuthPolicy,
     pub(super) is_certified: bool,
     pub(super) secured: Option<SecureSession>,
     pub(super) clock: Clock,
@@ -51,7 +51,7 @@ impl AdminClient {
         Self {
             peer,
             identity,
-            policy: Policy::default(),
+            policy: AuthPolicy::default(),
             is_certified: false,
             secured: None,
             clock: Clock::new(),
@@ -68,7 +68,7 @@ impl AdminClient {
 
     /// The same with another policy, for old servers.
     #[must_use]
-    pub const fn with_policy(mut self, policy: Policy) -> Self {
+    pub const fn with_policy(mut self, policy: AuthPolicy) -> Self {
         self.policy = policy;
         self
     }
@@ -84,12 +84,12 @@ impl AdminClient {
     }
 
     /// Creates a record that does not exist.
-    pub async fn create(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+    pub async fn create(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::CREATE_HANDLE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Creates a record, or puts it in the place of the one that exists.
-    pub async fn replace(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+    pub async fn replace(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::OVERWRITE);
         self.send_values(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
     }
@@ -99,12 +99,12 @@ impl AdminClient {
     pub async fn mint(
         &mut self,
         start: &str,
-        values: &[Value<'_>],
+        values: &[HandleValue<'_>],
     ) -> Result<Option<String>, AdminError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::MINT_NEW_SUFFIX);
         let response = self.send_values(Opcode::CREATE_HANDLE, flags, start, values).await?;
         Ok(match response_outcome(&response) {
-            Some(Outcome::Created { handle: Some(handle) }) => {
+            Some(ResponseData::Created { handle: Some(handle) }) => {
                 Some(String::from_utf8_lossy(handle.as_bytes()).into_owned())
             }
             _ => None,
@@ -117,19 +117,19 @@ impl AdminClient {
     }
 
     /// Adds values to a record, at indexes that are free.
-    pub async fn add_values(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+    pub async fn add_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Puts values in the place of those at the same indexes.
-    pub async fn modify_values(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+    pub async fn modify_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Removes the values at these indexes.
     pub async fn remove_values(&mut self, name: &str, indexes: &[u32]) -> Result<(), AdminError> {
         let handle = Handle::from(name);
-        let request = Request::RemoveValues { handle, indexes: List::from(indexes) };
+        let request = Request::RemoveValues { handle, indexes: WireList::from(indexes) };
         self.execute(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
     }
 
@@ -138,15 +138,17 @@ impl AdminClient {
         &mut self,
         name: &str,
         query: &ResolveOptions,
-    ) -> Result<Vec<Value<'static>>, AdminError> {
+    ) -> Result<Vec<HandleValue<'static>>, AdminError> {
         let handle = Handle::from(name);
         let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
-        let indexes = List::from(&query.indexes[..]);
-        let request = Request::Resolve { handle, indexes, types: List::from(&types[..]) };
+        let indexes = WireList::from(&query.indexes[..]);
+        let request = Request::Resolve { handle, indexes, types: WireList::from(&types[..]) };
         let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
         let response = self.execute(Opcode::RESOLUTION, flags, request, handle).await?;
         match response_outcome(&response) {
-            Some(Outcome::Resolved { values, .. }) => Ok(values.iter().map(Value::into_owned).collect()),
+            Some(ResponseData::Resolved { values, .. }) => {
+                Ok(values.iter().map(HandleValue::into_owned).collect())
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -188,7 +190,7 @@ impl AdminClient {
         let request = Request::Plain { handle: Some(Handle::BLANK) };
         let response = self.execute(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
         let bytes = match response_outcome(&response) {
-            Some(Outcome::SiteInfo(bytes)) => bytes,
+            Some(ResponseData::SiteInfo(bytes)) => bytes,
             _ => &[],
         };
         Ok(Site::from_bytes(bytes)?.into_owned())
@@ -199,10 +201,10 @@ impl AdminClient {
         opcode: Opcode,
         flags: OpFlags,
         name: &str,
-        values: &[Value<'_>],
+        values: &[HandleValue<'_>],
     ) -> Result<Vec<u8>, AdminError> {
         let handle = Handle::from(name);
-        self.execute(opcode, flags, Request::Values { handle, values: List::from(values) }, handle).await
+        self.execute(opcode, flags, Request::Values { handle, values: WireList::from(values) }, handle).await
     }
 
     async fn send_handle(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdminError> {
@@ -217,7 +219,7 @@ impl AdminClient {
         mut each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
         let mut names = |response: &[u8]| match response_outcome(response) {
-            Some(Outcome::Handles(names)) => names.iter().try_for_each(|name| each(Handle::new(name))),
+            Some(ResponseData::Handles(names)) => names.iter().try_for_each(|name| each(Handle::new(name))),
             _ => ControlFlow::Continue(()),
         };
         self.execute_list(opcode, OpFlags::DEFAULT, request, about, true, &mut names).await.map(drop)

@@ -2,7 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tendot_proto::record::Transport;
+use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::tunnel::{self, TunnelError};
 use tendot_proto::{FrameError, Framer, Handle};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,12 +38,16 @@ impl AdminConnection {
     const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
     pub(super) async fn open(
-        transport: Transport,
+        transport: InterfaceProtocol,
         to: SocketAddr,
         domain: Option<&str>,
         key: &[u8],
     ) -> io::Result<Self> {
-        Ok(Self { stream: connect_stream(transport, to, domain, key).await?, framer: Framer::new(), head: None })
+        Ok(Self {
+            stream: connect_stream(transport, to, domain, key).await?,
+            framer: Framer::new(),
+            head: None,
+        })
     }
 
     /// Sends a request as it is.

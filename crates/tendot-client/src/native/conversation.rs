@@ -1,17 +1,17 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::verify_signature;
-use tendot_proto::crypto::{AwsLcProvider, Random as _, SystemRandom};
-use tendot_proto::record::Transport;
+use tendot_proto::auth::verify_message_signature;
+use tendot_proto::crypto::{AwsLcProvider, SecureRandom as _, SystemRandom};
+use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::{
-    Body, Envelope, Handle, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
-    ResponseCode, CredentialSection, Version, Work,
+    Budget, CredentialSection, Envelope, Handle, Message, MessageBody, MessageHeader, MessageParts, OpFlags,
+    Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
 };
 
 use super::connection::{AdminConnection, AdminConnectionError};
 use super::error::server_message;
-use super::{AdminError, AdminClient, TransportAddress};
+use super::{AdminClient, AdminError, TransportAddress};
 
 /// A request on its way.
 pub(super) struct OutgoingRequest<'a> {
@@ -54,15 +54,23 @@ impl AdminClient {
         flags: OpFlags,
         request: Request<'_>,
     ) -> Result<Vec<u8>, AdminError> {
-        let envelope =
-            Envelope { session_id, request_id: random_request_id(), ..Envelope::new(self.peer.protocol_version()) };
-        let header = Header {
+        let envelope = Envelope {
+            session_id,
+            request_id: random_request_id(),
+            ..Envelope::new(self.peer.protocol_version())
+        };
+        let header = MessageHeader {
             flags,
             site_serial: self.peer.site().serial,
-            ..Header::request(opcode, self.clock.now())
+            ..MessageHeader::for_request(opcode, self.clock.now())
         };
-        let message =
-            Message { envelope, header, body: Body::Request(request), body_rest: &[], tail: CredentialSection::Empty };
+        let message = Message {
+            envelope,
+            header,
+            body: MessageBody::Request(request),
+            body_rest: &[],
+            tail: CredentialSection::Empty,
+        };
         Ok(message.to_bytes()?)
     }
 
@@ -106,14 +114,16 @@ impl AdminClient {
             }
             let answer = self.respond_to_challenge(&plain, &received, flags)?;
             request_id = envelope(&answer).request_id;
-            (connection, received) = self.exchange(&OutgoingRequest { bytes: &answer, opcode, is_list }, about).await?;
+            (connection, received) =
+                self.exchange(&OutgoingRequest { bytes: &answer, opcode, is_list }, about).await?;
         }
         self.require_success(&received)?;
         while received.goes_on && is_list {
             if each(&received.bytes).is_break() {
                 return Ok(received.bytes);
             }
-            let response = connection.receive().await.map_err(|error| self.outcome_unknown(received.from, &error))?;
+            let response =
+                connection.receive().await.map_err(|error| self.outcome_unknown(received.from, &error))?;
             received = self.validate_response(response, request_id, opcode, received.from)?;
             self.require_success(&received)?;
         }
@@ -138,12 +148,18 @@ impl AdminClient {
         challenge: &ValidatedResponse,
         flags: OpFlags,
     ) -> Result<Vec<u8>, AdminError> {
-        let request = Parts::split(request)?;
+        let request = MessageParts::split(request)?;
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
-        let mut work = Work::PER_REQUEST;
-        let proof =
-            credentials.answer(&request, &message, &self.policy, &AwsLcProvider, &mut SystemRandom, &mut work)?;
+        let mut work = Budget::PER_REQUEST;
+        let proof = credentials.respond(
+            &request,
+            &message,
+            &self.policy,
+            &AwsLcProvider,
+            &mut SystemRandom,
+            &mut work,
+        )?;
         let reference = self.identity.reference();
         let answer = Request::ChallengeAnswer {
             auth_type: credentials.auth_type(),
@@ -163,7 +179,7 @@ impl AdminClient {
     ) -> Result<(AdminConnection, ValidatedResponse), AdminError> {
         let (mut connection, to) = self.connect(sent.is_list).await?;
         let done = match to.transport {
-            Transport::HTTP | Transport::HTTPS => {
+            InterfaceProtocol::HTTP | InterfaceProtocol::HTTPS => {
                 let (host, path) = self.peer.http_host_and_path(to.address);
                 connection.send_http(&host, path, about, sent.bytes).await
             }
@@ -181,8 +197,11 @@ impl AdminClient {
     /// A connection, by the first way that leads to the server.
     async fn connect(&self, is_list: bool) -> Result<(AdminConnection, TransportAddress), AdminError> {
         let mut tried: Option<(SocketAddr, std::io::Error)> = None;
-        let transports: &[Transport] =
-            if is_list { &[Transport::TCP] } else { &[Transport::TCP, Transport::HTTP, Transport::HTTPS] };
+        let transports: &[InterfaceProtocol] = if is_list {
+            &[InterfaceProtocol::TCP]
+        } else {
+            &[InterfaceProtocol::TCP, InterfaceProtocol::HTTP, InterfaceProtocol::HTTPS]
+        };
         for &transport in transports {
             let Some(address) = self.peer.admin_address(transport) else { continue };
             let (domain, key) = self.peer.tls_identity();
@@ -232,8 +251,11 @@ impl AdminClient {
     }
 
     fn has_valid_signature(&self, response: &[u8]) -> bool {
-        let (Some(key), Ok(parts)) = (self.peer.public_key(), Parts::split(response)) else { return false };
-        verify_signature(&parts, &key, &self.policy, &AwsLcProvider, &mut { Work::PER_REQUEST }).is_ok()
+        let (Some(key), Ok(parts)) = (self.peer.public_key(), MessageParts::split(response)) else {
+            return false;
+        };
+        verify_message_signature(&parts, &key, &self.policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+            .is_ok()
     }
 
     /// Nothing but success goes on; and success has to be proved where that can be.
@@ -261,16 +283,16 @@ impl AdminClient {
 }
 
 /// The outcome of a response that is a success.
-pub(super) fn response_outcome(response: &[u8]) -> Option<Outcome<'_>> {
+pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
     match Message::from_bytes(response).ok()?.body {
-        Body::Response(Response { outcome, .. }) => Some(outcome),
-        Body::Request(_) => None,
+        MessageBody::Response(Response { outcome, .. }) => Some(outcome),
+        MessageBody::Request(_) => None,
     }
 }
 
 /// The envelope of a message of our own.
 fn envelope(message: &[u8]) -> Envelope {
-    Envelope::from_bytes(message).unwrap_or(Envelope::new(Version::OURS))
+    Envelope::from_bytes(message).unwrap_or(Envelope::new(ProtocolVersion::LATEST))
 }
 
 /// A number that nobody guesses, from 1 to 2^31 − 1: the deployed software takes it for signed.

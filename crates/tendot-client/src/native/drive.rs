@@ -3,11 +3,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tendot_proto::crypto::SystemRandom;
-use tendot_proto::lookup::{Answer, Event, Lookup};
+use tendot_proto::lookup::{Lookup, LookupEvent, LookupResponse};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::transport::{SocketEvent, LookupSockets};
+use super::transport::{LookupSockets, SocketEvent};
 use super::{NativeClient, ResolveError};
 
 impl NativeClient {
@@ -19,7 +19,7 @@ impl NativeClient {
         &self,
         mut lookup: Lookup,
         mut turn: Option<OwnedMutexGuard<()>>,
-    ) -> Result<Answer, ResolveError> {
+    ) -> Result<LookupResponse, ResolveError> {
         let clock = self.shared.clock;
         let mut sockets = LookupSockets::new();
         let mut received = 0_usize;
@@ -30,7 +30,7 @@ impl NativeClient {
                 }
             }
             while let Some(event) = lookup.poll() {
-                let is_located = matches!(event, Event::Located { .. });
+                let is_located = matches!(event, LookupEvent::Located { .. });
                 if let Some(end) = self.handle_lookup_event(event, &mut sockets) {
                     return end;
                 }
@@ -65,16 +65,22 @@ impl NativeClient {
     }
 
     /// Remembers what a look-up has to tell, and says when it is over.
-    fn handle_lookup_event(&self, event: Event, sockets: &mut LookupSockets) -> Option<Result<Answer, ResolveError>> {
+    fn handle_lookup_event(
+        &self,
+        event: LookupEvent,
+        sockets: &mut LookupSockets,
+    ) -> Option<Result<LookupResponse, ResolveError>> {
         match event {
-            Event::Finished(answer) => return Some(Ok(answer)),
-            Event::Failed(error) => return Some(Err(error.into())),
-            Event::Resolve { domain } => sockets.resolve_domain(domain, Arc::clone(&self.shared.name_threads)),
-            Event::Measured { server, time } => self.shared.times.record(server, time),
-            Event::Located { prefix_handle, sites, until } => {
+            LookupEvent::Finished(answer) => return Some(Ok(answer)),
+            LookupEvent::Failed(error) => return Some(Err(error.into())),
+            LookupEvent::Resolve { domain } => {
+                sockets.resolve_domain(domain, Arc::clone(&self.shared.name_threads))
+            }
+            LookupEvent::Measured { server, time } => self.shared.times.record(server, time),
+            LookupEvent::Located { prefix_handle, sites, until } => {
                 self.shared.sites.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
             }
-            Event::RootChanged => self.shared.root_has_changed.store(true, Ordering::Relaxed),
+            LookupEvent::RootChanged => self.shared.root_has_changed.store(true, Ordering::Relaxed),
             // Parts of a list, which is asked for elsewhere.
             _ => {}
         }

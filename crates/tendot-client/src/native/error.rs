@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tendot_proto::auth::{AuthError, SessionError};
 use tendot_proto::lookup::LookupError;
-use tendot_proto::{Body, DecodeError, EncodeError, Outcome, Response, ResponseCode};
+use tendot_proto::{DecodeError, EncodeError, MessageBody, Response, ResponseCode, ResponseData};
 
 use super::origin::TransportAddress;
 
@@ -110,11 +110,11 @@ pub(super) fn format_server_message(message: &str) -> String {
 }
 
 /// What an error says to people, as text.
-pub(super) fn server_message(body: &Body<'_>) -> String {
+pub(super) fn server_message(body: &MessageBody<'_>) -> String {
     match body {
-        Body::Response(Response { outcome: Outcome::Failed { message: Some(message) }, .. }) => {
-            String::from_utf8_lossy(message).into_owned()
-        }
+        MessageBody::Response(Response {
+            outcome: ResponseData::Failed { message: Some(message) }, ..
+        }) => String::from_utf8_lossy(message).into_owned(),
         _ => String::new(),
     }
 }

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tendot_proto::auth::{Credentials, KeyFileError, PrivateKey};
+use tendot_proto::auth::{ClientKey, KeyFileError, PrivateKey};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
-use tendot_proto::{Reference, Work};
+use tendot_proto::{Budget, ValueReference};
 use zeroize::Zeroizing;
 
 /// Who somebody is, and the key that proves it: the value of a record, such as `300:0.NA/10.1000`, and what belongs to it.
@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 /// ```
 #[derive(Clone)]
 pub struct AdminIdentity {
-    reference: Reference<'static>,
+    reference: ValueReference<'static>,
     key: IdentityKey,
 }
 
@@ -45,23 +45,24 @@ impl AdminIdentity {
         file: &[u8],
         passphrase: Option<&[u8]>,
     ) -> Result<Self, KeyFileError> {
-        let key = PrivateKey::from_file(file, passphrase, &AwsLcProvider, &mut { Work::PER_REQUEST })?;
+        let key =
+            PrivateKey::from_file_bytes(file, passphrase, &AwsLcProvider, &mut { Budget::PER_REQUEST })?;
         Self::with_private_key(index, handle, &key)
     }
 
     fn new(index: u32, handle: &str, key: IdentityKey) -> Self {
-        Self { reference: Reference::new(index, handle.as_bytes().to_vec()), key }
+        Self { reference: ValueReference::new(index, handle.as_bytes().to_vec()), key }
     }
 
     /// The value where the key is.
-    pub const fn reference(&self) -> &Reference<'static> {
+    pub const fn reference(&self) -> &ValueReference<'static> {
         &self.reference
     }
 
-    pub(super) fn credentials(&self) -> Credentials<'_> {
+    pub(super) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
-            IdentityKey::Secret(secret) => Credentials::SecretKey(secret),
-            IdentityKey::Private(key) => Credentials::PrivateKey(&**key),
+            IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),
+            IdentityKey::Private(key) => ClientKey::PrivateKey(&**key),
         }
     }
 }

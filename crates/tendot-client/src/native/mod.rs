@@ -37,13 +37,15 @@ pub use peer::AdminServer;
 pub use root::{RootSites, RootSitesError};
 use sites::SiteCache;
 use tendot_proto::crypto::AwsLcProvider;
-use tendot_proto::lookup::{Answer, Config, Lookup, LookupError, LookupErrorKind, Question};
-use tendot_proto::{Body, Handle, OpFlags, Outcome, Response, ResponseCode, Value};
+use tendot_proto::lookup::{
+    Lookup, LookupConfig, LookupError, LookupErrorKind, LookupRequest, LookupResponse,
+};
+use tendot_proto::{Handle, HandleValue, MessageBody, OpFlags, Response, ResponseCode, ResponseData};
 use times::RttTable;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::resolver::{LookupOutcome, UpstreamReply, Upstream};
+use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 
 /// A client of the Handle System.
 ///
@@ -88,7 +90,7 @@ pub struct NativeClient {
 }
 
 struct NativeClientInner {
-    config: Arc<Config>,
+    config: Arc<LookupConfig>,
     clock: Clock,
     times: Arc<RttTable>,
     sites: SiteCache,
@@ -128,12 +130,12 @@ impl NativeClient {
 
     /// A client with these settings; [`Root::config`] makes them. Response times and cryptography are provided here if they
     /// are not in them.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: LookupConfig) -> Self {
         Self::with_preferred_servers(config, Vec::new())
     }
 
     /// The same, which asks the servers at these addresses before others.
-    pub fn with_preferred_servers(mut config: Config, servers: Vec<IpAddr>) -> Self {
+    pub fn with_preferred_servers(mut config: LookupConfig, servers: Vec<IpAddr>) -> Self {
         let times = Arc::new(RttTable::new(servers));
         config.response_times.get_or_insert(Arc::clone(&times) as _);
         config.crypto.get_or_insert_with(|| Arc::new(AwsLcProvider));
@@ -151,7 +153,7 @@ impl NativeClient {
     }
 
     /// The settings.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &LookupConfig {
         &self.shared.config
     }
 
@@ -165,7 +167,7 @@ impl NativeClient {
     pub async fn resolve(&self, name: &str, query: &ResolveOptions) -> Result<ServerReply, ResolveError> {
         let handle = Handle::from(name);
         let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
-        let mut question = Question::resolve(handle, &query.indexes, &types);
+        let mut question = LookupRequest::resolve(handle, &query.indexes, &types);
         if query.is_authoritative {
             let flags = question.flags().with(OpFlags::AUTHORITATIVE);
             question = question.with_flags(flags);
@@ -184,11 +186,11 @@ impl NativeClient {
         let found = match (code, message.body) {
             (
                 ResponseCode::SUCCESS,
-                Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. }),
+                MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }),
             ) => {
                 // Others were not asked for, and must not be handed on.
                 let public = values.iter().filter(|value| value.permissions.is_public());
-                let values: Vec<_> = public.map(Value::into_owned).collect();
+                let values: Vec<_> = public.map(HandleValue::into_owned).collect();
                 if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
             }
             (ResponseCode::VALUES_NOT_FOUND, _) => LookupOutcome::NoValues,
@@ -203,7 +205,7 @@ impl NativeClient {
 
     /// Any question, and the answer of the servers that it is for, whatever its code. Of several messages it is the last: lists
     /// are asked for by an [`Administrator`].
-    pub async fn lookup(&self, question: Question) -> Result<Answer, ResolveError> {
+    pub async fn lookup(&self, question: LookupRequest) -> Result<LookupResponse, ResolveError> {
         let NativeClientInner { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;
         let _under_way = under_way.map_err(|_| ResolveError::Busy { waited: config.time })?;
@@ -246,12 +248,12 @@ impl NativeClient {
         if left.is_zero() {
             return answer;
         }
-        let config = Config { time: left, ..(**config).clone() };
+        let config = LookupConfig { time: left, ..(**config).clone() };
         self.run_lookup(Lookup::new(Arc::new(config), question, again), None).await
     }
 
     /// Whether the sites of a question are found out by asking the root.
-    fn needs_site_lookup(&self, question: &Question) -> bool {
+    fn needs_site_lookup(&self, question: &LookupRequest) -> bool {
         let handle = question.handle();
         !handle.is_global()
             && handle.suffix().is_some()
@@ -267,7 +269,8 @@ impl Upstream for NativeClient {
     }
 
     async fn reply(&self, question: &crate::ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
-        let query = ResolveOptions { is_authoritative: question.is_authoritative, ..ResolveOptions::default() };
+        let query =
+            ResolveOptions { is_authoritative: question.is_authoritative, ..ResolveOptions::default() };
         Ok(self.resolve(&question.name, &query).await?.found.into())
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use tendot_proto::record::Transport;
+use tendot_proto::record::InterfaceProtocol;
 
 /// Where an answer came from, and how.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -9,7 +9,7 @@ pub struct TransportAddress {
     /// The server.
     pub address: SocketAddr,
     /// How it was asked.
-    pub transport: Transport,
+    pub transport: InterfaceProtocol,
 }
 
 impl fmt::Display for TransportAddress {

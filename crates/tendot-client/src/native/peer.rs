@@ -1,9 +1,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tendot_proto::lookup::{Answer, Question};
-use tendot_proto::record::{PublicKey, Server, Site, Transport};
-use tendot_proto::{Handle, OpFlags, Version};
+use tendot_proto::lookup::{LookupRequest, LookupResponse};
+use tendot_proto::record::{InterfaceProtocol, PublicKey, Site, SiteServer};
+use tendot_proto::{Handle, OpFlags, ProtocolVersion};
 
 use super::{NativeClient, ResolveError, RootSites};
 
@@ -27,13 +27,13 @@ impl AdminServer {
     /// The server that keeps a name, of the first of these sites that takes changes.
     pub fn for_handle(sites: &RootSites, name: &str) -> Option<Self> {
         let site = sites.sites().iter().find(|site| site.is_primary() && !site.servers.is_empty())?;
-        let place = Handle::from(name).server(site.hash_option, site.servers.len())?;
+        let place = Handle::from(name).server_index(site.hash_option, site.servers.len())?;
         let ip = site.servers.get(place)?.ip();
         Some(Self { site: Arc::clone(site), place, ip })
     }
 
     /// The server that gave an answer.
-    fn from_response(answer: &Answer) -> Self {
+    fn from_response(answer: &LookupResponse) -> Self {
         Self { site: Arc::clone(&answer.site), place: answer.place, ip: answer.from.ip() }
     }
 
@@ -47,7 +47,7 @@ impl AdminServer {
         &self.site
     }
 
-    fn server(&self) -> Option<&Server<'static>> {
+    fn server(&self) -> Option<&SiteServer<'static>> {
         self.site.servers.get(self.place)
     }
 
@@ -57,12 +57,12 @@ impl AdminServer {
     }
 
     /// The version that is spoken with it.
-    pub(super) fn protocol_version(&self) -> Version {
-        Version::new(self.site.protocol_major, self.site.protocol_minor).spoken()
+    pub(super) fn protocol_version(&self) -> ProtocolVersion {
+        ProtocolVersion::new(self.site.protocol_major, self.site.protocol_minor).negotiated()
     }
 
     /// Where it takes changes by this transport.
-    pub(super) fn admin_address(&self, transport: Transport) -> Option<SocketAddr> {
+    pub(super) fn admin_address(&self, transport: InterfaceProtocol) -> Option<SocketAddr> {
         let interfaces = &self.server()?.interfaces;
         let fits = interfaces.iter().filter(|one| one.transport == transport && one.kind.is_admin());
         let port = fits.filter_map(|one| u16::try_from(one.port).ok()).find(|port| *port != 0)?;
@@ -80,14 +80,14 @@ impl AdminServer {
             Some(domain) => format!("{domain}:{}", to.port()),
             None => to.to_string(),
         };
-        (host, self.site.path(self.place).unwrap_or_default())
+        (host, self.site.http_path(self.place).unwrap_or_default())
     }
 }
 
 impl NativeClient {
     /// The server by which the record of a name is changed or would be created: that of a primary site.
     pub async fn locate_admin_server(&self, name: &str) -> Result<AdminServer, ResolveError> {
-        let question = Question::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
+        let question = LookupRequest::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
         let flags = question.flags().with(OpFlags::AUTHORITATIVE);
         Ok(AdminServer::from_response(&self.lookup(question.with_flags(flags)).await?))
     }

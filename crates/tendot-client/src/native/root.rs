@@ -2,10 +2,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use tendot_proto::bootstrap::{BootstrapHandles, read_root_info};
-use tendot_proto::lookup::Config;
-use tendot_proto::record::{Interface, InterfaceKind, JsonError, PublicKey, Record, Server, Site, Transport};
-use tendot_proto::{DecodeError, Handle, Value};
+use tendot_proto::bootstrap::{BootstrapHandles, decode_root_info};
+use tendot_proto::lookup::LookupConfig;
+use tendot_proto::record::{
+    HandleRecord, InterfaceKind, InterfaceProtocol, JsonError, PublicKey, ServerInterface, Site, SiteServer,
+};
+use tendot_proto::{DecodeError, Handle, HandleValue};
 
 /// Where look-ups begin: the sites that know who keeps the names of which prefix.
 ///
@@ -55,15 +57,15 @@ impl RootSites {
             let json: Json = serde_json::from_slice(file).unwrap_or_default();
             if json.get("servers").or(json.get("serverList")).is_some() {
                 let value = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": json}});
-                decode_sites(&[Value::from_json(value.to_string().as_bytes())?])
+                decode_sites(&[HandleValue::from_json(value.to_string().as_bytes())?])
             } else if json.get("values").is_some() {
-                decode_sites(&Record::from_json(file)?.values)
+                decode_sites(&HandleRecord::from_json(file)?.values)
             } else {
                 let bootstrap = BootstrapHandles::from_json(file)?;
-                bootstrap.sites().into_iter().map(|site| Arc::new(site.into_owned())).collect()
+                bootstrap.root_sites().into_iter().map(|site| Arc::new(site.into_owned())).collect()
             }
         } else {
-            decode_sites(&read_root_info(file)?)
+            decode_sites(&decode_root_info(file)?)
         };
         if sites.iter().all(|site: &Arc<Site<'_>>| site.servers.is_empty()) {
             return Err(RootSitesError::Empty);
@@ -76,12 +78,12 @@ impl RootSites {
     pub fn from_addresses(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
         let site = |address: &SocketAddr| {
             let port = u32::from(address.port());
-            let interface = |transport| Interface { kind: InterfaceKind::BOTH, transport, port };
-            let server = Server {
+            let interface = |transport| ServerInterface { kind: InterfaceKind::BOTH, transport, port };
+            let server = SiteServer {
                 id: 1,
-                address: Server::address_of(address.ip()),
+                address: SiteServer::encode_address(address.ip()),
                 public_key: key.map(PublicKey::to_bytes).unwrap_or_default().into(),
-                interfaces: vec![interface(Transport::UDP), interface(Transport::TCP)],
+                interfaces: vec![interface(InterfaceProtocol::UDP), interface(InterfaceProtocol::TCP)],
             };
             Arc::new(Site { flags: Site::FLAG_PRIMARY, servers: vec![server], ..Site::default() })
         };
@@ -99,12 +101,12 @@ impl RootSites {
     }
 
     /// The settings of a client that begins here.
-    pub fn into_config(self) -> Config {
+    pub fn into_config(self) -> LookupConfig {
         base_config(self.sites)
     }
 
     /// The settings of a client that asks these sites for every name, whoever may keep it, and never anybody else.
-    pub fn into_direct_config(self, name: Handle<'_>) -> Config {
+    pub fn into_direct_config(self, name: Handle<'_>) -> LookupConfig {
         let mut config = base_config(self.sites.clone());
         let prefix =
             if name.suffix().is_some() { name.prefix().to_ascii_uppercase() } else { b"0.NA".to_vec() };
@@ -115,15 +117,15 @@ impl RootSites {
 }
 
 /// With all transports that there are.
-fn base_config(sites: Vec<Arc<Site<'static>>>) -> Config {
-    let mut config = Config::new(sites);
-    config.transports.push(Transport::HTTPS);
+fn base_config(sites: Vec<Arc<Site<'static>>>) -> LookupConfig {
+    let mut config = LookupConfig::new(sites);
+    config.transports.push(InterfaceProtocol::HTTPS);
     config
 }
 
-fn decode_sites(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {
-    let is_site = |value: &&Value<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
-    let read = |value: &Value<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
+fn decode_sites(values: &[HandleValue<'_>]) -> Vec<Arc<Site<'static>>> {
+    let is_site = |value: &&HandleValue<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
+    let read = |value: &HandleValue<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
     values.iter().filter(is_site).filter_map(read).collect()
 }
 
@@ -138,8 +140,8 @@ mod tests {
         let root = RootSites::global_registry();
         for site in root.sites() {
             let server = &site.servers[0];
-            assert!(server.key().is_ok(), "{site:?}");
-            assert!(server.interfaces.iter().any(|interface| interface.transport == Transport::UDP));
+            assert!(server.decode_public_key().is_ok(), "{site:?}");
+            assert!(server.interfaces.iter().any(|interface| interface.transport == InterfaceProtocol::UDP));
         }
         let addresses: Vec<_> = root.sites().iter().map(|site| site.servers[0].ip().to_string()).collect();
         assert!(addresses.contains(&"132.151.1.179".to_owned()), "{addresses:?}");
@@ -150,7 +152,7 @@ mod tests {
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
         let of_site = RootSites::from_bytes(site).unwrap();
         assert_eq!(of_site.sites().len(), 1);
-        let value = Value::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
+        let value = HandleValue::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
         assert_eq!(RootSites::from_bytes(&encode_root_info(&[value])).unwrap(), of_site);
         let record = format!(
             r#"{{"handle":"0.NA/0.NA","values":[{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{}}}}}]}}"#,

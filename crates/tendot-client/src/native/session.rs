@@ -1,9 +1,9 @@
-use tendot_proto::auth::{CredentialError, Group, Session, SessionError, ClientKeyExchange};
+use tendot_proto::auth::{ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
-use tendot_proto::{Envelope, EnvelopeFlags, Handle, OpFlags, Opcode, Parts, Request, Work};
+use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlags, Opcode, Request};
 
 use super::conversation::OutgoingRequest;
-use super::{AdminError, AdminClient};
+use super::{AdminClient, AdminError};
 
 /// A session, and whether all of it is encrypted.
 #[derive(Debug)]
@@ -23,17 +23,18 @@ impl AdminClient {
     pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
         self.secured = None;
         let key = self.peer.public_key().ok_or(AdminError::NoKey)?.into_owned();
-        let mut work = Work::PER_REQUEST;
-        let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut work)?;
-        let setup = proposal.setup(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
+        let mut work = Budget::PER_REQUEST;
+        let proposal =
+            ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut work)?;
+        let setup = proposal.request(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
         let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
         let request = self.encode_request(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
         let sent = OutgoingRequest { bytes: &request, opcode: Opcode::SESSION_SETUP, is_list: false };
         let (_, response) = self.exchange(&sent, Handle::BLANK).await?;
         self.require_success(&response)?;
-        let request = Parts::split(&request)?;
-        let parts = Parts::split(&response.bytes)?;
-        let session = proposal.accept(&request, &parts, &key, &self.policy, &AwsLcProvider, &mut work)?;
+        let request = MessageParts::split(&request)?;
+        let parts = MessageParts::split(&response.bytes)?;
+        let session = proposal.complete(&request, &parts, &key, &self.policy, &AwsLcProvider, &mut work)?;
         self.secured = Some(SecureSession { session, is_encrypted });
         Ok(())
     }
@@ -53,8 +54,8 @@ impl AdminClient {
     /// A request as it goes out in the session, if there is one.
     pub(super) fn seal(&mut self, mut request: Vec<u8>, has_secrets: bool) -> Result<Vec<u8>, SessionError> {
         let Some(SecureSession { session, is_encrypted }) = &mut self.secured else { return Ok(request) };
-        let mut work = Work::PER_REQUEST;
-        session.authenticate(&mut request, &AwsLcProvider, &mut work)?;
+        let mut work = Budget::PER_REQUEST;
+        session.add_mac(&mut request, &AwsLcProvider, &mut work)?;
         if !*is_encrypted && !has_secrets {
             return Ok(request);
         }
@@ -65,7 +66,9 @@ impl AdminClient {
     pub(super) fn seal_challenge_response(&self, answer: Vec<u8>) -> Result<Vec<u8>, SessionError> {
         match &self.secured {
             Some(SecureSession { session, is_encrypted: true }) => {
-                session.key().encrypt(&answer, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })
+                session
+                    .key()
+                    .encrypt(&answer, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })
             }
             _ => Ok(answer),
         }
@@ -73,7 +76,7 @@ impl AdminClient {
 
     /// A response decrypted, and whether it is proved to be the server's.
     pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
-        let mut work = Work::PER_REQUEST;
+        let mut work = Budget::PER_REQUEST;
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
         let Some(SecureSession { session, .. }) = &mut self.secured else {
@@ -82,7 +85,7 @@ impl AdminClient {
         if is_encrypted {
             return Ok((session.open(&response, false, &AwsLcProvider, &mut work)?, true));
         }
-        let parts = Parts::split(&response).map_err(CredentialError::from)?;
+        let parts = MessageParts::split(&response).map_err(CredentialError::from)?;
         match session.verify(&parts, &AwsLcProvider, &mut work) {
             Ok(()) => Ok((response, true)),
             // Errors may come without: about the session itself, for instance.

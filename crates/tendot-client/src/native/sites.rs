@@ -57,7 +57,7 @@ impl SiteCache {
 }
 
 fn cache_key(prefix: &[u8]) -> Box<[u8]> {
-    Handle::new(prefix).folded().into()
+    Handle::new(prefix).canonical().into()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl RttTable {
 }
 
 impl RttEstimates for RttTable {
-    fn of(&self, server: IpAddr) -> Option<Duration> {
+    fn rtt(&self, server: IpAddr) -> Option<Duration> {
         let known = self.decayed_rtt(server);
         if self.preferred.is_empty() || self.preferred.contains(&server) {
             return known;
@@ -65,22 +65,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_remembered() {
         let times = RttTable::new(Vec::new());
-        assert_eq!(times.of(ONE), None);
+        assert_eq!(times.rtt(ONE), None);
         times.record(ONE, Duration::from_millis(80));
-        assert_eq!(times.of(ONE), Some(Duration::from_millis(80)));
+        assert_eq!(times.rtt(ONE), Some(Duration::from_millis(80)));
         times.record(ONE, Duration::from_millis(400));
-        assert_eq!(times.of(ONE), Some(Duration::from_millis(160)));
+        assert_eq!(times.rtt(ONE), Some(Duration::from_millis(160)));
         tokio::time::advance(RttTable::HALF_LIFE).await;
-        assert_eq!(times.of(ONE), Some(Duration::from_millis(80)));
-        assert_eq!(times.of(TWO), None);
+        assert_eq!(times.rtt(ONE), Some(Duration::from_millis(80)));
+        assert_eq!(times.rtt(TWO), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_preferred() {
         let times = RttTable::new(vec![TWO]);
-        assert_eq!(times.of(ONE), Some(RttTable::NON_PREFERRED_PENALTY));
-        assert_eq!(times.of(TWO), None);
+        assert_eq!(times.rtt(ONE), Some(RttTable::NON_PREFERRED_PENALTY));
+        assert_eq!(times.rtt(TWO), None);
         times.record(TWO, Duration::from_millis(80));
-        assert_eq!(times.of(TWO), Some(Duration::from_millis(80)));
+        assert_eq!(times.rtt(TWO), Some(Duration::from_millis(80)));
     }
 }

@@ -27,7 +27,10 @@ pub(super) async fn connect_tls(
 ) -> io::Result<TlsStream<TcpStream>> {
     let stream = connect_tcp(to).await?;
     let provider = default_provider();
-    let pinned = PinnedKeyVerifier { key: rsa_public_key_info(key), algorithms: provider.signature_verification_algorithms };
+    let pinned = PinnedKeyVerifier {
+        key: rsa_public_key_info(key),
+        algorithms: provider.signature_verification_algorithms,
+    };
     let config = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -90,7 +93,7 @@ fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
     /// `rsaEncryption`, with parameters that are none.
     const RSA_ALGORITHM_IDENTIFIER: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
     let key = PublicKey::from_bytes(key).ok()?;
-    let KeyComponents::Rsa { modulus, exponent } = key.kind() else { return None };
+    let KeyComponents::Rsa { modulus, exponent } = key.components() else { return None };
     let integer = |number: &[u8]| {
         // One that begins with a set bit would be negative.
         let sign: &[u8] = if number.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };

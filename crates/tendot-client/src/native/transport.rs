@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::lookup::{ConnectionError, Transmit};
-use tendot_proto::record::Transport;
+use tendot_proto::record::InterfaceProtocol;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
@@ -62,7 +62,7 @@ impl LookupSockets {
 
     /// Sends; what becomes of it is an arrival.
     pub(super) async fn send(&mut self, transmit: Transmit) -> Option<SocketEvent> {
-        if transmit.transport != Transport::UDP {
+        if transmit.transport != InterfaceProtocol::UDP {
             self.tasks.spawn(run_stream(transmit, self.sender.clone()));
             return None;
         }
@@ -86,8 +86,12 @@ impl LookupSockets {
                 socket.connect(transmit.to).await?;
                 let socket = Arc::new(socket);
                 self.datagrams.insert(transmit.attempt, Arc::clone(&socket));
-                let receive =
-                    receive_datagrams(transmit.attempt, transmit.to, Arc::clone(&socket), self.sender.clone());
+                let receive = receive_datagrams(
+                    transmit.attempt,
+                    transmit.to,
+                    Arc::clone(&socket),
+                    self.sender.clone(),
+                );
                 self.tasks.spawn(receive);
                 socket
             }
@@ -115,7 +119,12 @@ impl LookupSockets {
     }
 }
 
-async fn receive_datagrams(attempt: u32, from: SocketAddr, socket: Arc<UdpSocket>, sender: mpsc::Sender<SocketEvent>) {
+async fn receive_datagrams(
+    attempt: u32,
+    from: SocketAddr,
+    socket: Arc<UdpSocket>,
+    sender: mpsc::Sender<SocketEvent>,
+) {
     // Longer datagrams than the protocol has are cut off, and no messages then.
     let mut buffer = [0; 2_048];
     loop {
@@ -169,12 +178,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> ByteStream for S {}
 
 /// A connection by any transport but UDP; over TLS to the server that has this name, if any, and this key.
 pub(super) async fn connect_stream(
-    transport: Transport,
+    transport: InterfaceProtocol,
     to: SocketAddr,
     domain: Option<&str>,
     key: &[u8],
 ) -> io::Result<Box<dyn ByteStream>> {
-    if transport == Transport::HTTPS {
+    if transport == InterfaceProtocol::HTTPS {
         return Ok(Box::new(connect_tls(to, domain, key).await?));
     }
     Ok(Box::new(connect_tcp(to).await?))

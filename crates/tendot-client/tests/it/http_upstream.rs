@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_client::{LookupOutcome, HttpUpstreamError, HttpUpstream, Upstream as _};
+use tendot_client::{HttpUpstream, HttpUpstreamError, LookupOutcome, Upstream as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::advance;

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_client::LookupOutcome;
 use tendot_client::native::{
-    AdminError, AdminClient, AdminIdentity, NativeClient, AdminServer as AdminServer, ResolveOptions, RootSites,
+    AdminClient, AdminError, AdminIdentity, AdminServer, NativeClient, ResolveOptions, RootSites,
 };
-use tendot_proto::record::{Server, Transport};
+use tendot_proto::record::{InterfaceProtocol, SiteServer};
 use tendot_proto::{
-    Body, Envelope, Handle, Message, Opcode, Permissions, Request, ResponseCode, CredentialSection, Value, limits,
+    CredentialSection, Envelope, Handle, HandleValue, Message, MessageBody, Opcode, Request, ResponseCode,
+    ValuePermissions, limits,
 };
 use tendot_testing::free_port;
 use tendot_testing::handle_keys::{private_key, public_key};
@@ -27,9 +28,9 @@ const PREFIX: &str = "0.NA/10.1000";
 const SECRET: &[u8] = b"example-secret";
 
 fn service() -> TestHandleService {
-    let hidden = |value| Value { permissions: Permissions(0x0c), ..value };
-    let secret = hidden(Value::with_data(301, "HS_SECKEY", SECRET));
-    let key = Value::with_data(300, "HS_PUBKEY", public_key("admpub.bin").to_bytes());
+    let hidden = |value| HandleValue { permissions: ValuePermissions(0x0c), ..value };
+    let secret = hidden(HandleValue::with_data(301, "HS_SECKEY", SECRET));
+    let key = HandleValue::with_data(300, "HS_PUBKEY", public_key("admpub.bin").to_bytes());
     TestHandleService::new().with_record(PREFIX, vec![key, secret])
 }
 
@@ -42,7 +43,7 @@ fn by_key() -> AdminIdentity {
 }
 
 /// A site of one server, as an administrator sees it.
-fn admin_server(server: Server<'static>) -> AdminServer {
+fn admin_server(server: SiteServer<'static>) -> AdminServer {
     AdminServer::for_handle(&RootSites::from_site(site(vec![server])), "10.1000/1").unwrap()
 }
 
@@ -54,8 +55,8 @@ fn admin(server: &TestHandleServer, identity: AdminIdentity) -> AdminClient {
     AdminClient::new(admin_server(server.server(ALL_TRANSPORTS)), identity)
 }
 
-fn url_value(text: &'static str) -> [Value<'static>; 1] {
-    [Value::new(1, "URL", text)]
+fn url_value(text: &'static str) -> [HandleValue<'static>; 1] {
+    [HandleValue::new(1, "URL", text)]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,7 +100,8 @@ async fn check_all(identity: AdminIdentity, mode: AdminMode) {
     let again = admin.create(name, &url_value("https://example.org/1")).await;
     assert_eq!(code(again), ResponseCode::HANDLE_ALREADY_EXISTS);
     admin.replace(name, &url_value("https://example.org/2")).await.unwrap();
-    let email = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
+    let email =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(2, "EMAIL", "x@example.org") };
     admin.add_values(name, &[email]).await.unwrap();
     admin.modify_values(name, &url_value("https://example.org/3")).await.unwrap();
     let values = admin.resolve(name, &ResolveOptions::default()).await.unwrap();
@@ -206,14 +208,16 @@ async fn wrong_keys_are_rejected() {
 #[tokio::test]
 async fn falls_back_to_http() {
     let server = TestHandleServer::start(service()).await;
-    let mut admin =
-        AdminClient::new(admin_server(server.server(&[Transport::UDP, Transport::HTTP])), by_key());
+    let mut admin = AdminClient::new(
+        admin_server(server.server(&[InterfaceProtocol::UDP, InterfaceProtocol::HTTP])),
+        by_key(),
+    );
     admin.open_session(true).await.unwrap();
     admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
-    assert!(server.service().transports().iter().all(|transport| *transport == Transport::HTTP));
+    assert!(server.service().transports().iter().all(|transport| *transport == InterfaceProtocol::HTTP));
     let listed = admin.list_handles("10.1000", |_| ControlFlow::Continue(())).await.unwrap_err();
     assert!(matches!(listed, AdminError::NoInterface), "lists need TCP: {listed}");
-    let mut admin = AdminClient::new(admin_server(server.server(&[Transport::UDP])), by_key());
+    let mut admin = AdminClient::new(admin_server(server.server(&[InterfaceProtocol::UDP])), by_key());
     let error = admin.delete("10.1000/182").await.unwrap_err();
     assert!(matches!(error, AdminError::NoInterface), "UDP is never used: {error}");
 }
@@ -314,7 +318,8 @@ async fn with_tampering_proxy(
     })
     .await;
     let key = server.service().public_key();
-    let server = AdminServer::for_handle(&RootSites::from_addresses(&[address], Some(&key)), "10.1000/1").unwrap();
+    let server =
+        AdminServer::for_handle(&RootSites::from_addresses(&[address], Some(&key)), "10.1000/1").unwrap();
     (AdminClient::new(server, by_secret()), is_active)
 }
 
@@ -331,7 +336,7 @@ async fn attack_tampered_responses() {
         assert!(error.to_string().contains(expected), "{error}");
     };
     let flipped = |mut response: Vec<u8>| {
-        response[limits::ENVELOPE_LEN + limits::HEADER + 5] ^= 1;
+        response[limits::ENVELOPE_LEN + limits::HEADER_LEN + 5] ^= 1;
         response
     };
     check(flipped, false, "does not fit the message and the key").await;
@@ -349,7 +354,7 @@ async fn attack_tampered_responses() {
         let mut service = TestHandleService::new();
         let mut message = Message::resolution("0.NA/10".into(), request.request_id, now());
         message.header.opcode = Opcode::GET_SITE_INFO;
-        message.body = Body::Request(Request::Plain { handle: None });
+        message.body = MessageBody::Request(Request::Plain { handle: None });
         let mut forged = service.respond(&message.to_bytes().unwrap(), ServerTransport::Tcp).remove(0);
         forged[limits::ENVELOPE_LEN + 3] = 100;
         forged

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites};
 use tendot_client::{CacheSettings, LookupOutcome, Resolver};
-use tendot_proto::lookup::{AttemptError, Config, LookupError, LookupErrorKind};
-use tendot_proto::record::{Attribute, HashOption, Server, Site, Transport};
-use tendot_proto::{Envelope, Fragments, Handle, Permissions, ResponseCode, Ttl, Value, limits, tunnel};
+use tendot_proto::lookup::{AttemptError, LookupConfig, LookupError, LookupErrorKind};
+use tendot_proto::record::{HashOption, InterfaceProtocol, Site, SiteAttribute, SiteServer};
+use tendot_proto::{
+    Envelope, Fragments, Handle, HandleValue, ResponseCode, Ttl, ValuePermissions, limits, tunnel,
+};
 use tendot_testing::handle_keys::public_key;
 use tendot_testing::handle_server::{
     ALL_TRANSPORTS, DatagramFaults, ReplySocket, ServerTransport, StreamStep, TestHandleServer,
@@ -36,7 +38,7 @@ fn first_url(found: &LookupOutcome) -> &str {
     str::from_utf8(&values[0].data).unwrap()
 }
 
-async fn resolve(config: Config) -> Result<LookupOutcome, ResolveError> {
+async fn resolve(config: LookupConfig) -> Result<LookupOutcome, ResolveError> {
     let native = NativeClient::new(config);
     let query = ResolveOptions::default();
     let resolution = timeout(2 * WAIT_TIMEOUT, native.resolve(NAME, &query)).await;
@@ -44,18 +46,18 @@ async fn resolve(config: Config) -> Result<LookupOutcome, ResolveError> {
 }
 
 /// Settings that query a server for [`NAME`] without a prefix lookup.
-fn direct_config(server: &TestHandleServer) -> Config {
+fn direct_config(server: &TestHandleServer) -> LookupConfig {
     let mut config = server.config();
     config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
     config
 }
 
 /// Settings that query an address for [`NAME`] without a prefix lookup.
-fn direct_config_at(address: SocketAddr) -> Config {
+fn direct_config_at(address: SocketAddr) -> LookupConfig {
     RootSites::from_addresses(&[address], None).into_direct_config(Handle::from(NAME))
 }
 
-async fn lookup_error(config: Config) -> LookupError {
+async fn lookup_error(config: LookupConfig) -> LookupError {
     match resolve(config).await {
         Err(ResolveError::Lookup(error)) => error,
         other => panic!("{other:?}"),
@@ -70,7 +72,7 @@ async fn resolves_through_root_by_hash() {
     for server in 0..3 {
         let mut service = TestHandleService::new();
         for name in &names {
-            if Handle::from(&**name).server(HashOption::WHOLE, 3) == Some(server) {
+            if Handle::from(&**name).server_index(HashOption::WHOLE, 3) == Some(server) {
                 service = service.with_url(name, &format!("https://example.org/{server}"));
             }
         }
@@ -79,17 +81,17 @@ async fn resolves_through_root_by_hash() {
     let sites = site(servers.iter().map(|server| server.server(ALL_TRANSPORTS)).collect());
     let root = TestHandleServer::start(
         TestHandleService::new()
-            .with_record("0.NA/10.1000", vec![Value::new(1, "HS_SERV", "0.SERV/sites")])
+            .with_record("0.NA/10.1000", vec![HandleValue::new(1, "HS_SERV", "0.SERV/sites")])
             .with_record("0.SERV/sites", vec![site_value(7, &sites)]),
     )
     .await;
     let native = NativeClient::new(root.config());
     for name in &names {
         let found = native.resolve(name, &ResolveOptions::default()).await.unwrap();
-        let server = Handle::from(&**name).server(HashOption::WHOLE, 3).unwrap();
+        let server = Handle::from(&**name).server_index(HashOption::WHOLE, 3).unwrap();
         assert_eq!(first_url(&found.found), format!("https://example.org/{server}"));
         let from = found.from.unwrap();
-        assert_eq!((from.address, from.transport), (servers[server].address, Transport::UDP));
+        assert_eq!((from.address, from.transport), (servers[server].address, InterfaceProtocol::UDP));
     }
     assert_eq!(root.service().requests.len(), 2, "prefix and service are looked up once");
     assert!(servers.iter().all(|server| !server.service().requests.is_empty()));
@@ -115,14 +117,17 @@ async fn not_found_outcomes() {
 #[tokio::test]
 async fn value_selection() {
     let _clock = StoppedClock::new();
-    let secret = Value { permissions: Permissions(0x0c), ..Value::new(3, "EMAIL", "x@example.org") };
-    let values = vec![Value::new(1, "URL", URL), Value::new(2, "DESC", "x"), secret];
+    let secret =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(3, "EMAIL", "x@example.org") };
+    let values = vec![HandleValue::new(1, "URL", URL), HandleValue::new(2, "DESC", "x"), secret];
     let server = TestHandleServer::start(TestHandleService::new().with_record(NAME, values)).await;
     let native = NativeClient::new(direct_config(&server));
     let check = async |types: &[&str], indexes: &[u32], expected: &[u32]| {
         let types = types.iter().map(|one| (*one).to_owned()).collect();
         let query = ResolveOptions { types, indexes: indexes.to_vec(), is_authoritative: false };
-        let LookupOutcome::Values(values) = native.resolve(NAME, &query).await.unwrap().found else { panic!() };
+        let LookupOutcome::Values(values) = native.resolve(NAME, &query).await.unwrap().found else {
+            panic!()
+        };
         assert_eq!(values.iter().map(|value| value.index).collect::<Vec<_>>(), expected);
     };
     check(&[], &[], &[1, 2]).await;
@@ -205,7 +210,7 @@ async fn moved_prefix_is_relocated() {
 
     let new = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     old.service().forced_code = Some(ResponseCode::SERVER_NOT_RESPONSIBLE);
-    let values = vec![Value { ttl: Ttl::Relative(0), ..site_value(1, &new.site()) }];
+    let values = vec![HandleValue { ttl: Ttl::Relative(0), ..site_value(1, &new.site()) }];
     root.service().records.insert(b"0.NA/10.1000".to_vec(), values);
     assert_eq!(first_url(&resolve().await), URL);
     assert_eq!(first_url(&resolve().await), URL);
@@ -227,26 +232,26 @@ async fn random_port_and_request_id() {
 /// Each request that remains unanswered is repeated after a short wait, the one that is answered has all the time it needs.
 #[tokio::test]
 async fn lost_datagrams() {
-    let check = async |faults: DatagramFaults, unanswered: usize, transports: &[Transport]| {
-        let long = Value::new(1, "URL", format!("{URL}/{}", "x".repeat(2_000)));
+    let check = async |faults: DatagramFaults, unanswered: usize, transports: &[InterfaceProtocol]| {
+        let long = HandleValue::new(1, "URL", format!("{URL}/{}", "x".repeat(2_000)));
         let service = TestHandleService::new().with_record(NAME, vec![long]);
         let server = TestHandleServer::with_datagram_faults(service, faults).await;
         let mut datagram_waits = vec![Duration::from_millis(20); unanswered];
-        if transports.last() == Some(&Transport::UDP) {
+        if transports.last() == Some(&InterfaceProtocol::UDP) {
             datagram_waits.push(WAIT_TIMEOUT);
         }
-        let config = Config { datagram_waits, time: WAIT_TIMEOUT, ..direct_config(&server) };
+        let config = LookupConfig { datagram_waits, time: WAIT_TIMEOUT, ..direct_config(&server) };
         let found = resolve(config).await.unwrap();
         assert_eq!(first_url(&found).len(), URL.len() + 2_001);
         assert_eq!(server.service().transports(), transports);
     };
-    let (udp, none) = (Transport::UDP, DatagramFaults::default());
+    let (udp, none) = (InterfaceProtocol::UDP, DatagramFaults::default());
     check(DatagramFaults { reverse_fragments: true, ..none }, 0, &[udp]).await;
     check(DatagramFaults { duplicate_fragments: true, ..none }, 0, &[udp]).await;
     check(DatagramFaults { dropped_requests: 1, ..none }, 1, &[udp, udp]).await;
     check(DatagramFaults { dropped_requests: 2, reverse_fragments: true, ..none }, 2, &[udp, udp, udp]).await;
     check(DatagramFaults { dropped_fragment: Some(1), ..none }, 1, &[udp, udp]).await;
-    check(DatagramFaults { dropped_requests: 9, ..none }, 3, &[udp, udp, udp, Transport::TCP]).await;
+    check(DatagramFaults { dropped_requests: 9, ..none }, 3, &[udp, udp, udp, InterfaceProtocol::TCP]).await;
 }
 
 #[tokio::test]
@@ -254,7 +259,7 @@ async fn falls_back_to_tcp_then_http() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let closed_port = free_port();
-    let check = async |closed: &[Transport], expected: Transport| {
+    let check = async |closed: &[InterfaceProtocol], expected: InterfaceProtocol| {
         let mut entry = server.server(ALL_TRANSPORTS);
         for interface in &mut entry.interfaces {
             if closed.contains(&interface.transport) {
@@ -266,9 +271,9 @@ async fn falls_back_to_tcp_then_http() {
         let found = NativeClient::new(config).resolve(NAME, &ResolveOptions::default()).await.unwrap();
         assert_eq!((first_url(&found.found), found.from.unwrap().transport), (URL, expected));
     };
-    check(&[], Transport::UDP).await;
-    check(&[Transport::UDP], Transport::TCP).await;
-    check(&[Transport::UDP, Transport::TCP], Transport::HTTP).await;
+    check(&[], InterfaceProtocol::UDP).await;
+    check(&[InterfaceProtocol::UDP], InterfaceProtocol::TCP).await;
+    check(&[InterfaceProtocol::UDP, InterfaceProtocol::TCP], InterfaceProtocol::HTTP).await;
 }
 
 #[tokio::test]
@@ -277,11 +282,12 @@ async fn fast_and_preferred_sites() {
     let delay = DatagramFaults { delay: Duration::from_millis(400), ..DatagramFaults::default() };
     let slow =
         TestHandleServer::with_datagram_faults(TestHandleService::new().with_url(NAME, URL), delay).await;
-    let mut slow_server = slow.server(&[Transport::UDP]);
+    let mut slow_server = slow.server(&[InterfaceProtocol::UDP]);
     // Response times are stored by IP address, so the two need different ones.
-    slow_server.address = Server::address_of([127, 0, 0, 2].into());
+    slow_server.address = SiteServer::encode_address([127, 0, 0, 2].into());
     slow_server.interfaces[0].port = u32::from(udp_relay(slow.address).await.port());
-    let mut settings = config(vec![site(vec![fast.server(&[Transport::UDP])]), site(vec![slow_server])]);
+    let mut settings =
+        config(vec![site(vec![fast.server(&[InterfaceProtocol::UDP])]), site(vec![slow_server])]);
     settings.overrides.insert(b"10.1000".to_vec(), settings.root.clone());
     // Only the first site is queried.
     settings.time = WAIT_TIMEOUT;
@@ -354,8 +360,8 @@ async fn unreachable_sites_are_forgotten() {
 #[tokio::test]
 async fn unreachable_address_fails_fast() {
     let _clock = StoppedClock::new();
-    let config = Config {
-        transports: vec![Transport::UDP],
+    let config = LookupConfig {
+        transports: vec![InterfaceProtocol::UDP],
         ..direct_config_at("255.255.255.255:2641".parse().unwrap())
     };
     let error = lookup_error(config).await.to_string();
@@ -408,18 +414,19 @@ async fn attack_referral_loop() {
     // Two services that refer to each other, and an endless chain of services.
     let root = TestHandleServer::start(
         TestHandleService::new()
-            .with_record("0.NA/10.1000", vec![Value::new(1, "HS_SERV", "0.SERV/a")])
-            .with_record("0.SERV/a", vec![Value::new(1, "HS_SERV", "0.SERV/b")])
-            .with_record("0.SERV/b", vec![Value::new(1, "HS_SERV", "0.SERV/a")]),
+            .with_record("0.NA/10.1000", vec![HandleValue::new(1, "HS_SERV", "0.SERV/a")])
+            .with_record("0.SERV/a", vec![HandleValue::new(1, "HS_SERV", "0.SERV/b")])
+            .with_record("0.SERV/b", vec![HandleValue::new(1, "HS_SERV", "0.SERV/a")]),
     )
     .await;
     assert_eq!(resolve(root.config()).await.unwrap(), LookupOutcome::Nothing, "no server is found");
     assert!(root.service().requests.len() < 8);
-    let mut service =
-        TestHandleService::new().with_record("0.NA/10.1000", vec![Value::new(1, "HS_SERV", "0.SERV/0")]);
+    let mut service = TestHandleService::new()
+        .with_record("0.NA/10.1000", vec![HandleValue::new(1, "HS_SERV", "0.SERV/0")]);
     for number in 0..200 {
         let next = format!("0.SERV/{}", number + 1);
-        service = service.with_record(&format!("0.SERV/{number}"), vec![Value::new(1, "HS_SERV", next)]);
+        service =
+            service.with_record(&format!("0.SERV/{number}"), vec![HandleValue::new(1, "HS_SERV", next)]);
     }
     let root = TestHandleServer::start(service).await;
     lookup_error(root.config()).await;
@@ -432,7 +439,7 @@ async fn attack_private_addresses() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let public_only = Config { private_addresses: false, ..root.config() };
+    let public_only = LookupConfig { private_addresses: false, ..root.config() };
     let error = lookup_error(public_only.clone()).await;
     assert_eq!(error.kind, LookupErrorKind::NoSite);
     assert!(server.service().requests.is_empty());
@@ -440,7 +447,7 @@ async fn attack_private_addresses() {
     // Nor through a domain name.
     let mut by_name = server.site();
     by_name.servers[0].address = [0; 16];
-    by_name.attributes = vec![Attribute { name: b"domain"[..].into(), value: b"localhost"[..].into() }];
+    by_name.attributes = vec![SiteAttribute { name: b"domain"[..].into(), value: b"localhost"[..].into() }];
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &by_name)]);
     assert_eq!(lookup_error(public_only).await.kind, LookupErrorKind::NoSite);
     assert!(server.service().requests.is_empty());
@@ -456,14 +463,14 @@ async fn certified() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::with_other_key().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let certified = Config { certify: true, ..root.config() };
+    let certified = LookupConfig { certify: true, ..root.config() };
     assert_eq!(first_url(&resolve(certified.clone()).await.unwrap()), URL);
 
     let check = async |change: &dyn Fn(&mut TestHandleService), expected: &str| {
         let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
         let root = TestHandleServer::start(root_service_for(&server)).await;
         change(&mut server.service());
-        let error = lookup_error(Config { certify: true, ..root.config() }).await.to_string();
+        let error = lookup_error(LookupConfig { certify: true, ..root.config() }).await.to_string();
         assert!(error.contains(expected), "{error}");
     };
     check(&|server| server.is_signing = false, "no credential of this kind").await;
@@ -476,7 +483,7 @@ async fn certified() {
         TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &site(vec![server]))]),
     )
     .await;
-    let error = lookup_error(Config { certify: true, ..root.config() }).await.to_string();
+    let error = lookup_error(LookupConfig { certify: true, ..root.config() }).await.to_string();
     assert!(error.contains("does not fit the message and the key"), "{error}");
     assert_eq!(
         first_url(&resolve(root.config()).await.unwrap()),
@@ -592,30 +599,30 @@ async fn attack_tunnels() {
 }
 
 async fn check_stream(script: impl FnMut(&[u8]) -> Vec<StreamStep> + Send + 'static, expected: &str) {
-    check_transport(scripted_tcp_server(script, false).await, Transport::TCP, expected).await;
+    check_transport(scripted_tcp_server(script, false).await, InterfaceProtocol::TCP, expected).await;
 }
 
 async fn check_tunnel(steps: Vec<StreamStep>, expected: &str) {
     let address = scripted_tcp_server(move |_| steps.clone(), true).await;
-    check_transport(address, Transport::HTTP, expected).await;
+    check_transport(address, InterfaceProtocol::HTTP, expected).await;
 }
 
 /// Resolves over one transport only and expects an error.
-async fn check_transport(address: SocketAddr, transport: Transport, expected: &str) {
+async fn check_transport(address: SocketAddr, transport: InterfaceProtocol, expected: &str) {
     let mut server = RootSites::from_addresses(&[address], None).sites()[0].servers[0].clone();
     server.interfaces.truncate(1);
     server.interfaces[0].transport = transport;
     let mut config = config(vec![site(vec![server])]);
     config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
-    let config = Config { transports: vec![transport], ..config };
+    let config = LookupConfig { transports: vec![transport], ..config };
     let error = resolve(with_time_for(expected, config)).await.unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
 
 /// Where a time-out is expected, the time of the whole lookup is short and the only limit; all other results may take long.
-fn with_time_for(expected: &str, config: Config) -> Config {
+fn with_time_for(expected: &str, config: LookupConfig) -> LookupConfig {
     let is_timeout = expected.ends_with("no answer");
-    Config {
+    LookupConfig {
         time: if is_timeout { Duration::from_millis(300) } else { WAIT_TIMEOUT },
         datagram_waits: vec![2 * WAIT_TIMEOUT],
         stream_wait: 2 * WAIT_TIMEOUT,
@@ -628,8 +635,8 @@ fn with_time_for(expected: &str, config: Config) -> Config {
 async fn slow_stream_is_accepted() {
     let slow = |request: &[u8]| vec![StreamStep::Trickle(valid_response(request), Duration::from_millis(2))];
     let address = scripted_tcp_server(slow, false).await;
-    let config = Config {
-        transports: vec![Transport::TCP],
+    let config = LookupConfig {
+        transports: vec![InterfaceProtocol::TCP],
         time: WAIT_TIMEOUT,
         stream_wait: WAIT_TIMEOUT,
         ..direct_config_at(address)
@@ -653,7 +660,8 @@ async fn outdated_root_is_reported() {
 async fn unreachable_root() {
     let _clock = StoppedClock::new();
     let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let config = Config { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
+    let config =
+        LookupConfig { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
     let error = lookup_error(config).await;
     assert_eq!(String::from_utf8(error.handle.clone()).unwrap(), "0.NA/10.1000");
     assert!(error.attempts.iter().all(|one| matches!(one.error, AttemptError::Connection(_))), "{error}");

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tendot_client::{CachedReply, CacheSettings, LookupOutcome, ResolveRequest, UpstreamReply, Resolver, CacheStatus, Upstream};
-use tendot_proto::{Ttl, Value};
+use tendot_client::{
+    CacheSettings, CacheStatus, CachedReply, LookupOutcome, ResolveRequest, Resolver, Upstream, UpstreamReply,
+};
+use tendot_proto::{HandleValue, Ttl};
 use tokio::time::{advance, sleep};
 
 /// Replies to a name according to its last segment, and counts requests.
@@ -27,12 +29,13 @@ impl Upstream for &FakeUpstream {
         if self.is_failing.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let value =
-            |ttl| vec![Value { ttl, ..Value::new(1, "URL", format!("https://example.org/{number}")) }];
+        let value = |ttl| {
+            vec![HandleValue { ttl, ..HandleValue::new(1, "URL", format!("https://example.org/{number}")) }]
+        };
         Ok(match name.rsplit('/').next().unwrap() {
             "none" => LookupOutcome::Nothing,
             "never" => LookupOutcome::Values(value(Ttl::Relative(0))),
-            "big" => LookupOutcome::Values(vec![Value::with_data(1, "DESC", vec![0; 100_000])]),
+            "big" => LookupOutcome::Values(vec![HandleValue::with_data(1, "DESC", vec![0; 100_000])]),
             _ => LookupOutcome::Values(value(Ttl::Relative(600))),
         })
     }
@@ -153,7 +156,11 @@ async fn memory_is_bounded() {
     for number in 0..10_000 {
         resolver.resolve(&*format!("10.1000/{number}/none")).await.unwrap();
     }
-    assert!(resolver.cache_bytes() <= 1 << 20 && resolver.cache_entries() < 5_000, "{}", resolver.cache_entries());
+    assert!(
+        resolver.cache_bytes() <= 1 << 20 && resolver.cache_entries() < 5_000,
+        "{}",
+        resolver.cache_entries()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,7 +60,9 @@ impl CandidateContext {
 fn is_url_escape(behind: &[u8], at: usize) -> bool {
     let (before, from) = behind.split_at_checked(at).unwrap_or_default();
     match from {
-        [b';', ..] => [&b"&amp"[..], b"&#38", b"&#x26"].iter().any(|entity| ends_with_ignore_case(before, entity)),
+        [b';', ..] => {
+            [&b"&amp"[..], b"&#38", b"&#x26"].iter().any(|entity| ends_with_ignore_case(before, entity))
+        }
         [b'\\', after @ ..] => {
             after.starts_with(b"/") || after.starts_with(b"&") || after.starts_with(b"u0026")
         }
@@ -100,7 +102,9 @@ pub(super) fn has_label(text: &[u8], start: usize) -> bool {
         return true;
     }
     let attached = behind.rsplit(|byte| !is_url_byte(*byte)).next().unwrap_or_default();
-    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/")) || ends_with_ignore_case(attached, b"?id=") {
+    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/"))
+        || ends_with_ignore_case(attached, b"?id=")
+    {
         return true;
     }
     let mut rest = behind;

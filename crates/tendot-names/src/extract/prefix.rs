@@ -1,7 +1,7 @@
 //! The beginning of a name: where one may stand, its prefix, its slash.
 
 use super::context::ends_with_ignore_case;
-use super::token::{decode_utf8_char, decode_escaped_char};
+use super::token::{decode_escaped_char, decode_utf8_char};
 use crate::character::is_removable_invisible;
 use crate::escape::decode_triplet;
 
@@ -60,7 +60,8 @@ pub(super) fn match_prefix(text: &[u8], start: usize) -> PrefixMatch {
             }
             Some(0x80..) => {
                 let invisible = decode_utf8_char(text.get(at..).unwrap_or_default());
-                let Some(invisible) = invisible.filter(|token| is_removable_invisible(token.character)) else {
+                let Some(invisible) = invisible.filter(|token| is_removable_invisible(token.character))
+                else {
                     break;
                 };
                 found.has_invisible = true;
@@ -87,7 +88,9 @@ pub(super) fn slash_len(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'/' => Some(1),
         b'%' => (decode_triplet(text) == Some(b'/')).then_some(3),
-        b'\\' | b'&' => decode_escaped_char(text).filter(|token| token.character == '/').map(|token| token.len),
+        b'\\' | b'&' => {
+            decode_escaped_char(text).filter(|token| token.character == '/').map(|token| token.len)
+        }
         _ => None,
     }
 }

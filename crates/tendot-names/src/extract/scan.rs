@@ -1,9 +1,11 @@
 //! The walk over the text, from one `10.` to the next.
 
 use super::context::{CandidateContext, MAX_LOOK_BACK, ends_with_ignore_case, has_label};
-use super::prefix::{MAX_PREFIX_LEN, PrefixMatch, is_eidr_urn, needs_more_input, can_start_at, match_prefix, slash_len};
+use super::prefix::{
+    MAX_PREFIX_LEN, PrefixMatch, can_start_at, is_eidr_urn, match_prefix, needs_more_input, slash_len,
+};
 use super::walk::TextCandidate;
-use super::{Extractor, ExtractedDoi, ExtractStep};
+use super::{ExtractStep, ExtractedDoi, Extractor};
 
 /// A search for names in text that comes in pieces.
 ///

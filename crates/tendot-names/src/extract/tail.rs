@@ -208,7 +208,8 @@ fn trim_one_tail(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
         }
     }
     if in_address {
-        const URL_FOLDERS: [&[u8]; 4] = [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
+        const URL_FOLDERS: [&[u8]; 4] =
+            [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
         let folder = URL_FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
         if let Some(at) = folder.and_then(nonzero) {
             return Some(at);

@@ -131,9 +131,13 @@ fn decode_tex_group(rest: &[u8]) -> Option<EscapedChar> {
         }
     }
     let inner = match rest {
-        [b'\\', after @ ..] => decode_backslash(after).map(|token| EscapedChar { len: token.len + 1, ..token })?,
+        [b'\\', after @ ..] => {
+            decode_backslash(after).map(|token| EscapedChar { len: token.len + 1, ..token })?
+        }
         [b'$', after @ ..] => decode_tex_math(after)?,
-        [byte, b'}', ..] if byte.is_ascii_punctuation() => EscapedChar { character: char::from(*byte), len: 1 },
+        [byte, b'}', ..] if byte.is_ascii_punctuation() => {
+            EscapedChar { character: char::from(*byte), len: 1 }
+        }
         _ => return None,
     };
     (rest.get(inner.len) == Some(&b'}')).then_some(EscapedChar { len: inner.len + 2, ..inner })
@@ -178,6 +182,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<(char, usize)>) {
-        assert_eq!(decode_escaped_char(text.as_bytes()).map(|token| (token.character, token.len)), expected, "{text}");
+        assert_eq!(
+            decode_escaped_char(text.as_bytes()).map(|token| (token.character, token.len)),
+            expected,
+            "{text}"
+        );
     }
 }

@@ -9,11 +9,11 @@ use super::decoded::UnescapedText;
 use super::join::{continues_on_next_line, next_line_start};
 use super::prefix::{PrefixMatch, can_start_at, match_prefix, slash_len};
 use super::tail::{bracket_index, trim_publisher_tails, trim_punctuation};
-use super::token::{EscapedChar, decode_utf8_char, decode_escaped_char};
-use super::{Extractor, ExtractionFlag, ExtractionFlags, ExtractedDoi};
+use super::token::{EscapedChar, decode_escaped_char, decode_utf8_char};
+use super::{ExtractedDoi, ExtractionFlag, ExtractionFlags, Extractor};
 use crate::character::{character_error, is_noncharacter, is_removable_invisible};
-use crate::escape::{InvalidTriplet, percent_decode, encoded_offset, decode_triplet};
-use crate::{DoiBuf, ErrorKind, Doi, SyntaxRules, cast};
+use crate::escape::{InvalidTriplet, decode_triplet, encoded_offset, percent_decode};
+use crate::{Doi, DoiBuf, ErrorKind, SyntaxRules, cast};
 
 /// One candidate.
 pub(super) struct TextCandidate<'s, 't> {
@@ -205,7 +205,10 @@ impl<'s, 't> TextCandidate<'s, 't> {
             '\'' | '`' => opener != character as u8 && next.is_ascii_alphanumeric(),
             '*' => opener != b'*',
             '<' => self.accepts_sici_bracket(len),
-            '>' => self.accepts_closing_bracket('<', '>', next) && self.depth.get(3).is_some_and(|depth| *depth >= 0),
+            '>' => {
+                self.accepts_closing_bracket('<', '>', next)
+                    && self.depth.get(3).is_some_and(|depth| *depth >= 0)
+            }
             // `[/doi]`
             '[' if next == b'/' => false,
             '(' | '[' | '{' => {
@@ -215,10 +218,16 @@ impl<'s, 't> TextCandidate<'s, 't> {
             ')' => self.accepts_closing_bracket('(', ')', next),
             ']' => self.accepts_closing_bracket('[', ']', next),
             '}' => self.accepts_closing_bracket('{', '}', next),
-            '?' => !self.context.url && !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default()),
+            '?' => {
+                !self.context.url
+                    && !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default())
+            }
             '#' => !self.context.url && !self.context.fragment,
             '&' if self.context.query => false,
-            '&' => !self.options.labelled || !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default()),
+            '&' => {
+                !self.options.labelled
+                    || !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default())
+            }
             _ if Some(character as u8) == self.options.field_separator && len == 1 => {
                 opener == b'"' || self.is_inside_quotes()
             }
@@ -245,10 +254,9 @@ impl<'s, 't> TextCandidate<'s, 't> {
             return false;
         }
         let (text, floor, lead) = (self.text, self.floor, self.context.lead);
-        !self
-            .open_before
-            .get_mut(kind)
-            .is_some_and(|known| *known.get_or_insert_with(|| is_bracket_open(text, floor, lead, open, close)))
+        !self.open_before.get_mut(kind).is_some_and(|known| {
+            *known.get_or_insert_with(|| is_bracket_open(text, floor, lead, open, close))
+        })
     }
 
     fn is_inside_quotes(&mut self) -> bool {
@@ -346,7 +354,8 @@ impl<'s, 't> TextCandidate<'s, 't> {
             (b"pmcid", !self.options.keep_tails),
             (b"pmid", !self.options.keep_tails),
         ];
-        let found = words.into_iter().find(|(begins, follows)| *follows && ends_with_ignore_case(word, begins));
+        let found =
+            words.into_iter().find(|(begins, follows)| *follows && ends_with_ignore_case(word, begins));
         let Some((begins, _)) = found else { return false };
         self.flags.insert_if(ExtractionFlag::TailCut, begins.starts_with(b"pm"));
         self.move_end_to(Some(before.len() - begins.len()))
@@ -417,7 +426,9 @@ impl<'s, 't> TextCandidate<'s, 't> {
     fn trim_following_label(&mut self) {
         let raw = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at..).unwrap_or_default();
-        if ends_with_ignore_case(raw, b"doi") && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+        if ends_with_ignore_case(raw, b"doi")
+            && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
+        {
             let next = after.get(1..).unwrap_or_default();
             if next.starts_with(b"10.") || next.starts_with(b"http") {
                 self.at -= 3;
@@ -473,7 +484,8 @@ impl<'s, 't> TextCandidate<'s, 't> {
     /// only when all of it can be; after a label or in an address, a `%` that begins no triplet is kept.
     fn percent_decode_doi(&mut self, name: &str) -> Option<(usize, DoiBuf)> {
         let is_bare = self.context.lead == self.start && !self.encoded_slash;
-        let malformed = if is_bare && !self.context.url { InvalidTriplet::Refuse } else { InvalidTriplet::Keep };
+        let malformed =
+            if is_bare && !self.context.url { InvalidTriplet::Refuse } else { InvalidTriplet::Keep };
         let decoded = percent_decode(name, malformed).ok()?.text;
         let mut kept = decoded.trim_end();
         // What was encoded in an address is data; elsewhere the text around the name may have been encoded with it.
@@ -486,14 +498,13 @@ impl<'s, 't> TextCandidate<'s, 't> {
             self.flags.insert_if(ExtractionFlag::TailCut, shorter.len() < kept.len());
             kept = shorter;
         }
-        let is_name =
-            kept.get(suffix..)?.bytes().any(is_word_byte) && Doi::allowing_unassigned(kept, SyntaxRules::Current).is_ok();
+        let is_name = kept.get(suffix..)?.bytes().any(is_word_byte)
+            && Doi::allowing_unassigned(kept, SyntaxRules::Current).is_ok();
         if *decoded == *name || !is_name {
             return None;
         }
         self.flags.insert_if(ExtractionFlag::Decoded, true);
-        let len =
-            if kept.len() < decoded.len() { encoded_offset(name, kept.len()) } else { name.len() };
+        let len = if kept.len() < decoded.len() { encoded_offset(name, kept.len()) } else { name.len() };
         Some((len, DoiBuf::from_validated(String::from(kept))))
     }
 }

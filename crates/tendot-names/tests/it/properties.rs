@@ -5,7 +5,9 @@ use std::hash::{Hash as _, Hasher as _};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tendot_names::{DoiBuf, Extractor, ExtractionFlag, OutputForm, Doi, ExtractStep, Parser, SyntaxRules, find_iter, repair};
+use tendot_names::{
+    Doi, DoiBuf, ExtractStep, ExtractionFlag, Extractor, OutputForm, Parser, SyntaxRules, find_iter, repair,
+};
 
 /// Characters that a DOI may have; awkward ones are frequent.
 fn character() -> impl Strategy<Value = char> {
@@ -41,7 +43,8 @@ fn with_case_flipped(name: &Doi, flips: u64) -> DoiBuf {
             c.to_ascii_lowercase()
         }
     };
-    DoiBuf::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), SyntaxRules::Current).unwrap()
+    DoiBuf::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), SyntaxRules::Current)
+        .unwrap()
 }
 
 fn hash(name: &Doi) -> u64 {

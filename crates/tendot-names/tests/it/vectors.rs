@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::Value;
-use tendot_names::{Extractor, OutputForm, Doi, Parser, SyntaxRules, DoiOrShortDoi, repair};
+use tendot_names::{Doi, DoiOrShortDoi, Extractor, OutputForm, Parser, SyntaxRules, repair};
 
 #[test]
 fn vectors() {

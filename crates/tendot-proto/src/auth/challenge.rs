@@ -4,18 +4,19 @@ use core::time::Duration;
 
 use super::error::AuthError;
 use super::identifier;
-use super::policy::Policy;
+use super::policy::AuthPolicy;
 use super::public_key::{self, PublicKeyResponse};
 use super::request_digest::ComputedDigest;
-use super::secret_key::{SecretKeyResponse, SecretKeyMac};
-use crate::crypto::{Crypto, Random, SigningKey};
+use super::secret_key::{SecretKeyMac, SecretKeyResponse};
+use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
 use crate::handle::Handle;
 use crate::message::{
-    Body, DigestAlgorithm, Envelope, Message, Outcome, Parts, Request, RequestDigest, Response, Version,
+    DigestAlgorithm, Envelope, Message, MessageBody, MessageParts, ProtocolVersion, Request, RequestDigest,
+    Response, ResponseData,
 };
-use crate::record::{PublicKey, Value};
+use crate::record::{HandleValue, PublicKey};
 use crate::time::Now;
-use crate::work::Work;
+use crate::work::Budget;
 
 /// What a proof is over: the nonce, and the digest of the request without a byte for its algorithm.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,7 +28,7 @@ pub struct Challenge<'a> {
 }
 
 /// The type of a proof by secret key, and of the value where the key is.
-const SECRET_KEY: &[u8] = b"HS_SECKEY";
+const AUTH_TYPE_SECRET_KEY: &[u8] = b"HS_SECKEY";
 /// The type of a proof by public key, and of the value where the key is.
 const AUTH_TYPE_PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
 
@@ -38,9 +39,9 @@ const AUTH_TYPE_PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
 #[derive(Debug)]
 pub struct ChallengeTable {
     limits: ChallengeLimits,
-    policy: Policy,
+    policy: AuthPolicy,
     /// In the order in which they were made.
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, PendingChallenge>,
     by_id: BTreeMap<u32, u64>,
     next: u64,
     /// Bytes of all requests.
@@ -65,9 +66,9 @@ impl Default for ChallengeLimits {
 }
 
 /// A challenge and the request that it is about.
-pub struct Pending {
+pub struct PendingChallenge {
     id: u32,
-    version: Version,
+    version: ProtocolVersion,
     nonce: [u8; 16],
     digest: ComputedDigest,
     request: Vec<u8>,
@@ -76,7 +77,7 @@ pub struct Pending {
 
 impl ChallengeTable {
     /// An empty table.
-    pub const fn new(limits: ChallengeLimits, policy: Policy) -> Self {
+    pub const fn new(limits: ChallengeLimits, policy: AuthPolicy) -> Self {
         Self { limits, policy, pending: BTreeMap::new(), by_id: BTreeMap::new(), next: 0, bytes: 0 }
     }
 
@@ -89,24 +90,26 @@ impl ChallengeTable {
         &mut self,
         request: &[u8],
         now: Now,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
         is_taken: impl Fn(u32) -> bool,
-    ) -> Result<&Pending, AuthError> {
+    ) -> Result<&PendingChallenge, AuthError> {
         if request.len() > self.limits.bytes {
             return Err(AuthError::TooLarge { length: request.len(), limit: self.limits.bytes });
         }
-        let parts = Parts::split(request)?;
+        let parts = MessageParts::split(request)?;
         let version = parts.envelope.response_version();
-        if version < Version::DIGEST_ALGORITHMS || version < Version::SHA256 && !self.policy.sha1 {
+        if version < ProtocolVersion::DIGEST_ALGORITHMS
+            || version < ProtocolVersion::SHA256 && !self.policy.sha1
+        {
             return Err(AuthError::TooOld);
         }
         let digest = ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, work)?;
-        self.expire(now);
+        self.purge_expired(now);
         let session = parts.envelope.session_id;
         if session != 0
-            && let Some(again) = self.same(session, parts.envelope.request_id, &digest)
+            && let Some(again) = self.find_repeated(session, parts.envelope.request_id, &digest)
         {
             return self.pending.get(&again).ok_or(AuthError::NoChallenge);
         }
@@ -120,7 +123,7 @@ impl ChallengeTable {
         let mut nonce = [0; 16];
         random.fill(&mut nonce);
         let id = match session {
-            0 => identifier::fresh(random, |id| self.contains(id) || is_taken(id)),
+            0 => identifier::random_id(random, |id| self.contains(id) || is_taken(id)),
             session => session,
         };
         let sequence = self.next;
@@ -128,13 +131,13 @@ impl ChallengeTable {
         self.bytes += request.len();
         self.by_id.insert(id, sequence);
         let made = now.elapsed;
-        let pending = Pending { id, version, nonce, digest, request: request.to_vec(), made };
+        let pending = PendingChallenge { id, version, nonce, digest, request: request.to_vec(), made };
         Ok(self.pending.entry(sequence).or_insert(pending))
     }
 
     /// Takes out the challenge of this number, for its one answer. None is found that is over.
-    pub fn take(&mut self, id: u32, now: Now) -> Result<Pending, AuthError> {
-        self.expire(now);
+    pub fn consume(&mut self, id: u32, now: Now) -> Result<PendingChallenge, AuthError> {
+        self.purge_expired(now);
         self.remove(id).ok_or(AuthError::NoChallenge)
     }
 
@@ -154,18 +157,18 @@ impl ChallengeTable {
     }
 
     /// Bytes of all requests that are kept.
-    pub const fn bytes(&self) -> usize {
+    pub const fn request_bytes(&self) -> usize {
         self.bytes
     }
 
-    fn same(&self, id: u32, request_id: u32, digest: &ComputedDigest) -> Option<u64> {
+    fn find_repeated(&self, id: u32, request_id: u32, digest: &ComputedDigest) -> Option<u64> {
         let sequence = *self.by_id.get(&id)?;
         let pending = self.pending.get(&sequence)?;
         (pending.envelope()?.request_id == request_id && pending.digest == *digest).then_some(sequence)
     }
 
     /// Forgets the challenges that are over.
-    fn expire(&mut self, now: Now) {
+    fn purge_expired(&mut self, now: Now) {
         while let Some(oldest) = self.pending.values().next()
             && now.elapsed.saturating_sub(oldest.made) > self.limits.life
         {
@@ -174,7 +177,7 @@ impl ChallengeTable {
         }
     }
 
-    fn remove(&mut self, id: u32) -> Option<Pending> {
+    fn remove(&mut self, id: u32) -> Option<PendingChallenge> {
         let pending = self.pending.remove(&self.by_id.remove(&id)?)?;
         self.bytes -= pending.request.len();
         Some(pending)
@@ -182,13 +185,13 @@ impl ChallengeTable {
 }
 
 /// Without the request, which may have secrets in it.
-impl core::fmt::Debug for Pending {
+impl core::fmt::Debug for PendingChallenge {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Pending({}, {} bytes)", self.id, self.request.len())
     }
 }
 
-impl Pending {
+impl PendingChallenge {
     /// The number in the envelope of the challenge and of its answer.
     pub const fn id(&self) -> u32 {
         self.id
@@ -217,14 +220,14 @@ impl Pending {
     /// are the same error at about the same cost.
     pub fn verify(
         &self,
-        answer: &Answer<'_>,
-        values: &[Value<'_>],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        answer: &ChallengeResponse<'_>,
+        values: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<u32, AuthError> {
         match answer.auth_type {
-            SECRET_KEY => {
+            AUTH_TYPE_SECRET_KEY => {
                 let proof = SecretKeyResponse::from_bytes(answer.answer, self.version)?;
                 self.challenge().verify_secret_key(&proof, answer.key_index, values, policy, crypto, work)
             }
@@ -247,14 +250,14 @@ impl Challenge<'_> {
         self,
         answer: &SecretKeyResponse<'_>,
         key_index: u32,
-        values: &[Value<'_>],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        values: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<u32, AuthError> {
         let mut verify = |secret: &[u8]| answer.verify(secret, self, policy.secret_keys, crypto, work);
         let mut tried = false;
-        for value in candidates(values, key_index, SECRET_KEY) {
+        for value in key_values(values, key_index, AUTH_TYPE_SECRET_KEY) {
             tried = true;
             match verify(&value.data) {
                 Ok(()) => return Ok(value.index),
@@ -274,14 +277,14 @@ impl Challenge<'_> {
         self,
         answer: &PublicKeyResponse<'_>,
         key_index: u32,
-        values: &[Value<'_>],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        values: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<u32, AuthError> {
         let mut verify = |key: &PublicKey<'_>| answer.verify(key, self, policy, crypto, work);
         let mut tried = false;
-        for value in candidates(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
+        for value in key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
             let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
             tried = true;
             match verify(&key) {
@@ -300,8 +303,13 @@ impl Challenge<'_> {
 
 /// The values that can be the key, in the order of their indexes. A key is one only as what it is stored as: the bytes
 /// of a public key are nobody's secret.
-fn candidates<'v, 'a>(values: &'v [Value<'a>], index: u32, value_type: &[u8]) -> Vec<&'v Value<'a>> {
-    let fits = |value: &&Value<'_>| (index == 0 || value.index == index) && *value.value_type == *value_type;
+fn key_values<'v, 'a>(
+    values: &'v [HandleValue<'a>],
+    index: u32,
+    value_type: &[u8],
+) -> Vec<&'v HandleValue<'a>> {
+    let fits =
+        |value: &&HandleValue<'_>| (index == 0 || value.index == index) && *value.value_type == *value_type;
     let mut values: Vec<_> = values.iter().filter(fits).collect();
     values.sort_by_key(|value| value.index);
     values
@@ -309,7 +317,7 @@ fn candidates<'v, 'a>(values: &'v [Value<'a>], index: u32, value_type: &[u8]) ->
 
 /// The answer to a challenge, as it comes in a request with opcode 200.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Answer<'a> {
+pub struct ChallengeResponse<'a> {
     /// `HS_SECKEY` or `HS_PUBKEY`.
     pub auth_type: &'a [u8],
     /// The record where the key is.
@@ -320,7 +328,7 @@ pub struct Answer<'a> {
     pub answer: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ChallengeResponse<'a> {
     /// The answer in a request, if it is one.
     pub const fn of(request: &Request<'a>) -> Option<Self> {
         match *request {
@@ -334,14 +342,14 @@ impl<'a> Answer<'a> {
 
 /// By what a client proves who it is.
 #[derive(Clone, Copy)]
-pub enum Credentials<'a> {
+pub enum ClientKey<'a> {
     /// The secret that stands in `HS_SECKEY`.
     SecretKey(&'a [u8]),
     /// The private key whose public key stands in `HS_PUBKEY`.
     PrivateKey(&'a dyn SigningKey),
 }
 
-impl core::fmt::Debug for Credentials<'_> {
+impl core::fmt::Debug for ClientKey<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::SecretKey(_) => "SecretKey",
@@ -354,28 +362,30 @@ impl core::fmt::Debug for Credentials<'_> {
 /// body in a signed message, nobody can make a client sign a message by calling most of it a nonce.
 const MAX_NONCE_LEN: usize = 32;
 
-impl Credentials<'_> {
+impl ClientKey<'_> {
     /// The authentication type that belongs to the answer.
     pub const fn auth_type(&self) -> &'static [u8] {
         match self {
-            Self::SecretKey(_) => SECRET_KEY,
+            Self::SecretKey(_) => AUTH_TYPE_SECRET_KEY,
             Self::PrivateKey(_) => AUTH_TYPE_PUBLIC_KEY,
         }
     }
 
     /// Answers a challenge, if it is one to the request as it was sent.
-    pub fn answer(
+    pub fn respond(
         &self,
-        request: &Parts<'_>,
+        request: &MessageParts<'_>,
         challenge: &Message<'_>,
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         let envelope = &challenge.envelope;
-        let Body::Response(Response { digest, outcome: Outcome::Challenge { nonce, old_digest } }) =
-            challenge.body
+        let MessageBody::Response(Response {
+            digest,
+            outcome: ResponseData::Challenge { nonce, old_digest },
+        }) = challenge.body
         else {
             return Err(AuthError::OtherRequest);
         };
@@ -387,18 +397,18 @@ impl Credentials<'_> {
         if nonce.len() > MAX_NONCE_LEN {
             return Err(AuthError::Nonce { length: nonce.len(), limit: MAX_NONCE_LEN });
         }
-        ComputedDigest::check(&digest, request.header_and_body, policy, crypto, work)?;
-        let version = envelope.version.min(envelope.suggested());
+        ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, work)?;
+        let version = envelope.version.min(envelope.newest_version());
         let challenge = Challenge { nonce, digest: digest.bytes };
         match self {
             Self::SecretKey(secret) => {
-                let algorithm = SecretKeyMac::for_version(version);
+                let algorithm = SecretKeyMac::preferred_for(version);
                 if !policy.secret_keys.contains(algorithm) {
                     return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
                 }
-                SecretKeyResponse::make(algorithm, secret, challenge, crypto, random, work)
+                SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, work)
             }
-            Self::PrivateKey(key) => PublicKeyResponse::make(*key, challenge, version, policy, work),
+            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, policy, work),
         }
     }
 }

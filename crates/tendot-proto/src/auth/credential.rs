@@ -3,17 +3,17 @@ use alloc::vec::Vec;
 use subtle::ConstantTimeEq;
 
 use super::error::AuthError;
-use super::policy::Policy;
+use super::policy::AuthPolicy;
 use super::price;
-use super::public_key::{hash_for, verify};
+use super::public_key::{signature_hash_for, verify_with_hash_name};
 use super::session::SessionKey;
-use crate::crypto::{Crypto, Hash, SigningKey};
+use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
 use crate::error::{DecodeError, EncodeError};
 use crate::limits;
-use crate::message::{Credential, Envelope, Parts, Version};
+use crate::message::{Credential, Envelope, MessageParts, ProtocolVersion};
 use crate::record::PublicKey;
-use crate::wire::Writer;
-use crate::work::{Exhausted, Work};
+use crate::wire::WireWriter;
+use crate::work::{Budget, BudgetExceeded};
 
 /// Why a message is not proved to be by whom it should be, or a proof cannot be added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum CredentialError {
     #[error("messages of version {version} cannot be signed reliably")]
     Version {
         /// The version.
-        version: Version,
+        version: ProtocolVersion,
     },
     /// The algorithm is unknown or not allowed.
     #[error(transparent)]
@@ -45,10 +45,10 @@ pub enum CredentialError {
     TooLong(#[from] EncodeError),
     /// It would cost too much.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }
 
-const HMAC_SHA256: &[u8] = b"HMAC-SHA256";
+const HMAC_SHA256_NAME: &[u8] = b"HMAC-SHA256";
 
 /// Appends a signature to a message that is complete but for it.
 ///
@@ -57,64 +57,63 @@ const HMAC_SHA256: &[u8] = b"HMAC-SHA256";
 pub fn sign_message(
     message: &mut Vec<u8>,
     key: &dyn SigningKey,
-    work: &mut Work,
+    work: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, 0)?;
-    let (hash, algorithm) = hash_for(version);
-    work.spend(price::sign(key.signature_length()).saturating_add(price::bytes(signed.len())))?;
+    let (hash, algorithm) = signature_hash_for(version);
+    work.charge(price::sign(key.signature_len()).saturating_add(price::hash(signed.len())))?;
     let signature = key.sign(hash, &signed).map_err(|error| CredentialError::Algorithm(error.into()))?;
-    append(message, 0, Credential::SIGNED, algorithm, &signature)
+    append_credential(message, 0, Credential::TYPE_SIGNED, algorithm, &signature)
 }
 
 /// Appends the MAC of a session to a message that is complete but for it, in the same way.
-pub fn mac_message(
+pub fn add_mac(
     message: &mut Vec<u8>,
     key: &SessionKey,
     counter: u32,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, counter)?;
     require_mac_support(version)?;
-    let mac = mac(key, &[&signed], crypto, work)?;
-    append(message, counter, Credential::TYPE_MAC, HMAC_SHA256, &mac)
+    let mac = compute_mac(key, &[&signed], crypto, work)?;
+    append_credential(message, counter, Credential::TYPE_MAC, HMAC_SHA256_NAME, &mac)
 }
 
 /// Checks that the owner of a key signed a message as it came.
-pub fn verify_signature(
-    parts: &Parts<'_>,
+pub fn verify_message_signature(
+    parts: &MessageParts<'_>,
     key: &PublicKey<'_>,
-    policy: &Policy,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<(), CredentialError> {
-    let credential = credential(parts, &[Credential::SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
-    let signed = [&*prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
-    verify(key, credential.algorithm, &signed, credential.signature, policy, crypto, work).map_err(|error| {
-        match error {
+    let credential = require_credential(parts, &[Credential::TYPE_SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
+    let signed = [&*signed_prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
+    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, work)
+        .map_err(|error| match error {
             AuthError::Failed => CredentialError::Wrong,
             AuthError::Exhausted(exhausted) => exhausted.into(),
             error => CredentialError::Algorithm(error),
-        }
-    })
+        })
 }
 
 /// Checks that a message as it came was made by somebody who has the key of the session, and tells its counter.
 ///
 /// Whether the message came before is not looked at: see [`Session`](super::Session).
-pub fn verify_mac(
-    parts: &Parts<'_>,
+pub fn verify_message_mac(
+    parts: &MessageParts<'_>,
     key: &SessionKey,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<u32, CredentialError> {
-    let credential = credential(parts, &[Credential::TYPE_MAC])?;
+    let credential = require_credential(parts, &[Credential::TYPE_MAC])?;
     require_mac_support(parts.envelope.version)?;
-    if credential.algorithm != HMAC_SHA256 {
+    if credential.algorithm != HMAC_SHA256_NAME {
         return Err(CredentialError::Algorithm(AuthError::UnknownAlgorithm));
     }
-    let prefix = prefix(&parts.envelope, credential.counter)?;
-    let expected = mac(key, &[&prefix, parts.header_and_body], crypto, work)?;
+    let prefix = signed_prefix(&parts.envelope, credential.counter)?;
+    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, work)?;
     if bool::from(expected.ct_eq(credential.signature)) {
         Ok(credential.counter)
     } else {
@@ -123,56 +122,61 @@ pub fn verify_mac(
 }
 
 /// MACs of older versions are made of SHA-1 alone, and of broken bytes.
-fn require_mac_support(version: Version) -> Result<(), CredentialError> {
-    if version < Version::SHA256 { Err(CredentialError::Version { version }) } else { Ok(()) }
+fn require_mac_support(version: ProtocolVersion) -> Result<(), CredentialError> {
+    if version < ProtocolVersion::SHA256 { Err(CredentialError::Version { version }) } else { Ok(()) }
 }
 
-fn mac(
+fn compute_mac(
     key: &SessionKey,
     parts: &[&[u8]],
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<crate::crypto::Digest, CredentialError> {
-    work.spend(price::bytes(parts.iter().map(|part| part.len()).sum()))?;
-    crypto.hmac(Hash::Sha256, key.as_bytes(), parts).map_err(|error| CredentialError::Algorithm(error.into()))
+    work.charge(price::hash(parts.iter().map(|part| part.len()).sum()))?;
+    crypto
+        .hmac(HashAlgorithm::Sha256, key.as_bytes(), parts)
+        .map_err(|error| CredentialError::Algorithm(error.into()))
 }
 
 /// What stands in signed bytes before header and body.
-fn prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, CredentialError> {
+fn signed_prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, CredentialError> {
     let Envelope { version, session_id, request_id, .. } = *envelope;
-    let suggested = envelope.suggested();
+    let suggested = envelope.newest_version();
     let mut out = Vec::with_capacity(16);
-    let mut writer = Writer::new(&mut out);
-    if version >= Version::SHA256 {
+    let mut writer = WireWriter::new(&mut out);
+    if version >= ProtocolVersion::SHA256 {
         writer.raw(&[version.major, version.minor]);
-        if version >= Version::SUGGESTION_SIGNED {
+        if version >= ProtocolVersion::SUGGESTION_SIGNED {
             writer.raw(&[suggested.major, suggested.minor]);
         }
         writer.u32(session_id);
         writer.u32(request_id);
         writer.u32(counter);
-    } else if version >= Version::COUNTERS {
+    } else if version >= ProtocolVersion::SESSION_COUNTERS {
         return Err(CredentialError::Version { version });
     }
     Ok(out)
 }
 
 /// What is signed of a message that has no credential yet, and its version.
-fn signed_bytes(message: &[u8], counter: u32) -> Result<(Vec<u8>, Version), CredentialError> {
-    let parts = Parts::split(message)?;
+fn signed_bytes(message: &[u8], counter: u32) -> Result<(Vec<u8>, ProtocolVersion), CredentialError> {
+    let parts = MessageParts::split(message)?;
     if !matches!(parts.tail, [] | [0, 0, 0, 0]) {
         return Err(CredentialError::Present);
     }
-    let prefix = prefix(&parts.envelope, counter)?;
+    let prefix = signed_prefix(&parts.envelope, counter)?;
     Ok(([&*prefix, parts.header_and_body].concat(), parts.envelope.version))
 }
 
-fn credential<'a>(parts: &Parts<'a>, types: &[&[u8]]) -> Result<Credential<'a>, CredentialError> {
+fn require_credential<'a>(
+    parts: &MessageParts<'a>,
+    types: &[&[u8]],
+) -> Result<Credential<'a>, CredentialError> {
     let credential = parts.credential()?.ok_or(CredentialError::Missing)?;
     if types.contains(&credential.credential_type) { Ok(credential) } else { Err(CredentialError::Missing) }
 }
 
-fn append(
+fn append_credential(
     message: &mut Vec<u8>,
     counter: u32,
     credential_type: &[u8],
@@ -180,20 +184,20 @@ fn append(
     signature: &[u8],
 ) -> Result<(), CredentialError> {
     let end = {
-        let parts = Parts::split(message)?;
+        let parts = MessageParts::split(message)?;
         limits::ENVELOPE_LEN + parts.header_and_body.len()
     };
     let mut tail = Vec::new();
     let credential = Credential { options: 0, signer: &[], counter, credential_type, algorithm, signature };
-    credential.encode(&mut Writer::new(&mut tail));
+    credential.encode(&mut WireWriter::new(&mut tail));
     let length = end - limits::ENVELOPE_LEN + tail.len();
-    if length > limits::MESSAGE {
-        return Err(EncodeError::TooLong { length, limit: limits::MESSAGE }.into());
+    if length > limits::MAX_MESSAGE_LEN {
+        return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN }.into());
     }
     message.truncate(end);
-    let mut writer = Writer::new(message);
+    let mut writer = WireWriter::new(message);
     writer.raw(&tail);
-    writer.patch(16, length as u32);
+    writer.overwrite_u32(16, length as u32);
     Ok(())
 }
 
@@ -207,7 +211,7 @@ mod tests {
     use crate::message::Message;
     use crate::{Handle, Now};
 
-    fn message(version: Version) -> Vec<u8> {
+    fn message(version: ProtocolVersion) -> Vec<u8> {
         let now = Now { elapsed: core::time::Duration::ZERO, unix: 0 };
         let mut message = Message::resolution(Handle::from("10.1000/1"), 7, now);
         message.envelope.version = version;
@@ -217,17 +221,25 @@ mod tests {
     #[test]
     fn signatures() {
         let file = include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin");
-        let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+        let private =
+            PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
         let (public, key) = (private.public_key().unwrap(), private.signing_key(&AwsLcProvider).unwrap());
         let sign = |version| {
             let mut message = message(version);
-            sign_message(&mut message, &*key, &mut { Work::PER_REQUEST }).map(|()| message)
+            sign_message(&mut message, &*key, &mut { Budget::PER_REQUEST }).map(|()| message)
         };
         let verify = |message: &[u8]| {
-            let parts = Parts::split(message).unwrap();
-            verify_signature(&parts, &public, &Policy::default(), &AwsLcProvider, &mut { Work::PER_REQUEST })
+            let parts = MessageParts::split(message).unwrap();
+            verify_message_signature(&parts, &public, &AuthPolicy::default(), &AwsLcProvider, &mut {
+                Budget::PER_REQUEST
+            })
         };
-        for version in [Version::new(2, 7), Version::new(2, 8), Version::OURS, Version::new(3, 0)] {
+        for version in [
+            ProtocolVersion::new(2, 7),
+            ProtocolVersion::new(2, 8),
+            ProtocolVersion::LATEST,
+            ProtocolVersion::new(3, 0),
+        ] {
             let signed = sign(version).unwrap();
             assert!(Message::from_bytes(&signed).unwrap().credential().is_some());
             assert_eq!(verify(&signed), Ok(()), "{version}");
@@ -239,17 +251,17 @@ mod tests {
             }
             let mut twice = signed;
             assert_eq!(
-                sign_message(&mut twice, &*key, &mut { Work::PER_REQUEST }),
+                sign_message(&mut twice, &*key, &mut { Budget::PER_REQUEST }),
                 Err(CredentialError::Present)
             );
         }
         for minor in [5, 6] {
-            let version = Version::new(2, minor);
+            let version = ProtocolVersion::new(2, minor);
             assert_eq!(sign(version), Err(CredentialError::Version { version }));
         }
-        assert_eq!(verify(&message(Version::OURS)), Err(CredentialError::Missing));
+        assert_eq!(verify(&message(ProtocolVersion::LATEST)), Err(CredentialError::Missing));
         let suggested = {
-            let mut signed = sign(Version::OURS).unwrap();
+            let mut signed = sign(ProtocolVersion::LATEST).unwrap();
             signed[3] = 12;
             verify(&signed)
         };
@@ -258,16 +270,16 @@ mod tests {
 
     #[test]
     fn a_message_stays_as_it_was_when_it_would_be_too_long() {
-        let mut long = message(Version::OURS);
-        let body = limits::MESSAGE - limits::HEADER - 8;
+        let mut long = message(ProtocolVersion::LATEST);
+        let body = limits::MAX_MESSAGE_LEN - limits::HEADER_LEN - 8;
         long.truncate(44);
         long[40..44].copy_from_slice(&(body as u32).to_be_bytes());
         long.resize(44 + body, 0);
         long.extend([0; 4]);
-        long[16..20].copy_from_slice(&(limits::HEADER as u32 + body as u32 + 4).to_be_bytes());
+        long[16..20].copy_from_slice(&(limits::HEADER_LEN as u32 + body as u32 + 4).to_be_bytes());
         let before = long.clone();
         let key = SessionKey::new([1; 32]);
-        let error = mac_message(&mut long, &key, 1, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap_err();
+        let error = add_mac(&mut long, &key, 1, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap_err();
         assert!(matches!(error, CredentialError::TooLong(_)));
         assert_eq!(long, before);
     }

@@ -1,7 +1,7 @@
 use crate::crypto::CryptoError;
 use crate::error::DecodeError;
 use crate::message::ResponseCode;
-use crate::work::Exhausted;
+use crate::work::BudgetExceeded;
 
 /// Why somebody did not prove who they are, or a proof could not be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -67,7 +67,7 @@ pub enum AuthError {
     Crypto(CryptoError),
     /// It would cost too much.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }
 
 impl AuthError {

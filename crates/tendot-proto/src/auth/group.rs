@@ -1,12 +1,12 @@
 use alloc::vec::Vec;
 
-use super::policy::Policy;
+use super::policy::AuthPolicy;
 use crate::record::KeyComponents;
 
 /// A group for Diffie-Hellman, with the generator 2. Only these are taken: whoever may choose the prime can choose one
 /// in which the key is found out.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Group {
+pub enum DhGroup {
     /// Group 2 of RFC 2409, 1024 bits: what the Java library has for that size, and the deployed clients use.
     Modp1024,
     /// Group 14 of RFC 3526, 2048 bits.
@@ -24,21 +24,21 @@ pub enum Group {
 /// The generator of all of them.
 pub(super) const GENERATOR: &[u8] = &[2];
 
-impl Group {
+impl DhGroup {
     /// All of them.
     pub const ALL: &'static [Self] =
         &[Self::Modp1024, Self::Modp2048, Self::Modp3072, Self::Modp4096, Self::Modp6144, Self::Modp8192];
 
     /// The prime, big-endian.
     pub fn prime(self) -> Vec<u8> {
-        let (bytes, end) = self.shape();
+        let (bytes, end) = self.prime_len_and_tail();
         // All primes are made of the digits of pi after the same rule, so they differ only at their ends.
-        let start = LARGEST.get(..bytes - end.len()).unwrap_or_default();
+        let start = PRIME_8192.get(..bytes - end.len()).unwrap_or_default();
         [start, &end].concat()
     }
 
     /// Bytes of the prime, and the last of them.
-    const fn shape(self) -> (usize, [u8; 16]) {
+    const fn prime_len_and_tail(self) -> (usize, [u8; 16]) {
         let (bits, end): (usize, u64) = match self {
             Self::Modp1024 => (1024, 0x4928_6651_ece6_5381),
             Self::Modp2048 => (2048, 0x1572_8e5a_8aac_aa68),
@@ -51,9 +51,10 @@ impl Group {
     }
 
     /// The group of a key, if it is one of these and the policy allows it.
-    pub(super) fn of(key: KeyComponents<'_>, policy: &Policy) -> Option<Self> {
+    pub(super) fn from_public_key(key: KeyComponents<'_>, policy: &AuthPolicy) -> Option<Self> {
         let KeyComponents::DiffieHellman { p, g, .. } = key else { return None };
-        let known = |group: &Self| p.len() == group.shape().0 && p == group.prime() && g == GENERATOR;
+        let known =
+            |group: &Self| p.len() == group.prime_len_and_tail().0 && p == group.prime() && g == GENERATOR;
         let allowed = |group: &Self| *group != Self::Modp1024 || policy.group_1024;
         Self::ALL.iter().copied().find(known).filter(allowed)
     }
@@ -72,7 +73,7 @@ impl Group {
 
 /// The prime of 8192 bits.
 #[rustfmt::skip]
-const LARGEST: [u8; 1024] = [
+const PRIME_8192: [u8; 1024] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc9, 0x0f, 0xda, 0xa2, 0x21, 0x68, 0xc2, 0x34,
     0xc4, 0xc6, 0x62, 0x8b, 0x80, 0xdc, 0x1c, 0xd1, 0x29, 0x02, 0x4e, 0x08, 0x8a, 0x67, 0xcc, 0x74,
     0x02, 0x0b, 0xbe, 0xa6, 0x3b, 0x13, 0x9b, 0x22, 0x51, 0x4a, 0x08, 0x79, 0x8e, 0x34, 0x04, 0xdd,
@@ -144,39 +145,39 @@ mod tests {
     use data_encoding::HEXLOWER;
 
     use super::*;
-    use crate::crypto::{AwsLcProvider, Crypto, Hash};
+    use crate::crypto::{AwsLcProvider, CryptoProvider, HashAlgorithm};
     use crate::record::PublicKey;
 
     /// Computed from pi and the constants in the RFCs, and found to be primes of the form 2q+1.
     #[test]
     fn primes() {
-        let check = |group: Group, bytes, start: &str| {
+        let check = |group: DhGroup, bytes, start: &str| {
             let prime = group.prime();
-            let hash = HEXLOWER.encode(&AwsLcProvider.hash(Hash::Sha256, &[&prime]).unwrap());
+            let hash = HEXLOWER.encode(&AwsLcProvider.hash(HashAlgorithm::Sha256, &[&prime]).unwrap());
             assert_eq!((prime.len(), &hash[..16]), (bytes, start), "{group:?}");
         };
-        check(Group::Modp1024, 128, "3f35a3f5f6c4376a");
-        check(Group::Modp2048, 256, "d66436f79bbd6b2e");
-        check(Group::Modp3072, 384, "48cf8b092fbce435");
-        check(Group::Modp4096, 512, "4ee95187682bcb23");
-        check(Group::Modp6144, 768, "d1bfe6d0925ce7e4");
-        check(Group::Modp8192, 1024, "39ab4feab950a312");
+        check(DhGroup::Modp1024, 128, "3f35a3f5f6c4376a");
+        check(DhGroup::Modp2048, 256, "d66436f79bbd6b2e");
+        check(DhGroup::Modp3072, 384, "48cf8b092fbce435");
+        check(DhGroup::Modp4096, 512, "4ee95187682bcb23");
+        check(DhGroup::Modp6144, 768, "d1bfe6d0925ce7e4");
+        check(DhGroup::Modp8192, 1024, "39ab4feab950a312");
     }
 
     #[test]
     fn only_these() {
-        let allowed = Policy::default();
-        let find = |p: &[u8], g: &[u8], policy: &Policy| {
-            Group::of(PublicKey::diffie_hellman(&[5], p, g).kind(), policy)
+        let allowed = AuthPolicy::default();
+        let find = |p: &[u8], g: &[u8], policy: &AuthPolicy| {
+            DhGroup::from_public_key(PublicKey::diffie_hellman(&[5], p, g).components(), policy)
         };
-        for group in Group::ALL {
+        for group in DhGroup::ALL {
             assert_eq!(find(&group.prime(), &[2], &allowed), Some(*group));
             assert_eq!(find(&group.prime(), &[3], &allowed), None);
         }
-        let strict = Policy { group_1024: false, ..allowed };
-        assert_eq!(find(&Group::Modp1024.prime(), &[2], &strict), None);
-        assert_eq!(find(&Group::Modp2048.prime(), &[2], &strict), Some(Group::Modp2048));
-        let mut composite = Group::Modp2048.prime();
+        let strict = AuthPolicy { group_1024: false, ..allowed };
+        assert_eq!(find(&DhGroup::Modp1024.prime(), &[2], &strict), None);
+        assert_eq!(find(&DhGroup::Modp2048.prime(), &[2], &strict), Some(DhGroup::Modp2048));
+        let mut composite = DhGroup::Modp2048.prime();
         composite[100] ^= 2;
         assert_eq!(find(&composite, &[2], &allowed), None);
         assert_eq!(find(&[0xfb], &[2], &allowed), None);
@@ -184,19 +185,19 @@ mod tests {
 
     #[test]
     fn halves() {
-        let prime = Group::Modp2048.prime();
+        let prime = DhGroup::Modp2048.prime();
         let check = |change: i16, expected| {
             let mut y = prime.clone();
             let last = y.last_mut().unwrap();
             *last = u8::try_from(i16::from(*last) + change).unwrap();
-            assert_eq!(Group::Modp2048.is_valid_public_value(&y), expected, "p{change:+}");
+            assert_eq!(DhGroup::Modp2048.is_valid_public_value(&y), expected, "p{change:+}");
         };
         check(0, false);
         check(-1, false);
         check(-2, true);
-        assert!(Group::Modp2048.is_valid_public_value(&[2]));
+        assert!(DhGroup::Modp2048.is_valid_public_value(&[2]));
         for y in [&[][..], &[1], &[0xff; 256], &[1; 257]] {
-            assert!(!Group::Modp2048.is_valid_public_value(y));
+            assert!(!DhGroup::Modp2048.is_valid_public_value(y));
         }
     }
 }

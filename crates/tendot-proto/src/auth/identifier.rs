@@ -1,8 +1,8 @@
-use crate::crypto::Random;
+use crate::crypto::SecureRandom;
 
 /// A number for a session or a challenge that nobody can guess and that is not in use: 31 bits, since the deployed
 /// software takes it for signed, and not 0, which is none.
-pub(super) fn fresh(random: &mut dyn Random, is_taken: impl Fn(u32) -> bool) -> u32 {
+pub(super) fn random_id(random: &mut dyn SecureRandom, is_taken: impl Fn(u32) -> bool) -> u32 {
     loop {
         let mut bytes = [0; 4];
         random.fill(&mut bytes);

@@ -7,11 +7,11 @@ use zeroize::Zeroizing;
 
 use super::error::AuthError;
 use super::pbkdf2;
-use crate::crypto::{Crypto, CryptoError, Random, SigningKey};
+use crate::crypto::{CryptoError, CryptoProvider, SecureRandom, SigningKey};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::PublicKey;
-use crate::wire::{Reader, Writer};
-use crate::work::{Exhausted, Work};
+use crate::wire::{WireReader, WireWriter};
+use crate::work::{Budget, BudgetExceeded};
 
 /// A private key in the form of Handle.Net: `admpriv.bin`, `privkey.bin`.
 ///
@@ -26,24 +26,24 @@ use crate::work::{Exhausted, Work};
 /// assert_eq!(error, KeyFileError::Des { wrapper: 2 });
 /// ```
 pub struct PrivateKey {
-    kind: Kind,
+    kind: PrivateKeyType,
     /// As it stands in an unencrypted file after the wrapper; found decodable.
     bytes: Zeroizing<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum PrivateKeyType {
     RsaWithPrimes,
     Rsa,
     Dsa,
 }
 
 const RSA_CRT_KEY_TYPE: &[u8] = b"RSA_PRIVCRT_KEY";
-const RSA: &[u8] = b"RSA_PRIV_KEY";
-const DSA: &[u8] = b"DSA_PRIV_KEY";
+const RSA_KEY_TYPE: &[u8] = b"RSA_PRIV_KEY";
+const DSA_KEY_TYPE: &[u8] = b"DSA_PRIV_KEY";
 
-const PLAIN: u32 = 1;
-const AES: u32 = 4;
+const ENCRYPTION_NONE: u32 = 1;
+const ENCRYPTION_AES: u32 = 4;
 
 /// Rounds of PBKDF2 that a file may ask for; a hundred times what is written.
 const MAX_PBKDF2_ITERATIONS: u32 = 1_000_000;
@@ -85,22 +85,22 @@ pub enum KeyFileError {
     Crypto(#[from] CryptoError),
     /// It would cost too much.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }
 
 impl PrivateKey {
     /// Reads a file. A passphrase is not needed, and not looked at, if the key is not encrypted.
-    pub fn from_file(
+    pub fn from_file_bytes(
         file: &[u8],
         passphrase: Option<&[u8]>,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Self, KeyFileError> {
-        let mut reader = Reader::new(file);
+        let mut reader = WireReader::new(file);
         let start = reader;
         match reader.u32("wrapper")? {
-            PLAIN => Ok(Self::decode(reader)?),
-            AES => Self::decrypt(reader, passphrase, crypto, work),
+            ENCRYPTION_NONE => Ok(Self::decode(reader)?),
+            ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, work),
             wrapper @ (0 | 2 | 3) => Err(KeyFileError::Des { wrapper }),
             found => Err(start.error("wrapper", DecodeErrorKind::Unexpected { found }).into()),
         }
@@ -108,29 +108,29 @@ impl PrivateKey {
 
     /// Takes an RSAPrivateKey in DER (RFC 8017, A.1.2).
     pub fn from_der(der: &[u8]) -> Result<Self, DecodeError> {
-        let mut outer = Reader::new(der);
-        let sequence = der_element(&mut outer, 0x30)?;
-        outer.finish("RSAPrivateKey")?;
-        let mut reader = Reader::at_offset(sequence, der.len() - sequence.len());
+        let mut outer = WireReader::new(der);
+        let sequence = read_der_element(&mut outer, 0x30)?;
+        outer.expect_end("RSAPrivateKey")?;
+        let mut reader = WireReader::at_offset(sequence, der.len() - sequence.len());
         let at = reader;
-        if der_element(&mut reader, 0x02)? != [0] {
+        if read_der_element(&mut reader, 0x02)? != [0] {
             return Err(at.error("RSAPrivateKey version", DecodeErrorKind::NotUnderstood));
         }
         let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
-        let mut writer = Writer::new(&mut bytes);
+        let mut writer = WireWriter::new(&mut bytes);
         writer.bytes(RSA_CRT_KEY_TYPE);
-        for _ in Kind::RsaWithPrimes.fields() {
-            writer.bytes(der_element(&mut reader, 0x02)?);
+        for _ in PrivateKeyType::RsaWithPrimes.field_names() {
+            writer.bytes(read_der_element(&mut reader, 0x02)?);
         }
-        reader.finish("RSAPrivateKey")?;
-        Ok(Self { kind: Kind::RsaWithPrimes, bytes })
+        reader.expect_end("RSAPrivateKey")?;
+        Ok(Self { kind: PrivateKeyType::RsaWithPrimes, bytes })
     }
 
     fn decrypt(
-        mut reader: Reader<'_>,
+        mut reader: WireReader<'_>,
         passphrase: Option<&[u8]>,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let salt = reader.bytes("salt")?;
         let rounds = reader.u32("iterations")?;
@@ -140,8 +140,9 @@ impl PrivateKey {
             return Err(at.error("initialization vector", DecodeErrorKind::NotUnderstood).into());
         };
         let cipher = reader.bytes("encrypted key")?;
-        reader.finish("key file")?;
-        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MAX_PBKDF2_ITERATIONS) else {
+        reader.expect_end("key file")?;
+        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MAX_PBKDF2_ITERATIONS)
+        else {
             return Err(KeyFileError::OutOfBounds { field: "iterations", found: rounds });
         };
         if bits != 128 {
@@ -149,33 +150,34 @@ impl PrivateKey {
         }
         let passphrase = passphrase.ok_or(KeyFileError::PassphraseNeeded)?;
         let mut key = Zeroizing::new([0; 16]);
-        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, work).map_err(derivation)?;
-        let plain = crypto.decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
+        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        let plain =
+            crypto.aes128_cbc_decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
         let plain = Zeroizing::new(plain);
-        Self::decode(Reader::new(&plain)).map_err(|_| KeyFileError::WrongPassphrase)
+        Self::decode(WireReader::new(&plain)).map_err(|_| KeyFileError::WrongPassphrase)
     }
 
-    fn decode(mut reader: Reader<'_>) -> Result<Self, DecodeError> {
-        let bytes = Zeroizing::new(reader.rest().to_vec());
+    fn decode(mut reader: WireReader<'_>) -> Result<Self, DecodeError> {
+        let bytes = Zeroizing::new(reader.remaining().to_vec());
         let at = reader;
         let kind = match reader.bytes("key type")? {
-            RSA_CRT_KEY_TYPE => Kind::RsaWithPrimes,
-            RSA => Kind::Rsa,
-            DSA => Kind::Dsa,
+            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaWithPrimes,
+            RSA_KEY_TYPE => PrivateKeyType::Rsa,
+            DSA_KEY_TYPE => PrivateKeyType::Dsa,
             _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
         };
-        for field in kind.fields() {
+        for field in kind.field_names() {
             reader.bytes(field)?;
         }
-        reader.finish("private key")?;
+        reader.expect_end("private key")?;
         Ok(Self { kind, bytes })
     }
 
     /// The key as an unencrypted file.
     pub fn to_file_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut file = Zeroizing::new(Vec::with_capacity(4 + self.bytes.len()));
-        let mut writer = Writer::new(&mut file);
-        writer.u32(PLAIN);
+        let mut writer = WireWriter::new(&mut file);
+        writer.u32(ENCRYPTION_NONE);
         writer.raw(&self.bytes);
         file
     }
@@ -184,19 +186,19 @@ impl PrivateKey {
     pub fn to_encrypted_file_bytes(
         &self,
         passphrase: &[u8],
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, KeyFileError> {
         let (mut salt, mut iv, mut key) = ([0; 16], [0; 16], Zeroizing::new([0; 16]));
         random.fill(&mut salt);
         random.fill(&mut iv);
-        let rounds = NonZeroU32::new(pbkdf2::ROUNDS).unwrap_or(NonZeroU32::MAX);
-        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, work).map_err(derivation)?;
-        let cipher = crypto.encrypt(&key, &iv, &self.bytes)?;
+        let rounds = NonZeroU32::new(pbkdf2::DEFAULT_ITERATIONS).unwrap_or(NonZeroU32::MAX);
+        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        let cipher = crypto.aes128_cbc_encrypt(&key, &iv, &self.bytes)?;
         let mut file = Vec::new();
-        let mut writer = Writer::new(&mut file);
-        writer.u32(AES);
+        let mut writer = WireWriter::new(&mut file);
+        writer.u32(ENCRYPTION_AES);
         writer.bytes(&salt);
         writer.u32(rounds.get());
         writer.u32(128);
@@ -210,18 +212,18 @@ impl PrivateKey {
         let mut integers = self.integers();
         let modulus = integers.next()?;
         let exponent = integers.next()?;
-        (self.kind == Kind::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
+        (self.kind == PrivateKeyType::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
     }
 
     /// The key, ready to sign.
-    pub fn signing_key(&self, crypto: &dyn Crypto) -> Result<Box<dyn SigningKey>, KeyFileError> {
+    pub fn signing_key(&self, crypto: &dyn CryptoProvider) -> Result<Box<dyn SigningKey>, KeyFileError> {
         let der = self.to_der().ok_or(KeyFileError::CannotSign)?;
-        Ok(crypto.signing_key(&der)?)
+        Ok(crypto.load_signing_key(&der)?)
     }
 
     /// An RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with its primes.
     pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
-        if self.kind != Kind::RsaWithPrimes {
+        if self.kind != PrivateKeyType::RsaWithPrimes {
             return None;
         }
         // No buffer grows here, since what it grew out of would not be wiped.
@@ -239,14 +241,14 @@ impl PrivateKey {
 
     /// The integers, signed and big-endian.
     fn integers(&self) -> impl Iterator<Item = &[u8]> {
-        let mut reader = Reader::new(&self.bytes);
+        let mut reader = WireReader::new(&self.bytes);
         let known = reader.bytes("key type").is_ok();
-        self.kind.fields().iter().filter(move |_| known).map_while(move |field| reader.bytes(field).ok())
+        self.kind.field_names().iter().filter(move |_| known).map_while(move |field| reader.bytes(field).ok())
     }
 }
 
-impl Kind {
-    const fn fields(self) -> &'static [&'static str] {
+impl PrivateKeyType {
+    const fn field_names(self) -> &'static [&'static str] {
         match self {
             Self::RsaWithPrimes => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
             Self::Rsa => &["n", "d"],
@@ -261,7 +263,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-fn derivation(error: AuthError) -> KeyFileError {
+fn map_derivation_error(error: AuthError) -> KeyFileError {
     match error {
         AuthError::Exhausted(exhausted) => exhausted.into(),
         _ => KeyFileError::Crypto(CryptoError::Unsupported),
@@ -282,7 +284,7 @@ fn write_der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
 }
 
 /// The contents of the next element, which has to have this tag and a length of up to four bytes.
-fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
+fn read_der_element<'a>(reader: &mut WireReader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
     const FIELD: &str = "RSAPrivateKey";
     let start = *reader;
     let found = reader.u8(FIELD)?;
@@ -306,12 +308,12 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
-    use crate::crypto::{AwsLcProvider, Hash, SystemRandom};
+    use crate::crypto::{AwsLcProvider, HashAlgorithm, SystemRandom};
 
     const ADMINISTRATOR: &[u8] = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
 
     fn read(file: &[u8], passphrase: Option<&[u8]>) -> Result<PrivateKey, KeyFileError> {
-        PrivateKey::from_file(file, passphrase, &AwsLcProvider, &mut { Work::PER_REQUEST })
+        PrivateKey::from_file_bytes(file, passphrase, &AwsLcProvider, &mut { Budget::PER_REQUEST })
     }
 
     #[test]
@@ -320,9 +322,13 @@ mod tests {
             let key = read(private, None).unwrap();
             assert_eq!(key.public_key().unwrap().to_bytes(), public);
             assert_eq!(*key.to_file_bytes(), private);
-            let signature = key.signing_key(&AwsLcProvider).unwrap().sign(Hash::Sha256, b"message").unwrap();
+            let signature =
+                key.signing_key(&AwsLcProvider).unwrap().sign(HashAlgorithm::Sha256, b"message").unwrap();
             let public = PublicKey::from_bytes(public).unwrap();
-            assert_eq!(AwsLcProvider.verify(&public, Hash::Sha256, b"message", &signature), Ok(()));
+            assert_eq!(
+                AwsLcProvider.verify_signature(&public, HashAlgorithm::Sha256, b"message", &signature),
+                Ok(())
+            );
             assert_eq!(*PrivateKey::from_der(&key.to_der().unwrap()).unwrap().to_file_bytes(), private);
             assert_eq!(format!("{key:?}"), "PrivateKey(RsaWithPrimes)");
         };
@@ -336,8 +342,11 @@ mod tests {
     #[test]
     fn encrypted() {
         let key = read(ADMINISTRATOR, None).unwrap();
-        let file =
-            key.to_encrypted_file_bytes(b"caf\xe9", &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST }).unwrap();
+        let file = key
+            .to_encrypted_file_bytes(b"caf\xe9", &AwsLcProvider, &mut SystemRandom, &mut {
+                Budget::PER_REQUEST
+            })
+            .unwrap();
         assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file_bytes(), ADMINISTRATOR);
         let check = |file: &[u8], passphrase: Option<&[u8]>, expected: &str| {
             assert_eq!(read(file, passphrase).unwrap_err().to_string(), expected);
@@ -350,7 +359,7 @@ mod tests {
         hostile[24..28].fill(0);
         check(&hostile, Some(b""), "iterations of PBKDF2 is 0");
         assert!(matches!(
-            PrivateKey::from_file(&file, Some(b"caf\xe9"), &AwsLcProvider, &mut Work::new(1_000)),
+            PrivateKey::from_file_bytes(&file, Some(b"caf\xe9"), &AwsLcProvider, &mut Budget::new(1_000)),
             Err(KeyFileError::Exhausted(_))
         ));
     }

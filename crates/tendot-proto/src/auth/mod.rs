@@ -23,16 +23,18 @@ mod session;
 mod session_setup;
 mod session_table;
 
-pub use challenge::{Answer, Challenge, ChallengeLimits, ChallengeTable, Credentials, Pending};
-pub use credential::{CredentialError, mac_message, sign_message, verify_mac, verify_signature};
+pub use challenge::{
+    Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKey, PendingChallenge,
+};
+pub use credential::{CredentialError, add_mac, sign_message, verify_message_mac, verify_message_signature};
 pub use error::AuthError;
-pub use group::Group;
+pub use group::DhGroup;
 pub use key_file::{KeyFileError, PrivateKey};
-pub use policy::Policy;
-pub use public_key::{KeyError, PublicKeyResponse, check_key};
-pub(crate) use public_key::{sign, verify, verify_hash};
+pub use policy::AuthPolicy;
+pub use public_key::{PublicKeyError, PublicKeyResponse, validate_public_key};
+pub(crate) use public_key::{sign, verify, verify_with_hash_name};
 pub use request_digest::ComputedDigest;
-pub use secret_key::{SecretKeyResponse, SecretKeyMac, SecretKeyMacSet};
+pub use secret_key::{SecretKeyMac, SecretKeyMacSet, SecretKeyResponse};
 pub use session::{Session, SessionError, SessionKey};
-pub use session_setup::{ServerKeyExchange, ClientKeyExchange};
+pub use session_setup::{ClientKeyExchange, ServerKeyExchange};
 pub use session_table::{ServerSession, SessionLimits, SessionTable};

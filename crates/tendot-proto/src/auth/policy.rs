@@ -10,7 +10,7 @@ use super::secret_key::SecretKeyMacSet;
 /// assert!(!policy.sha1);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Policy {
+pub struct AuthPolicy {
     /// The forms of an answer by secret key.
     pub secret_keys: SecretKeyMacSet,
     /// SHA-1 in signatures and in digests of requests, for peers older than 2.7. Needs the feature `legacy`.
@@ -23,7 +23,7 @@ pub struct Policy {
     pub group_1024: bool,
 }
 
-impl Default for Policy {
+impl Default for AuthPolicy {
     fn default() -> Self {
         Self {
             secret_keys: SecretKeyMacSet::DEFAULT,

@@ -3,35 +3,35 @@
 use crate::record::{KeyComponents, PublicKey};
 
 /// A hash, MAC or cipher over so many bytes: 0.6 µs for a KiB.
-pub(super) fn bytes(length: usize) -> u32 {
-    steps(1 + length / 1024)
+pub(super) fn hash(length: usize) -> u32 {
+    to_units(1 + length / 1024)
 }
 
 /// PBKDF2 with HMAC-SHA1 of so many rounds and bytes: 0.14 µs for a round of 20 bytes.
 pub(super) fn pbkdf2(rounds: u32, length: usize) -> u32 {
-    (rounds / 4).saturating_mul(steps(length.div_ceil(20))).saturating_add(1)
+    (rounds / 4).saturating_mul(to_units(length.div_ceil(20))).saturating_add(1)
 }
 
 /// The verification of a signature: 10 µs for RSA of 2048 bits, 2.3 ms and 14 ms for DSA of 1024 and 2048.
-pub(super) fn verify(key: &PublicKey<'_>) -> u32 {
-    match key.kind() {
-        KeyComponents::Rsa { modulus, .. } => steps(1 + modulus.len() / 64).saturating_pow(2),
-        KeyComponents::Dsa { p, .. } => 2_500_u32.saturating_mul(steps(p.len() / 128).saturating_pow(3)),
+pub(super) fn verify_signature(key: &PublicKey<'_>) -> u32 {
+    match key.components() {
+        KeyComponents::Rsa { modulus, .. } => to_units(1 + modulus.len() / 64).saturating_pow(2),
+        KeyComponents::Dsa { p, .. } => 2_500_u32.saturating_mul(to_units(p.len() / 128).saturating_pow(3)),
         KeyComponents::DiffieHellman { .. } => 1,
     }
 }
 
 /// A signature by RSA of so many bytes: 0.24 ms for 2048 bits, 1.5 ms for 4096, 38 ms for 8192.
 pub(super) fn sign(length: usize) -> u32 {
-    600_u32.saturating_mul(steps(length.div_ceil(256)).saturating_pow(3))
+    600_u32.saturating_mul(to_units(length.div_ceil(256)).saturating_pow(3))
 }
 
 /// One half of a Diffie-Hellman exchange with an exponent of 512 bits and a prime of so many bytes: 0.5 ms for 1024
 /// bits, 2 ms for 2048, 27 ms for 8192.
-pub(super) fn power(length: usize) -> u32 {
-    500_u32.saturating_mul(steps(length.div_ceil(128)).saturating_pow(2))
+pub(super) fn mod_exp(length: usize) -> u32 {
+    500_u32.saturating_mul(to_units(length.div_ceil(128)).saturating_pow(2))
 }
 
-fn steps(count: usize) -> u32 {
+fn to_units(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -2,14 +2,14 @@ use alloc::vec::Vec;
 
 use super::challenge::Challenge;
 use super::error::AuthError;
-use super::policy::Policy;
+use super::policy::AuthPolicy;
 use super::price;
-use crate::crypto::{Crypto, Hash, SigningKey};
+use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
 use crate::error::DecodeError;
-use crate::message::Version;
+use crate::message::ProtocolVersion;
 use crate::record::{KeyComponents, PublicKey};
-use crate::wire::{Reader, Writer};
-use crate::work::Work;
+use crate::wire::{WireReader, WireWriter};
+use crate::work::Budget;
 
 /// The answer to a challenge by a private key, whose public key is in `HS_PUBKEY`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,16 +23,16 @@ pub struct PublicKeyResponse<'a> {
 impl<'a> PublicKeyResponse<'a> {
     /// Reads an answer.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let answer = Self { hash: reader.bytes("hash algorithm")?, signature: reader.bytes("signature")? };
-        reader.finish("answer")?;
+        reader.expect_end("answer")?;
         Ok(answer)
     }
 
     /// The answer as it stands in messages.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out);
+        let mut writer = WireWriter::new(&mut out);
         writer.bytes(self.hash);
         writer.bytes(self.signature);
         out
@@ -43,27 +43,27 @@ impl<'a> PublicKeyResponse<'a> {
         &self,
         key: &PublicKey<'_>,
         challenge: Challenge<'_>,
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(), AuthError> {
         let signed = [challenge.nonce, challenge.digest].concat();
-        verify(key, self.hash, &signed, self.signature, policy, crypto, work)
+        verify_with_hash_name(key, self.hash, &signed, self.signature, policy, crypto, work)
     }
 
     /// Answers a challenge of this version. Before 2.7 that is with SHA-1, if the policy allows it.
-    pub fn make(
+    pub fn create(
         key: &dyn SigningKey,
         challenge: Challenge<'_>,
-        version: Version,
-        policy: &Policy,
-        work: &mut Work,
+        version: ProtocolVersion,
+        policy: &AuthPolicy,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
-        let (hash, name) = hash_for(version);
-        if hash == Hash::Sha1 && !policy.sha1 {
+        let (hash, name) = signature_hash_for(version);
+        if hash == HashAlgorithm::Sha1 && !policy.sha1 {
             return Err(AuthError::NotAllowed { algorithm: "SHA-1" });
         }
-        work.spend(price::sign(key.signature_length()))?;
+        work.charge(price::sign(key.signature_len()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
         Ok(PublicKeyResponse { hash: name, signature: &signature }.to_bytes())
     }
@@ -81,36 +81,40 @@ impl<'a> PublicKeyResponse<'a> {
 /// let short = check_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
 /// assert_eq!(short, Err(KeyError::Size { bits: 512, least: 2048, most: 8192 }));
 /// ```
-pub fn check_key(key: &PublicKey<'_>) -> Result<(), KeyError> {
-    let size = |integer: &[u8], least, most| match bits(integer) {
-        bits if bits < least || bits > most => Err(KeyError::Size { bits, least, most }),
+pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
+    let size = |integer: &[u8], least, most| match bit_len(integer) {
+        bits if bits < least || bits > most => Err(PublicKeyError::Size { bits, least, most }),
         _ => Ok(()),
     };
-    match key.kind() {
+    match key.components() {
         KeyComponents::Rsa { exponent, modulus } => {
             size(modulus, 2048, 8192)?;
             // Above 33 bits the verification, too, would be expensive.
-            if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bits(exponent)) {
-                return Err(KeyError::Numbers);
+            if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bit_len(exponent)) {
+                return Err(PublicKeyError::Numbers);
             }
             Ok(())
         }
         KeyComponents::Dsa { q, p, g, y } => {
             size(p, 2048, 3072)?;
-            let fits = matches!((bits(p), bits(q)), (2048, 224 | 256) | (3072, 256));
-            if !fits || !is_odd(p) || !is_odd(q) || [g, y].iter().any(|n| bits(n) < 2 || bits(n) > bits(p)) {
-                return Err(KeyError::Numbers);
+            let fits = matches!((bit_len(p), bit_len(q)), (2048, 224 | 256) | (3072, 256));
+            if !fits
+                || !is_odd(p)
+                || !is_odd(q)
+                || [g, y].iter().any(|n| bit_len(n) < 2 || bit_len(n) > bit_len(p))
+            {
+                return Err(PublicKeyError::Numbers);
             }
             Ok(())
         }
-        KeyComponents::DiffieHellman { .. } => Err(KeyError::CannotSign),
+        KeyComponents::DiffieHellman { .. } => Err(PublicKeyError::CannotSign),
     }
 }
 
 /// Why a key may not be registered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
+pub enum PublicKeyError {
     /// Too small to be safe, or too large to be verified at reasonable cost.
     #[error("the key has {bits} bits, allowed are {least} to {most}")]
     Size {
@@ -130,9 +134,10 @@ pub enum KeyError {
 }
 
 /// What is wrong with an RSA key that the policy does not allow.
-pub(super) const RSA_KEY_TOO_SHORT: AuthError = AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
+pub(super) const RSA_KEY_TOO_SHORT: AuthError =
+    AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
 
-fn bits(integer: &[u8]) -> usize {
+fn bit_len(integer: &[u8]) -> usize {
     integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
 }
 
@@ -141,63 +146,67 @@ fn is_odd(integer: &[u8]) -> bool {
 }
 
 /// The hash that a peer of this version expects in signatures by RSA, and its name.
-pub(super) fn hash_for(version: Version) -> (Hash, &'static [u8]) {
-    if version >= Version::SHA256 { (Hash::Sha256, b"SHA-256") } else { (Hash::Sha1, b"SHA1") }
+pub(super) fn signature_hash_for(version: ProtocolVersion) -> (HashAlgorithm, &'static [u8]) {
+    if version >= ProtocolVersion::SHA256 {
+        (HashAlgorithm::Sha256, b"SHA-256")
+    } else {
+        (HashAlgorithm::Sha1, b"SHA1")
+    }
 }
 
 /// Checks a signature, whose hash is told by name or by a number of one byte.
-pub(crate) fn verify(
+pub(crate) fn verify_with_hash_name(
     key: &PublicKey<'_>,
     hash: &[u8],
     message: &[u8],
     signature: &[u8],
-    policy: &Policy,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<(), AuthError> {
     let hash = match hash {
-        b"SHA-256" | b"SHA256" | [3] => Hash::Sha256,
-        b"SHA1" | b"SHA-1" | [2] => Hash::Sha1,
-        b"MD5" | [1] => Hash::Md5,
+        b"SHA-256" | b"SHA256" | [3] => HashAlgorithm::Sha256,
+        b"SHA1" | b"SHA-1" | [2] => HashAlgorithm::Sha1,
+        b"MD5" | [1] => HashAlgorithm::Md5,
         _ => return Err(AuthError::UnknownAlgorithm),
     };
-    verify_hash(key, hash, message, signature, policy, crypto, work)
+    verify(key, hash, message, signature, policy, crypto, work)
 }
 
 /// Signs the hash of a message.
 pub(crate) fn sign(
     key: &dyn SigningKey,
-    hash: Hash,
+    hash: HashAlgorithm,
     message: &[u8],
-    work: &mut Work,
+    work: &mut Budget,
 ) -> Result<Vec<u8>, AuthError> {
-    work.spend(price::sign(key.signature_length()).saturating_add(price::bytes(message.len())))?;
+    work.charge(price::sign(key.signature_len()).saturating_add(price::hash(message.len())))?;
     Ok(key.sign(hash, message)?)
 }
 
 /// Checks a signature of a hash, if the policy allows hash and key.
-pub(crate) fn verify_hash(
+pub(crate) fn verify(
     key: &PublicKey<'_>,
-    hash: Hash,
+    hash: HashAlgorithm,
     message: &[u8],
     signature: &[u8],
-    policy: &Policy,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<(), AuthError> {
     match hash {
-        Hash::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
-        Hash::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
+        HashAlgorithm::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
+        HashAlgorithm::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
         _ => {}
     }
-    if let KeyComponents::Rsa { modulus, .. } = key.kind()
-        && bits(modulus) < 2048
+    if let KeyComponents::Rsa { modulus, .. } = key.components()
+        && bit_len(modulus) < 2048
         && !policy.short_rsa_keys
     {
         return Err(RSA_KEY_TOO_SHORT);
     }
-    work.spend(price::bytes(message.len()).saturating_add(price::verify(key)))?;
-    Ok(crypto.verify(key, hash, message, signature)?)
+    work.charge(price::hash(message.len()).saturating_add(price::verify_signature(key)))?;
+    Ok(crypto.verify_signature(key, hash, message, signature)?)
 }
 
 #[cfg(all(test, feature = "crypto"))]
@@ -211,18 +220,24 @@ mod tests {
     #[test]
     fn own_answers() {
         let file = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
-        let private = PrivateKey::from_file(file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+        let private =
+            PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
         let public = private.public_key().unwrap();
         let key = private.signing_key(&AwsLcProvider).unwrap();
-        let answer = PublicKeyResponse::make(&*key, CHALLENGE, Version::OURS, &Policy::default(), &mut {
-            Work::PER_REQUEST
-        })
+        let answer = PublicKeyResponse::create(
+            &*key,
+            CHALLENGE,
+            ProtocolVersion::LATEST,
+            &AuthPolicy::default(),
+            &mut { Budget::PER_REQUEST },
+        )
         .unwrap();
         let read = PublicKeyResponse::from_bytes(&answer).unwrap();
         assert_eq!(read.to_bytes(), answer);
-        let policy = Policy::default();
+        let policy = AuthPolicy::default();
         let check = |answer: PublicKeyResponse<'_>, challenge, expected| {
-            let verified = answer.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Work::PER_REQUEST });
+            let verified =
+                answer.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Budget::PER_REQUEST });
             assert_eq!(verified, expected);
         };
         check(read, CHALLENGE, Ok(()));
@@ -235,14 +250,15 @@ mod tests {
         check(PublicKeyResponse { hash: b"none", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         check(PublicKeyResponse { hash: b"", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         assert!(matches!(
-            read.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Work::new(5)),
+            read.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Budget::new(5)),
             Err(AuthError::Exhausted(_))
         ));
     }
 
     #[test]
     fn keys() {
-        let check = |key: PublicKey<'_>, expected| assert_eq!(check_key(&key).is_ok(), expected, "{key:?}");
+        let check =
+            |key: PublicKey<'_>, expected| assert_eq!(validate_public_key(&key).is_ok(), expected, "{key:?}");
         check(PublicKey::rsa(&[0xff; 256], &[3]), true);
         check(PublicKey::rsa(&[0xff; 1024], &[1, 0, 1]), true);
         check(PublicKey::rsa(&[0xff; 1025], &[1, 0, 1]), false);

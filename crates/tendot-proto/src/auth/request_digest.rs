@@ -1,12 +1,12 @@
 use subtle::ConstantTimeEq;
 
 use super::error::AuthError;
-use super::policy::Policy;
+use super::policy::AuthPolicy;
 use super::price;
-use crate::crypto::{Crypto, Digest, Hash};
+use crate::crypto::{CryptoProvider, Digest, HashAlgorithm};
 use crate::message::DigestAlgorithm;
-use crate::message::{RequestDigest, Version};
-use crate::work::Work;
+use crate::message::{ProtocolVersion, RequestDigest};
+use crate::work::Budget;
 
 /// The digest of a request's header and body, made here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,14 +20,14 @@ impl ComputedDigest {
     /// the policy allows.
     pub fn for_request(
         header_and_body: &[u8],
-        version: Version,
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        version: ProtocolVersion,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Self, AuthError> {
-        let algorithm = if version >= Version::SHA256 {
+        let algorithm = if version >= ProtocolVersion::SHA256 {
             DigestAlgorithm::Sha256
-        } else if version >= Version::DIGEST_ALGORITHMS {
+        } else if version >= ProtocolVersion::DIGEST_ALGORITHMS {
             DigestAlgorithm::Sha1
         } else {
             DigestAlgorithm::Untold
@@ -38,30 +38,30 @@ impl ComputedDigest {
     fn compute(
         algorithm: DigestAlgorithm,
         header_and_body: &[u8],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Self, AuthError> {
         let hash = match algorithm {
-            DigestAlgorithm::Sha256 => Hash::Sha256,
-            DigestAlgorithm::Sha1 if policy.sha1 => Hash::Sha1,
+            DigestAlgorithm::Sha256 => HashAlgorithm::Sha256,
+            DigestAlgorithm::Sha1 if policy.sha1 => HashAlgorithm::Sha1,
             DigestAlgorithm::Sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
-            DigestAlgorithm::Md5 | DigestAlgorithm::Untold if policy.md5 => Hash::Md5,
+            DigestAlgorithm::Md5 | DigestAlgorithm::Untold if policy.md5 => HashAlgorithm::Md5,
             DigestAlgorithm::Md5 | DigestAlgorithm::Untold => {
                 return Err(AuthError::NotAllowed { algorithm: "MD5" });
             }
         };
-        work.spend(price::bytes(header_and_body.len()))?;
+        work.charge(price::hash(header_and_body.len()))?;
         Ok(Self { algorithm, bytes: crypto.hash(hash, &[header_and_body])? })
     }
 
     /// Checks that a digest in a response is that of the request as it was sent.
-    pub fn check(
+    pub fn verify(
         digest: &RequestDigest<'_>,
         header_and_body: &[u8],
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(), AuthError> {
         let own = Self::compute(digest.algorithm, header_and_body, policy, crypto, work)?;
         if bool::from(own.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::OtherRequest) }

@@ -7,11 +7,11 @@ use zeroize::Zeroizing;
 use super::challenge::Challenge;
 use super::error::AuthError;
 use super::{pbkdf2, price};
-use crate::crypto::{Crypto, Digest, Hash, Random};
+use crate::crypto::{CryptoProvider, Digest, HashAlgorithm, SecureRandom};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::message::Version;
-use crate::wire::{Reader, Writer};
-use crate::work::Work;
+use crate::message::ProtocolVersion;
+use crate::wire::{WireReader, WireWriter};
+use crate::work::Budget;
 
 /// The answer to a challenge by a secret key, as in `HS_SECKEY`.
 ///
@@ -104,10 +104,10 @@ impl SecretKeyMacSet {
 impl SecretKeyMac {
     /// What a peer of this version understands best: the lower one of what its challenge was written in and what it
     /// suggests.
-    pub fn for_version(version: Version) -> Self {
-        if version >= Version::SHA256 {
+    pub fn preferred_for(version: ProtocolVersion) -> Self {
+        if version >= ProtocolVersion::SHA256 {
             Self::Pbkdf2
-        } else if version >= Version::DIGEST_ALGORITHMS {
+        } else if version >= ProtocolVersion::DIGEST_ALGORITHMS {
             Self::Sha1
         } else {
             Self::BareMd5
@@ -141,7 +141,7 @@ impl SecretKeyMac {
         }
     }
 
-    const fn byte(self) -> Option<u8> {
+    const fn code(self) -> Option<u8> {
         match self {
             Self::BareMd5 => None,
             Self::Md5 => Some(0x01),
@@ -161,11 +161,11 @@ const SALT: (u32, u32) = (0, 64);
 
 impl<'a> SecretKeyResponse<'a> {
     /// Reads the answer to a challenge of this version.
-    pub fn from_bytes(bytes: &'a [u8], version: Version) -> Result<Self, DecodeError> {
-        if version < Version::DIGEST_ALGORITHMS {
+    pub fn from_bytes(bytes: &'a [u8], version: ProtocolVersion) -> Result<Self, DecodeError> {
+        if version < ProtocolVersion::DIGEST_ALGORITHMS {
             return Ok(Self::Mac { algorithm: SecretKeyMac::BareMd5, mac: bytes });
         }
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let start = reader;
         let algorithm = match reader.u8("answer algorithm")? {
             0x01 => SecretKeyMac::Md5,
@@ -180,7 +180,7 @@ impl<'a> SecretKeyResponse<'a> {
                     key_bits: reader.u32("PBKDF2 key bits")?,
                     mac: reader.bytes("MAC")?,
                 };
-                reader.finish("answer")?;
+                reader.expect_end("answer")?;
                 return Ok(answer);
             }
             found => {
@@ -188,14 +188,14 @@ impl<'a> SecretKeyResponse<'a> {
                 return Err(start.error("answer algorithm", kind));
             }
         };
-        Ok(Self::Mac { algorithm, mac: reader.rest() })
+        Ok(Self::Mac { algorithm, mac: reader.remaining() })
     }
 
     /// The answer as it stands in messages.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out);
-        if let Some(byte) = self.algorithm().byte() {
+        let mut writer = WireWriter::new(&mut out);
+        if let Some(byte) = self.algorithm().code() {
             writer.u8(byte);
         }
         match *self {
@@ -219,7 +219,7 @@ impl<'a> SecretKeyResponse<'a> {
     }
 
     /// Whether its form and its numbers are taken. Costs nothing, and comes before all that does.
-    pub fn check(&self, policy: SecretKeyMacSet) -> Result<(), AuthError> {
+    pub fn validate(&self, policy: SecretKeyMacSet) -> Result<(), AuthError> {
         if !policy.contains(self.algorithm()) {
             return Err(AuthError::NotAllowed { algorithm: self.algorithm().name() });
         }
@@ -239,9 +239,9 @@ impl<'a> SecretKeyResponse<'a> {
     }
 
     /// What it costs to verify it with a short secret, in steps of work: for who has it verified by others.
-    pub fn price(&self) -> u32 {
+    pub fn cost(&self) -> u32 {
         match *self {
-            Self::Mac { mac, .. } => price::bytes(mac.len()),
+            Self::Mac { mac, .. } => price::hash(mac.len()),
             Self::Pbkdf2 { iterations, key_bits, .. } => price::pbkdf2(iterations, key_bits as usize / 8),
         }
     }
@@ -252,10 +252,10 @@ impl<'a> SecretKeyResponse<'a> {
         secret: &[u8],
         challenge: Challenge<'_>,
         policy: SecretKeyMacSet,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(), AuthError> {
-        self.check(policy)?;
+        self.validate(policy)?;
         let (expected, given) = match *self {
             Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, crypto, work)?, mac),
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
@@ -266,13 +266,13 @@ impl<'a> SecretKeyResponse<'a> {
     }
 
     /// Answers a challenge.
-    pub fn make(
+    pub fn create(
         algorithm: SecretKeyMac,
         secret: &[u8],
         challenge: Challenge<'_>,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         if algorithm != SecretKeyMac::Pbkdf2 {
             let mac = compute_mac(algorithm, secret, challenge, crypto, work)?;
@@ -280,7 +280,7 @@ impl<'a> SecretKeyResponse<'a> {
         }
         let mut salt = [0; 16];
         random.fill(&mut salt);
-        let (iterations, key_bits) = (pbkdf2::ROUNDS, 160);
+        let (iterations, key_bits) = (pbkdf2::DEFAULT_ITERATIONS, 160);
         let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, crypto, work)?;
         Ok(SecretKeyResponse::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
     }
@@ -290,17 +290,19 @@ fn compute_mac(
     algorithm: SecretKeyMac,
     secret: &[u8],
     challenge: Challenge<'_>,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<Digest, AuthError> {
     let Challenge { nonce, digest } = challenge;
-    work.spend(price::bytes(2 * secret.len() + nonce.len() + digest.len()))?;
+    work.charge(price::hash(2 * secret.len() + nonce.len() + digest.len()))?;
     let hash = match algorithm {
-        SecretKeyMac::BareMd5 | SecretKeyMac::Md5 => Hash::Md5,
-        SecretKeyMac::Sha1 => Hash::Sha1,
-        SecretKeyMac::Sha256 => Hash::Sha256,
-        SecretKeyMac::HmacSha1 => return Ok(crypto.hmac(Hash::Sha1, secret, &[nonce, digest])?),
-        SecretKeyMac::HmacSha256 => return Ok(crypto.hmac(Hash::Sha256, secret, &[nonce, digest])?),
+        SecretKeyMac::BareMd5 | SecretKeyMac::Md5 => HashAlgorithm::Md5,
+        SecretKeyMac::Sha1 => HashAlgorithm::Sha1,
+        SecretKeyMac::Sha256 => HashAlgorithm::Sha256,
+        SecretKeyMac::HmacSha1 => return Ok(crypto.hmac(HashAlgorithm::Sha1, secret, &[nonce, digest])?),
+        SecretKeyMac::HmacSha256 => {
+            return Ok(crypto.hmac(HashAlgorithm::Sha256, secret, &[nonce, digest])?);
+        }
         SecretKeyMac::Pbkdf2 => return Err(AuthError::UnknownAlgorithm),
     };
     Ok(crypto.hash(hash, &[secret, nonce, digest, secret])?)
@@ -312,8 +314,8 @@ fn compute_pbkdf2_mac(
     iterations: u32,
     key_bits: u32,
     Challenge { nonce, digest }: Challenge<'_>,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<Digest, AuthError> {
     let mut key = Zeroizing::new([0; KEY_BITS.1 as usize / 8]);
     let (Some(rounds), Some(key)) = (NonZeroU32::new(iterations), key.get_mut(..key_bits as usize / 8))
@@ -321,9 +323,9 @@ fn compute_pbkdf2_mac(
         let (least, most) = ROUNDS;
         return Err(AuthError::OutOfBounds { field: "iterations", found: iterations, least, most });
     };
-    work.spend(price::bytes(nonce.len() + digest.len()))?;
+    work.charge(price::hash(nonce.len() + digest.len()))?;
     pbkdf2::derive(crypto, secret, salt, rounds, key, work)?;
-    Ok(crypto.hmac(Hash::Sha1, key, &[nonce, digest])?)
+    Ok(crypto.hmac(HashAlgorithm::Sha1, key, &[nonce, digest])?)
 }
 
 #[cfg(all(test, feature = "crypto"))]
@@ -338,8 +340,8 @@ mod tests {
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
     fn verify(answer: &[u8], secret: &[u8], policy: SecretKeyMacSet) -> Result<(), AuthError> {
-        let answer = SecretKeyResponse::from_bytes(answer, Version::OURS)?;
-        answer.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Work::PER_REQUEST })
+        let answer = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST)?;
+        answer.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
     }
 
     #[test]
@@ -347,14 +349,19 @@ mod tests {
         #[track_caller]
         fn check(algorithm: SecretKeyMac) {
             let make = |secret: &[u8]| {
-                SecretKeyResponse::make(algorithm, secret, CHALLENGE, &AwsLcProvider, &mut SystemRandom, &mut {
-                    Work::PER_REQUEST
-                })
+                SecretKeyResponse::create(
+                    algorithm,
+                    secret,
+                    CHALLENGE,
+                    &AwsLcProvider,
+                    &mut SystemRandom,
+                    &mut { Budget::PER_REQUEST },
+                )
                 .unwrap()
             };
             let policy = SecretKeyMacSet::NONE.with(algorithm);
             let mut answer = make(b"secret");
-            assert_eq!(Some(answer[0]), algorithm.byte());
+            assert_eq!(Some(answer[0]), algorithm.code());
             assert_eq!(verify(&answer, b"secret", policy), Ok(()));
             assert_eq!(verify(&answer, b"Secret", policy), Err(AuthError::Failed));
             let refused = AuthError::NotAllowed { algorithm: algorithm.name() };
@@ -377,8 +384,8 @@ mod tests {
     #[test]
     fn truncated_macs_do_not_fit() {
         let policy = SecretKeyMacSet::DEFAULT;
-        let mut work = Work::PER_REQUEST;
-        let answer = SecretKeyResponse::make(
+        let mut work = Budget::PER_REQUEST;
+        let answer = SecretKeyResponse::create(
             SecretKeyMac::HmacSha256,
             b"s",
             CHALLENGE,
@@ -402,11 +409,12 @@ mod tests {
             let answer =
                 "2200000010a0a1a2a3a4a5a6a7a8a9aaabacadaeaf00002710000000a000000014".to_owned() + mac;
             let answer = HEXLOWER.decode(answer.as_bytes()).unwrap();
-            let read = SecretKeyResponse::from_bytes(&answer, Version::OURS).unwrap();
+            let read = SecretKeyResponse::from_bytes(&answer, ProtocolVersion::LATEST).unwrap();
             assert_eq!(read.to_bytes(), answer);
             let challenge = Challenge { nonce: &nonce, digest: &digest };
-            let verified =
-                read.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut { Work::PER_REQUEST });
+            let verified = read.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut {
+                Budget::PER_REQUEST
+            });
             assert_eq!(verified, Ok(()));
         };
         check(b"secret", "bda9df8bcbc6a9a077d245d20bf7e3d0cb893293");
@@ -435,14 +443,14 @@ mod tests {
     #[test]
     fn versions() {
         let check = |minor, algorithm| {
-            assert_eq!(SecretKeyMac::for_version(Version::new(2, minor)), algorithm);
+            assert_eq!(SecretKeyMac::preferred_for(ProtocolVersion::new(2, minor)), algorithm);
         };
         check(0, SecretKeyMac::BareMd5);
         check(1, SecretKeyMac::Sha1);
         check(6, SecretKeyMac::Sha1);
         check(7, SecretKeyMac::Pbkdf2);
         check(11, SecretKeyMac::Pbkdf2);
-        let bare = SecretKeyResponse::from_bytes(&[0x22; 16], Version::new(2, 0)).unwrap();
+        let bare = SecretKeyResponse::from_bytes(&[0x22; 16], ProtocolVersion::new(2, 0)).unwrap();
         assert_eq!((bare.algorithm(), bare.to_bytes()), (SecretKeyMac::BareMd5, std::vec![0x22; 16]));
     }
 }

@@ -3,13 +3,13 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use super::credential::{CredentialError, mac_message, verify_mac};
+use super::credential::{CredentialError, add_mac, verify_message_mac};
 use super::price;
-use crate::crypto::{Crypto, Random};
+use crate::crypto::{CryptoProvider, SecureRandom};
 use crate::error::EncodeError;
 use crate::limits;
-use crate::message::{Envelope, EnvelopeFlags, Opcode, Parts, ResponseCode};
-use crate::work::{Exhausted, Work};
+use crate::message::{Envelope, EnvelopeFlags, MessageParts, Opcode, ResponseCode};
+use crate::work::{Budget, BudgetExceeded};
 
 /// The key of a session: all 32 bytes authenticate, the first 16 encrypt.
 ///
@@ -27,7 +27,7 @@ impl SessionKey {
 
     /// The key that follows from what two sides computed together, which has as many bytes as the prime: zeros in front
     /// are skipped as long as 32 bytes are left, and the next 32 taken.
-    pub(super) fn from_shared(shared: &[u8]) -> Option<Self> {
+    pub(super) fn from_shared_secret(shared: &[u8]) -> Option<Self> {
         let spare = shared.len().checked_sub(32)?;
         let zeros = shared.iter().take(spare).take_while(|byte| **byte == 0).count();
         Some(Self::new(*shared.get(zeros..)?.first_chunk()?))
@@ -47,18 +47,19 @@ impl SessionKey {
     pub fn encrypt(
         &self,
         message: &[u8],
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
         let mut iv = [0; 16];
         random.fill(&mut iv);
-        let (mut envelope, plain) = split(message, work)?;
-        let cipher =
-            crypto.encrypt(self.cipher_key(), &iv, plain).map_err(|_| SessionError::Undecipherable)?;
+        let (mut envelope, plain) = split_envelope(message, work)?;
+        let cipher = crypto
+            .aes128_cbc_encrypt(self.cipher_key(), &iv, plain)
+            .map_err(|_| SessionError::Undecipherable)?;
         let length = iv.len() + cipher.len();
-        if length > limits::MESSAGE {
-            return Err(EncodeError::TooLong { length, limit: limits::MESSAGE }.into());
+        if length > limits::MAX_MESSAGE_LEN {
+            return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN }.into());
         }
         envelope.flags = envelope.flags.with(EnvelopeFlags::ENCRYPTED);
         envelope.length = length as u32;
@@ -71,13 +72,14 @@ impl SessionKey {
     pub fn decrypt(
         &self,
         message: &[u8],
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
-        let (mut envelope, payload) = split(message, work)?;
+        let (mut envelope, payload) = split_envelope(message, work)?;
         let (iv, cipher) = payload.split_first_chunk::<16>().ok_or(SessionError::Undecipherable)?;
-        let plain =
-            crypto.decrypt(self.cipher_key(), iv, cipher).map_err(|_| SessionError::Undecipherable)?;
+        let plain = crypto
+            .aes128_cbc_decrypt(self.cipher_key(), iv, cipher)
+            .map_err(|_| SessionError::Undecipherable)?;
         envelope.flags = envelope.flags.without(EnvelopeFlags::ENCRYPTED);
         envelope.length = plain.len() as u32;
         Ok([&envelope.to_bytes()[..], &plain].concat())
@@ -85,11 +87,11 @@ impl SessionKey {
 }
 
 /// Envelope and payload, whose length has to be what is there.
-fn split<'a>(message: &'a [u8], work: &mut Work) -> Result<(Envelope, &'a [u8]), SessionError> {
-    work.spend(price::bytes(message.len()))?;
+fn split_envelope<'a>(message: &'a [u8], work: &mut Budget) -> Result<(Envelope, &'a [u8]), SessionError> {
+    work.charge(price::hash(message.len()))?;
     let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
     let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
-    if payload.len() != envelope.length as usize || payload.len() > limits::MESSAGE {
+    if payload.len() != envelope.length as usize || payload.len() > limits::MAX_MESSAGE_LEN {
         return Err(SessionError::Undecipherable);
     }
     Ok((envelope, payload))
@@ -105,7 +107,7 @@ impl fmt::Debug for SessionKey {
 #[derive(Debug)]
 pub struct Session {
     id: u32,
-    side: Side,
+    side: SessionRole,
     key: SessionKey,
     /// The counter of the last message that was sent.
     sent: u32,
@@ -114,7 +116,7 @@ pub struct Session {
 
 /// Which side of a session this is: both have the same key, so what one sends must not come back to it as the other's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Side {
+pub(super) enum SessionRole {
     /// Sends requests, and takes responses.
     Client,
     /// Sends responses, and takes requests.
@@ -122,8 +124,8 @@ pub(super) enum Side {
 }
 
 impl Session {
-    pub(super) const fn new(id: u32, side: Side, key: SessionKey) -> Self {
-        Self { id, side, key, sent: 0, received: ReplayWindow::NONE }
+    pub(super) const fn new(id: u32, side: SessionRole, key: SessionKey) -> Self {
+        Self { id, side, key, sent: 0, received: ReplayWindow::EMPTY }
     }
 
     /// The number in the envelopes of its messages.
@@ -137,11 +139,11 @@ impl Session {
     }
 
     /// Appends a MAC to a complete message, under the next counter. A message that is sent again needs another.
-    pub fn authenticate(
+    pub fn add_mac(
         &mut self,
         message: &mut Vec<u8>,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(), SessionError> {
         // The deployed software takes counters for signed.
         let counter = self.sent.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
@@ -150,7 +152,7 @@ impl Session {
         if envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        mac_message(message, &self.key, counter, crypto, work)?;
+        add_mac(message, &self.key, counter, crypto, work)?;
         self.sent = counter;
         Ok(())
     }
@@ -161,19 +163,19 @@ impl Session {
     /// here count from 1.
     pub fn verify(
         &mut self,
-        parts: &Parts<'_>,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        parts: &MessageParts<'_>,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(), SessionError> {
         if parts.envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        if parts.header.is_request() != (self.side == Side::Server) {
+        if parts.header.is_request() != (self.side == SessionRole::Server) {
             return Err(SessionError::WrongSide);
         }
-        let counter = verify_mac(parts, &self.key, crypto, work)?;
+        let counter = verify_message_mac(parts, &self.key, crypto, work)?;
         // Only now: a forged message must not use up counters.
-        if self.received.take(counter) { Ok(()) } else { Err(SessionError::Replayed { counter }) }
+        if self.received.accept(counter) { Ok(()) } else { Err(SessionError::Replayed { counter }) }
     }
 
     /// Decrypts a message and checks it as [`verify`](Self::verify) does.
@@ -186,16 +188,20 @@ impl Session {
         &mut self,
         message: &[u8],
         is_challenged: bool,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
         let plain = self.key.decrypt(message, crypto, work)?;
-        let verified = Parts::split(&plain).map_err(|_| SessionError::Undecipherable).and_then(|parts| {
-            if is_challenged && self.side == Side::Server && is_bare_answer(&parts) {
-                return Ok(());
-            }
-            self.verify(&parts, crypto, work)
-        });
+        let verified =
+            MessageParts::split(&plain).map_err(|_| SessionError::Undecipherable).and_then(|parts| {
+                if is_challenged
+                    && self.side == SessionRole::Server
+                    && is_challenge_response_without_mac(&parts)
+                {
+                    return Ok(());
+                }
+                self.verify(&parts, crypto, work)
+            });
         match verified {
             Ok(()) => Ok(plain),
             Err(error @ (SessionError::Replayed { .. } | SessionError::Exhausted(_))) => Err(error),
@@ -205,7 +211,7 @@ impl Session {
 }
 
 /// Whether a message is the answer to a challenge, and has no MAC.
-pub(super) fn is_bare_answer(parts: &Parts<'_>) -> bool {
+pub(super) fn is_challenge_response_without_mac(parts: &MessageParts<'_>) -> bool {
     let is_answer = parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
     is_answer && matches!(parts.tail, [] | [0, 0, 0, 0])
 }
@@ -219,13 +225,13 @@ struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    const NONE: Self = Self { highest: 0, seen: [1, 0, 0, 0] };
+    const EMPTY: Self = Self { highest: 0, seen: [1, 0, 0, 0] };
 
     /// How far back messages are taken that others overtook.
     const SIZE: u32 = 200;
 
     /// Whether this counter is new; it is not afterwards.
-    fn take(&mut self, counter: u32) -> bool {
+    fn accept(&mut self, counter: u32) -> bool {
         if let Some(ahead) = counter.checked_sub(self.highest).filter(|ahead| *ahead > 0) {
             self.advance(ahead);
             self.highest = counter;
@@ -290,7 +296,7 @@ pub enum SessionError {
     TooLong(#[from] EncodeError),
     /// It would cost too much.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }
 
 impl SessionError {
@@ -329,7 +335,7 @@ mod tests {
 
     #[test]
     fn keys() {
-        let key = |shared: &[u8]| SessionKey::from_shared(shared).map(|key| key.as_bytes().to_vec());
+        let key = |shared: &[u8]| SessionKey::from_shared_secret(shared).map(|key| key.as_bytes().to_vec());
         let mut shared: Vec<u8> = (0..64).collect();
         assert_eq!(key(&shared).unwrap()[..2], [1, 2], "one zero in front");
         shared[..40].fill(0);
@@ -343,8 +349,8 @@ mod tests {
 
     #[test]
     fn counters() {
-        let mut counters = ReplayWindow::NONE;
-        let mut check = |counter, expected| assert_eq!(counters.take(counter), expected, "{counter}");
+        let mut counters = ReplayWindow::EMPTY;
+        let mut check = |counter, expected| assert_eq!(counters.accept(counter), expected, "{counter}");
         check(0, false);
         check(1, true);
         check(1, false);
@@ -373,13 +379,13 @@ mod tests {
     fn counters_as_a_set() {
         let mut state = 1_u32;
         for _ in 0..50 {
-            let (mut counters, mut seen) = (ReplayWindow::NONE, std::collections::BTreeSet::from([0]));
+            let (mut counters, mut seen) = (ReplayWindow::EMPTY, std::collections::BTreeSet::from([0]));
             for _ in 0..2_000 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let highest = *seen.last().unwrap();
                 let counter = (highest + state % 300).saturating_sub(state >> 16 & 0xff);
                 let expected = !seen.contains(&counter) && counter + 200 > highest;
-                assert_eq!(counters.take(counter), expected, "{counter} after {highest}");
+                assert_eq!(counters.accept(counter), expected, "{counter} after {highest}");
                 seen.insert(counter);
             }
         }

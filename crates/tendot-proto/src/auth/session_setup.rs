@@ -3,25 +3,25 @@ use core::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::credential::verify_signature;
-use super::group::{GENERATOR, Group};
-use super::policy::Policy;
+use super::credential::verify_message_signature;
+use super::group::{DhGroup, GENERATOR};
+use super::policy::AuthPolicy;
 use super::price;
 use super::request_digest::ComputedDigest;
-use super::session::{Session, SessionError, SessionKey, Side};
-use crate::crypto::{Crypto, Random};
+use super::session::{Session, SessionError, SessionKey, SessionRole};
+use crate::crypto::{CryptoProvider, SecureRandom};
 use crate::handle::Handle;
 use crate::limits;
 use crate::message::{
-    Body, DigestAlgorithm, Envelope, KeyExchangeMode, Message, Outcome, Parts, Response, SessionKeyMaterial,
-    SessionSetup, Version,
+    DigestAlgorithm, Envelope, KeyExchangeMode, Message, MessageBody, MessageParts, ProtocolVersion,
+    Response, ResponseData, SessionKeyMaterial, SessionSetup,
 };
-use crate::record::{KeyComponents, PublicKey, Reference};
-use crate::wire::{Reader, Writer};
-use crate::work::Work;
+use crate::record::{KeyComponents, PublicKey, ValueReference};
+use crate::wire::{WireReader, WireWriter};
+use crate::work::Budget;
 
 /// The number of AES in the answer to a request for a session; 1 and 2 are DES.
-const AES: u32 = 3;
+const CIPHER_AES: u32 = 3;
 
 /// A client's request for a session by Diffie-Hellman, and the secret that belongs to it.
 ///
@@ -43,23 +43,23 @@ pub struct ClientKeyExchange {
 impl ClientKeyExchange {
     /// Chooses a secret.
     pub fn new(
-        group: Group,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        group: DhGroup,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Self, SessionError> {
-        Ok(Self { half: DhKeyPair::new(group, crypto, random, work)? })
+        Ok(Self { half: DhKeyPair::generate(group, crypto, random, work)? })
     }
 
     /// What is to be sent. `identity` is who will authenticate in the session; `timeout` is in seconds.
     ///
     /// The request has to have the flags `CERTIFY` and `REQUEST_DIGEST`: see [`accept`](Self::accept).
-    pub fn setup<'a>(&'a self, identity: Option<&'a Reference<'_>>, timeout: u32) -> SessionSetup<'a> {
+    pub fn request<'a>(&'a self, identity: Option<&'a ValueReference<'_>>, timeout: u32) -> SessionSetup<'a> {
         SessionSetup {
             mode: KeyExchangeMode::DIFFIE_HELLMAN,
             timeout,
-            identity_handle: identity.map_or(Handle::new(&[]), Reference::handle),
-            identity_index: identity.map_or(SessionSetup::ANONYMOUS, |identity| identity.index),
+            identity_handle: identity.map_or(Handle::new(&[]), ValueReference::handle),
+            identity_index: identity.map_or(SessionSetup::ANONYMOUS_INDEX, |identity| identity.index),
             key: SessionKeyMaterial::PublicKey(&self.half.public_key),
         }
     }
@@ -68,38 +68,40 @@ impl ClientKeyExchange {
     ///
     /// The answer has to be signed by the server, or anybody could be at the other end; and it has to have the digest of
     /// the request, or somebody between could have put a key of theirs in the place of ours.
-    pub fn accept(
+    pub fn complete(
         self,
-        request: &Parts<'_>,
-        response: &Parts<'_>,
+        request: &MessageParts<'_>,
+        response: &MessageParts<'_>,
         server_key: &PublicKey<'_>,
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Session, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
-        verify_signature(response, server_key, policy, crypto, work)?;
+        verify_message_signature(response, server_key, policy, crypto, work)?;
         let Ok(message) = Message::from_parts(response) else { return refuse("a malformed answer") };
-        let Body::Response(Response { digest: Some(digest), outcome: Outcome::Session { mode, data } }) =
-            message.body
+        let MessageBody::Response(Response {
+            digest: Some(digest),
+            outcome: ResponseData::Session { mode, data },
+        }) = message.body
         else {
             return refuse("an answer that is not bound to the request");
         };
         if digest.algorithm != DigestAlgorithm::Sha256
-            || ComputedDigest::check(&digest, request.header_and_body, policy, crypto, work).is_err()
+            || ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, work).is_err()
         {
             return refuse("an answer to another request");
         }
-        self.agree(response.envelope.session_id, mode, data, crypto, work)
+        self.derive_session(response.envelope.session_id, mode, data, crypto, work)
     }
 
-    fn agree(
+    fn derive_session(
         self,
         session_id: u32,
         mode: KeyExchangeMode,
         data: &[u8],
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<Session, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
         if mode != KeyExchangeMode::DIFFIE_HELLMAN {
@@ -108,17 +110,21 @@ impl ClientKeyExchange {
         if session_id == 0 {
             return refuse("the number 0");
         }
-        let mut reader = Reader::new(data);
+        let mut reader = WireReader::new(data);
         match reader.u32("session cipher") {
-            Ok(AES) => {}
+            Ok(CIPHER_AES) => {}
             _ => return refuse("a cipher other than AES"),
         }
-        let Ok(theirs) = PublicKey::from_bytes(reader.rest()) else { return refuse("a malformed key") };
-        let any = Policy { group_1024: true, ..Policy::default() };
-        if Group::of(theirs.kind(), &any) != Some(self.half.group) {
+        let Ok(theirs) = PublicKey::from_bytes(reader.remaining()) else { return refuse("a malformed key") };
+        let any = AuthPolicy { group_1024: true, ..AuthPolicy::default() };
+        if DhGroup::from_public_key(theirs.components(), &any) != Some(self.half.group) {
             return refuse("another group than was proposed");
         }
-        Ok(Session::new(session_id, Side::Client, self.half.agree(&theirs, crypto, work)?))
+        Ok(Session::new(
+            session_id,
+            SessionRole::Client,
+            self.half.derive_session_key(&theirs, crypto, work)?,
+        ))
     }
 }
 
@@ -126,7 +132,7 @@ impl ClientKeyExchange {
 #[derive(Debug)]
 pub struct ServerKeyExchange {
     pub(super) key: SessionKey,
-    pub(super) identity: Option<Reference<'static>>,
+    pub(super) identity: Option<ValueReference<'static>>,
     pub(super) timeout: Duration,
     data: Vec<u8>,
 }
@@ -138,34 +144,36 @@ impl ServerKeyExchange {
     pub fn new(
         setup: &SessionSetup<'_>,
         envelope: &Envelope,
-        policy: &Policy,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Self, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
-        if envelope.response_version() < Version::SHA256 {
+        if envelope.response_version() < ProtocolVersion::SHA256 {
             return refuse("a version below 2.7");
         }
         let (KeyExchangeMode::DIFFIE_HELLMAN, SessionKeyMaterial::PublicKey(key)) = (setup.mode, setup.key)
         else {
             return refuse("a key exchange other than Diffie-Hellman");
         };
-        if setup.identity_handle.as_bytes().len() > limits::HANDLE {
+        if setup.identity_handle.as_bytes().len() > limits::MAX_HANDLE_LEN {
             return refuse("an identity that is no handle");
         }
         let Ok(theirs) = PublicKey::from_bytes(key) else { return refuse("a malformed key") };
-        let Some(group) = Group::of(theirs.kind(), policy) else { return refuse("this group") };
-        group.check(&theirs)?;
-        let half = DhKeyPair::new(group, crypto, random, work)?;
+        let Some(group) = DhGroup::from_public_key(theirs.components(), policy) else {
+            return refuse("this group");
+        };
+        group.validate_public_value(&theirs)?;
+        let half = DhKeyPair::generate(group, crypto, random, work)?;
         let mut data = Vec::new();
-        let mut writer = Writer::new(&mut data);
-        writer.u32(AES);
+        let mut writer = WireWriter::new(&mut data);
+        writer.u32(CIPHER_AES);
         writer.raw(&half.public_key);
-        let anonymous = setup.identity_index == SessionSetup::ANONYMOUS;
-        let identity = Reference::new(setup.identity_index, setup.identity_handle.as_bytes());
+        let anonymous = setup.identity_index == SessionSetup::ANONYMOUS_INDEX;
+        let identity = ValueReference::new(setup.identity_index, setup.identity_handle.as_bytes());
         Ok(Self {
-            key: half.agree(&theirs, crypto, work)?,
+            key: half.derive_session_key(&theirs, crypto, work)?,
             identity: (!anonymous).then(|| identity.into_owned()),
             timeout: Duration::from_secs(u64::from(setup.timeout)),
             data,
@@ -173,7 +181,7 @@ impl ServerKeyExchange {
     }
 
     /// What belongs into [`Outcome::Session`](crate::Outcome::Session).
-    pub fn data(&self) -> &[u8] {
+    pub fn response_data(&self) -> &[u8] {
         &self.data
     }
 }
@@ -181,55 +189,57 @@ impl ServerKeyExchange {
 /// One half of an exchange.
 #[derive(Debug)]
 struct DhKeyPair {
-    group: Group,
-    secret: Secret,
+    group: DhGroup,
+    secret: DhSecret,
     /// As it is sent.
     public_key: Vec<u8>,
 }
 
 /// 512 bits: twice the strength of the largest group and more.
-struct Secret(Zeroizing<[u8; 64]>);
+struct DhSecret(Zeroizing<[u8; 64]>);
 
-impl core::fmt::Debug for Secret {
+impl core::fmt::Debug for DhSecret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Secret")
     }
 }
 
 impl DhKeyPair {
-    fn new(
-        group: Group,
-        crypto: &dyn Crypto,
-        random: &mut dyn Random,
-        work: &mut Work,
+    fn generate(
+        group: DhGroup,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        work: &mut Budget,
     ) -> Result<Self, SessionError> {
         let prime = group.prime();
-        work.spend(price::power(prime.len()))?;
-        let mut secret = Secret(Zeroizing::new([0; 64]));
+        work.charge(price::mod_exp(prime.len()))?;
+        let mut secret = DhSecret(Zeroizing::new([0; 64]));
         random.fill(&mut *secret.0);
-        let y = crypto.power(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
+        let y = crypto.mod_exp(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
         let public_key = PublicKey::diffie_hellman(&y, &prime, GENERATOR).to_bytes();
         Ok(Self { group, secret, public_key })
     }
 
-    fn agree(
+    fn derive_session_key(
         &self,
         theirs: &PublicKey<'_>,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<SessionKey, SessionError> {
-        self.group.check(theirs)?;
-        let KeyComponents::DiffieHellman { y, .. } = theirs.kind() else { return Err(PROVIDER_UNSUPPORTED) };
+        self.group.validate_public_value(theirs)?;
+        let KeyComponents::DiffieHellman { y, .. } = theirs.components() else {
+            return Err(PROVIDER_UNSUPPORTED);
+        };
         let prime = self.group.prime();
-        work.spend(price::power(prime.len()))?;
-        let shared = crypto.power(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
-        SessionKey::from_shared(&Zeroizing::new(shared)).ok_or(PROVIDER_UNSUPPORTED)
+        work.charge(price::mod_exp(prime.len()))?;
+        let shared = crypto.mod_exp(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
+        SessionKey::from_shared_secret(&Zeroizing::new(shared)).ok_or(PROVIDER_UNSUPPORTED)
     }
 }
 
-impl Group {
-    fn check(self, key: &PublicKey<'_>) -> Result<(), SessionError> {
-        match key.kind() {
+impl DhGroup {
+    fn validate_public_value(self, key: &PublicKey<'_>) -> Result<(), SessionError> {
+        match key.components() {
             KeyComponents::DiffieHellman { y, .. } if self.is_valid_public_value(y) => Ok(()),
             _ => Err(SessionError::Refused { what: "a public value that gives away the key" }),
         }
@@ -243,56 +253,74 @@ mod tests {
     use super::*;
     use crate::crypto::{AwsLcProvider, SystemRandom};
 
-    fn answer(setup: &SessionSetup<'_>, version: Version) -> Result<ServerKeyExchange, SessionError> {
+    fn answer(setup: &SessionSetup<'_>, version: ProtocolVersion) -> Result<ServerKeyExchange, SessionError> {
         let envelope = Envelope { suggestion: version, ..Envelope::new(version) };
-        let policy = Policy::default();
-        ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })
+        let policy = AuthPolicy::default();
+        ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut {
+            Budget::PER_REQUEST
+        })
     }
 
-    fn propose(group: Group) -> ClientKeyExchange {
-        ClientKeyExchange::new(group, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST }).unwrap()
+    fn propose(group: DhGroup) -> ClientKeyExchange {
+        ClientKeyExchange::new(group, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })
+            .unwrap()
     }
 
     #[test]
     fn both_sides_agree() {
-        for group in [Group::Modp1024, Group::Modp2048] {
+        for group in [DhGroup::Modp1024, DhGroup::Modp2048] {
             let proposal = propose(group);
-            let identity = Reference::new(300, &b"0.NA/10"[..]);
-            let answer = answer(&proposal.setup(Some(&identity), 60), Version::OURS).unwrap();
+            let identity = ValueReference::new(300, &b"0.NA/10"[..]);
+            let answer = answer(&proposal.request(Some(&identity), 60), ProtocolVersion::LATEST).unwrap();
             assert_eq!(answer.identity.as_ref(), Some(&identity));
             assert_eq!(answer.timeout, Duration::from_secs(60));
             let mode = KeyExchangeMode::DIFFIE_HELLMAN;
-            let session = proposal.agree(9, mode, answer.data(), &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+            let session = proposal
+                .derive_session(9, mode, answer.response_data(), &AwsLcProvider, &mut { Budget::PER_REQUEST })
+                .unwrap();
             assert_eq!(session.key().as_bytes(), answer.key.as_bytes());
         }
     }
 
     #[test]
     fn what_a_server_refuses() {
-        let proposal = propose(Group::Modp1024);
-        let setup = proposal.setup(None, 60);
+        let proposal = propose(DhGroup::Modp1024);
+        let setup = proposal.request(None, 60);
         let check = |setup: SessionSetup<'_>, version, expected: &'static str| {
             let error = answer(&setup, version).unwrap_err();
             assert_eq!(error, SessionError::Refused { what: expected });
         };
-        assert_eq!(answer(&setup, Version::OURS).unwrap().identity, None);
-        check(setup, Version::new(2, 6), "a version below 2.7");
+        assert_eq!(answer(&setup, ProtocolVersion::LATEST).unwrap().identity, None);
+        check(setup, ProtocolVersion::new(2, 6), "a version below 2.7");
         let mode = KeyExchangeMode::SERVER_RSA;
-        check(SessionSetup { mode, ..setup }, Version::OURS, "a key exchange other than Diffie-Hellman");
+        check(
+            SessionSetup { mode, ..setup },
+            ProtocolVersion::LATEST,
+            "a key exchange other than Diffie-Hellman",
+        );
         let key = SessionKeyMaterial::None;
-        check(SessionSetup { key, ..setup }, Version::OURS, "a key exchange other than Diffie-Hellman");
+        check(
+            SessionSetup { key, ..setup },
+            ProtocolVersion::LATEST,
+            "a key exchange other than Diffie-Hellman",
+        );
         let key = SessionKeyMaterial::PublicKey(b"\0\0\0\x01x");
-        check(SessionSetup { key, ..setup }, Version::OURS, "a malformed key");
+        check(SessionSetup { key, ..setup }, ProtocolVersion::LATEST, "a malformed key");
         let identity_handle = Handle::new(&[b'x'; 2049]);
-        check(SessionSetup { identity_handle, ..setup }, Version::OURS, "an identity that is no handle");
+        check(
+            SessionSetup { identity_handle, ..setup },
+            ProtocolVersion::LATEST,
+            "an identity that is no handle",
+        );
     }
 
     #[test]
     fn what_a_client_refuses() {
-        let server = propose(Group::Modp1024).half.public_key;
+        let server = propose(DhGroup::Modp1024).half.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
-            let accepted = propose(Group::Modp1024).agree(id, mode, data, &AwsLcProvider, &mut { Work::PER_REQUEST });
+            let accepted = propose(DhGroup::Modp1024)
+                .derive_session(id, mode, data, &AwsLcProvider, &mut { Budget::PER_REQUEST });
             assert_eq!(accepted.map(|_| ()), expected);
         };
         let refused = |what| Err(SessionError::Refused { what });
@@ -304,9 +332,9 @@ mod tests {
         check(1, mode, &server, refused("a cipher other than AES"));
         check(1, mode, &[], refused("a cipher other than AES"));
         check(1, mode, &good[..50], refused("a malformed key"));
-        let other = [&[0, 0, 0, 3][..], &propose(Group::Modp2048).half.public_key].concat();
+        let other = [&[0, 0, 0, 3][..], &propose(DhGroup::Modp2048).half.public_key].concat();
         check(1, mode, &other, refused("another group than was proposed"));
-        let one = PublicKey::diffie_hellman(&[1], &Group::Modp1024.prime(), &[2]).to_bytes();
+        let one = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
         let one = [&[0, 0, 0, 3][..], &one].concat();
         check(1, mode, &one, refused("a public value that gives away the key"));
     }

@@ -3,13 +3,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::identifier;
-use super::session::{Session, SessionError, Side, is_bare_answer};
+use super::session::{Session, SessionError, SessionRole, is_challenge_response_without_mac};
 use super::session_setup::ServerKeyExchange;
-use crate::crypto::{Crypto, Random};
-use crate::message::{Envelope, Parts};
-use crate::record::Reference;
+use crate::crypto::{CryptoProvider, SecureRandom};
+use crate::message::{Envelope, MessageParts};
+use crate::record::ValueReference;
 use crate::time::Now;
-use crate::work::Work;
+use crate::work::Budget;
 
 /// The sessions of a server, of which there are never more than fit.
 ///
@@ -42,7 +42,7 @@ impl Default for SessionLimits {
 #[derive(Debug)]
 pub struct ServerSession {
     session: Session,
-    identity: Option<Reference<'static>>,
+    identity: Option<ValueReference<'static>>,
     is_authenticated: bool,
     timeout: Duration,
     last_used: Duration,
@@ -55,25 +55,25 @@ impl ServerSession {
     const MAX_DECRYPT_FAILURES: u32 = 16;
 
     /// The session, for messages to be sent.
-    pub fn session(&mut self) -> &mut Session {
+    pub fn session_mut(&mut self) -> &mut Session {
         &mut self.session
     }
 
     /// Who was to authenticate, as the client said when the session was made.
-    pub fn identity(&self) -> Option<&Reference<'static>> {
+    pub fn identity(&self) -> Option<&ValueReference<'static>> {
         self.identity.as_ref()
     }
 
     /// Who has authenticated.
-    pub fn authenticated(&self) -> Option<&Reference<'static>> {
+    pub fn authenticated_identity(&self) -> Option<&ValueReference<'static>> {
         self.identity.as_ref().filter(|_| self.is_authenticated)
     }
 
-    fn age(&self) -> (bool, Duration, u32) {
+    fn eviction_key(&self) -> (bool, Duration, u32) {
         (self.is_authenticated, self.last_used, self.session.id())
     }
 
-    fn is_over(&self, now: Now) -> bool {
+    fn is_expired(&self, now: Now) -> bool {
         now.elapsed.saturating_sub(self.last_used) > self.timeout
     }
 }
@@ -90,23 +90,23 @@ impl SessionTable {
         &mut self,
         answer: ServerKeyExchange,
         now: Now,
-        random: &mut dyn Random,
+        random: &mut dyn SecureRandom,
         is_taken: impl Fn(u32) -> bool,
     ) -> u32 {
         while self.sessions.len() >= self.limits.capacity.max(1) {
             let Some((_, _, oldest)) = self.by_age.first().copied() else { break };
             self.remove(oldest);
         }
-        let id = identifier::fresh(random, |id| self.contains(id) || is_taken(id));
+        let id = identifier::random_id(random, |id| self.contains(id) || is_taken(id));
         let session = ServerSession {
-            session: Session::new(id, Side::Server, answer.key),
+            session: Session::new(id, SessionRole::Server, answer.key),
             identity: answer.identity,
             is_authenticated: false,
             timeout: answer.timeout.min(self.limits.timeout),
             last_used: now.elapsed,
             undecipherable: 0,
         };
-        self.by_age.insert(session.age());
+        self.by_age.insert(session.eviction_key());
         self.sessions.insert(id, session);
         id
     }
@@ -116,15 +116,15 @@ impl SessionTable {
     /// The answer to a challenge may come without a MAC while the session `is_challenged`.
     pub fn verify(
         &mut self,
-        parts: &Parts<'_>,
+        parts: &MessageParts<'_>,
         is_challenged: bool,
         now: Now,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<&mut ServerSession, SessionError> {
         let id = parts.envelope.session_id;
-        let session = self.find(id, now)?;
-        if !(is_challenged && is_bare_answer(parts)) {
+        let session = self.get_live_mut(id, now)?;
+        if !(is_challenged && is_challenge_response_without_mac(parts)) {
             session.session.verify(parts, crypto, work)?;
         }
         self.touch(id, now)
@@ -138,11 +138,11 @@ impl SessionTable {
         message: &[u8],
         is_challenged: bool,
         now: Now,
-        crypto: &dyn Crypto,
-        work: &mut Work,
+        crypto: &dyn CryptoProvider,
+        work: &mut Budget,
     ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
         let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
-        let session = self.find(envelope.session_id, now)?;
+        let session = self.get_live_mut(envelope.session_id, now)?;
         match session.session.open(message, is_challenged, crypto, work) {
             Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
             Err(error) => {
@@ -164,24 +164,23 @@ impl SessionTable {
 
     /// Notes that the identity of a session has authenticated. Another than was named when the session was made has not; if
     /// that was any key of a record, it is from now on the one by which it was proved.
-    pub fn authenticate(&mut self, id: u32, identity: &Reference<'_>) -> bool {
+    pub fn mark_authenticated(&mut self, id: u32, identity: &ValueReference<'_>) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let Some(own) = &mut session.identity else { return false };
-        if own.index != 0 && own.index != identity.index || !own.handle().eq_identity(identity.handle())
-        {
+        if own.index != 0 && own.index != identity.index || !own.handle().eq_identity(identity.handle()) {
             return false;
         }
         own.index = identity.index;
-        self.by_age.remove(&session.age());
+        self.by_age.remove(&session.eviction_key());
         session.is_authenticated = true;
-        self.by_age.insert(session.age());
+        self.by_age.insert(session.eviction_key());
         true
     }
 
     /// Ends a session; tells whether there was one.
     pub fn remove(&mut self, id: u32) -> bool {
         let removed = self.sessions.remove(&id);
-        removed.is_some_and(|session| self.by_age.remove(&session.age()))
+        removed.is_some_and(|session| self.by_age.remove(&session.eviction_key()))
     }
 
     /// Whether there is a session of this number.
@@ -200,16 +199,16 @@ impl SessionTable {
     }
 
     /// Forgets the sessions that are over. Nothing depends on it but memory.
-    pub fn expire(&mut self, now: Now) {
+    pub fn purge_expired(&mut self, now: Now) {
         let over: Vec<u32> =
-            self.sessions.iter().filter(|(_, session)| session.is_over(now)).map(|(id, _)| *id).collect();
+            self.sessions.iter().filter(|(_, session)| session.is_expired(now)).map(|(id, _)| *id).collect();
         for id in over {
             self.remove(id);
         }
     }
 
-    fn find(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
-        if self.sessions.get(&id).is_some_and(|session| session.is_over(now)) {
+    fn get_live_mut(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
+        if self.sessions.get(&id).is_some_and(|session| session.is_expired(now)) {
             self.remove(id);
         }
         self.sessions.get_mut(&id).ok_or(SessionError::Unknown)
@@ -217,9 +216,9 @@ impl SessionTable {
 
     fn touch(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
         let session = self.sessions.get_mut(&id).ok_or(SessionError::Unknown)?;
-        self.by_age.remove(&session.age());
+        self.by_age.remove(&session.eviction_key());
         session.last_used = session.last_used.max(now.elapsed);
-        self.by_age.insert(session.age());
+        self.by_age.insert(session.eviction_key());
         Ok(session)
     }
 }

@@ -17,7 +17,7 @@ use crypto_bigint::{BoxedUint, Odd};
 use dsa::signature::hazmat::PrehashVerifier;
 use zeroize::Zeroize;
 
-use super::{Crypto, CryptoError, Digest, Hash, Random, SigningKey};
+use super::{CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey};
 use crate::record::{KeyComponents, PublicKey};
 
 /// The provider that is used unless another is given: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
@@ -39,7 +39,7 @@ pub struct AwsLcProvider;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
-impl Random for SystemRandom {
+impl SecureRandom for SystemRandom {
     fn fill(&mut self, out: &mut [u8]) {
         // AWS-LC ends the program itself when the system gives no random bytes; if it ever reported that instead,
         // waiting is right, since nothing guessable may go out.
@@ -48,20 +48,20 @@ impl Random for SystemRandom {
 }
 
 /// Bits of the largest modulus that is computed with; RSA keys and Diffie-Hellman groups end here.
-const LARGEST: usize = 8192;
+const MAX_MODULUS_BITS: usize = 8192;
 
-impl Crypto for AwsLcProvider {
-    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+impl CryptoProvider for AwsLcProvider {
+    fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         let algorithm = match hash {
             #[cfg(feature = "legacy")]
-            Hash::Md5 => return Ok(md5(parts)),
+            HashAlgorithm::Md5 => return Ok(md5(parts)),
             #[cfg(feature = "legacy")]
-            Hash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+            HashAlgorithm::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
             #[cfg(not(feature = "legacy"))]
-            Hash::Md5 | Hash::Sha1 => return Err(CryptoError::Unsupported),
-            Hash::Sha256 => &digest::SHA256,
-            Hash::Sha384 => &digest::SHA384,
-            Hash::Sha512 => &digest::SHA512,
+            HashAlgorithm::Md5 | HashAlgorithm::Sha1 => return Err(CryptoError::Unsupported),
+            HashAlgorithm::Sha256 => &digest::SHA256,
+            HashAlgorithm::Sha384 => &digest::SHA384,
+            HashAlgorithm::Sha512 => &digest::SHA512,
         };
         let mut context = digest::Context::new(algorithm);
         for part in parts {
@@ -70,13 +70,13 @@ impl Crypto for AwsLcProvider {
         Ok(Digest::new(context.finish().as_ref()))
     }
 
-    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+    fn hmac(&self, hash: HashAlgorithm, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         let algorithm = match hash {
-            Hash::Md5 => return Err(CryptoError::Unsupported),
-            Hash::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-            Hash::Sha256 => hmac::HMAC_SHA256,
-            Hash::Sha384 => hmac::HMAC_SHA384,
-            Hash::Sha512 => hmac::HMAC_SHA512,
+            HashAlgorithm::Md5 => return Err(CryptoError::Unsupported),
+            HashAlgorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            HashAlgorithm::Sha256 => hmac::HMAC_SHA256,
+            HashAlgorithm::Sha384 => hmac::HMAC_SHA384,
+            HashAlgorithm::Sha512 => hmac::HMAC_SHA512,
         };
         let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, key));
         for part in parts {
@@ -100,14 +100,14 @@ impl Crypto for AwsLcProvider {
         Ok(())
     }
 
-    fn verify(
+    fn verify_signature(
         &self,
         key: &PublicKey<'_>,
-        hash: Hash,
+        hash: HashAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoError> {
-        match key.kind() {
+        match key.components() {
             KeyComponents::Rsa { exponent, modulus } => {
                 let parameters = rsa_verification_params(hash, modulus.len())?;
                 RsaPublicKeyComponents { n: modulus, e: exponent }
@@ -129,14 +129,19 @@ impl Crypto for AwsLcProvider {
         }
     }
 
-    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+    fn load_signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         match KeyPair::from_der(der) {
             Ok(key) => Ok(Box::new(RsaSigningKey(key))),
             Err(_) => Err(CryptoError::Key),
         }
     }
 
-    fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn aes128_cbc_encrypt(
+        &self,
+        key: &[u8; 16],
+        iv: &[u8; 16],
+        plain: &[u8],
+    ) -> Result<Vec<u8>, CryptoError> {
         let key = UnboundCipherKey::new(&AES_128, key).map_err(|_| CryptoError::Key)?;
         let key = PaddedBlockEncryptingKey::cbc_pkcs7(key).map_err(|_| CryptoError::Key)?;
         let mut bytes = Vec::with_capacity(plain.len() + 16);
@@ -146,7 +151,12 @@ impl Crypto for AwsLcProvider {
         Ok(bytes)
     }
 
-    fn decrypt(&self, key: &[u8; 16], iv: &[u8; 16], cipher: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn aes128_cbc_decrypt(
+        &self,
+        key: &[u8; 16],
+        iv: &[u8; 16],
+        cipher: &[u8],
+    ) -> Result<Vec<u8>, CryptoError> {
         if cipher.is_empty() || !cipher.len().is_multiple_of(16) {
             return Err(CryptoError::Ciphertext);
         }
@@ -161,8 +171,8 @@ impl Crypto for AwsLcProvider {
         Ok(bytes)
     }
 
-    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        if modulus.len() * 8 > LARGEST || exponent.len() > modulus.len() {
+    fn mod_exp(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        if modulus.len() * 8 > MAX_MODULUS_BITS || exponent.len() > modulus.len() {
             return Err(CryptoError::Key);
         }
         let bits = |bytes: &[u8]| u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX);
@@ -188,12 +198,12 @@ impl Crypto for AwsLcProvider {
 struct RsaSigningKey(KeyPair);
 
 impl SigningKey for RsaSigningKey {
-    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn sign(&self, hash: HashAlgorithm, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let encoding: &'static RsaSignatureEncoding = match hash {
-            Hash::Md5 | Hash::Sha1 => return Err(CryptoError::Unsupported),
-            Hash::Sha256 => &signature::RSA_PKCS1_SHA256,
-            Hash::Sha384 => &signature::RSA_PKCS1_SHA384,
-            Hash::Sha512 => &signature::RSA_PKCS1_SHA512,
+            HashAlgorithm::Md5 | HashAlgorithm::Sha1 => return Err(CryptoError::Unsupported),
+            HashAlgorithm::Sha256 => &signature::RSA_PKCS1_SHA256,
+            HashAlgorithm::Sha384 => &signature::RSA_PKCS1_SHA384,
+            HashAlgorithm::Sha512 => &signature::RSA_PKCS1_SHA512,
         };
         let mut signature = vec![0; self.0.public_modulus_len()];
         self.0
@@ -202,7 +212,7 @@ impl SigningKey for RsaSigningKey {
         Ok(signature)
     }
 
-    fn signature_length(&self) -> usize {
+    fn signature_len(&self) -> usize {
         self.0.public_modulus_len()
     }
 }
@@ -226,21 +236,24 @@ fn md5(parts: &[&[u8]]) -> Digest {
 }
 
 /// What signatures of a modulus of so many bytes are checked by.
-fn rsa_verification_params(hash: Hash, modulus: usize) -> Result<&'static RsaParameters, CryptoError> {
-    if modulus * 8 > LARGEST {
+fn rsa_verification_params(
+    hash: HashAlgorithm,
+    modulus: usize,
+) -> Result<&'static RsaParameters, CryptoError> {
+    if modulus * 8 > MAX_MODULUS_BITS {
         return Err(CryptoError::Key);
     }
     #[cfg(feature = "legacy")]
     match hash {
-        Hash::Sha1 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
-        Hash::Sha256 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
+        HashAlgorithm::Sha1 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
+        HashAlgorithm::Sha256 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
         _ => {}
     }
     match hash {
-        Hash::Md5 | Hash::Sha1 => Err(CryptoError::Unsupported),
-        Hash::Sha256 => Ok(&signature::RSA_PKCS1_2048_8192_SHA256),
-        Hash::Sha384 => Ok(&signature::RSA_PKCS1_2048_8192_SHA384),
-        Hash::Sha512 => Ok(&signature::RSA_PKCS1_2048_8192_SHA512),
+        HashAlgorithm::Md5 | HashAlgorithm::Sha1 => Err(CryptoError::Unsupported),
+        HashAlgorithm::Sha256 => Ok(&signature::RSA_PKCS1_2048_8192_SHA256),
+        HashAlgorithm::Sha384 => Ok(&signature::RSA_PKCS1_2048_8192_SHA384),
+        HashAlgorithm::Sha512 => Ok(&signature::RSA_PKCS1_2048_8192_SHA512),
     }
 }
 
@@ -279,13 +292,13 @@ mod tests {
             let digest = AwsLcProvider.hash(hash, &[b"a", b"", b"bc"]).map(|digest| HEXLOWER.encode(&digest));
             assert_eq!(digest.as_deref().map(|digest| &digest[..16]), Ok(expected), "{hash:?}");
         };
-        check(Hash::Sha256, "ba7816bf8f01cfea");
-        check(Hash::Sha384, "cb00753f45a35e8b");
-        check(Hash::Sha512, "ddaf35a193617aba");
+        check(HashAlgorithm::Sha256, "ba7816bf8f01cfea");
+        check(HashAlgorithm::Sha384, "cb00753f45a35e8b");
+        check(HashAlgorithm::Sha512, "ddaf35a193617aba");
         #[cfg(feature = "legacy")]
         {
-            check(Hash::Sha1, "a9993e364706816a");
-            check(Hash::Md5, "900150983cd24fb0");
+            check(HashAlgorithm::Sha1, "a9993e364706816a");
+            check(HashAlgorithm::Md5, "900150983cd24fb0");
         }
         #[cfg(not(feature = "legacy"))]
         {
@@ -301,10 +314,10 @@ mod tests {
             let mac = AwsLcProvider.hmac(hash, b"Jefe", &[b"what do ya want ", b"for nothing?"]).unwrap();
             assert!(HEXLOWER.encode(&mac).starts_with(expected), "{hash:?}");
         };
-        check(Hash::Sha1, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
-        check(Hash::Sha256, "5bdcc146bf60754e6a042426089575c75a003f08");
-        check(Hash::Sha384, "af45d2e376484031617f78d2b58a6b1b9c7ef464");
-        check(Hash::Sha512, "164b7a7bfcf819e2e395fbe73b56e0a387bd6422");
+        check(HashAlgorithm::Sha1, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
+        check(HashAlgorithm::Sha256, "5bdcc146bf60754e6a042426089575c75a003f08");
+        check(HashAlgorithm::Sha384, "af45d2e376484031617f78d2b58a6b1b9c7ef464");
+        check(HashAlgorithm::Sha512, "164b7a7bfcf819e2e395fbe73b56e0a387bd6422");
     }
 
     #[test]
@@ -320,17 +333,21 @@ mod tests {
     #[test]
     fn ciphers() {
         let key: [u8; 16] = core::array::from_fn(|n| n as u8);
-        let cipher = AwsLcProvider.encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
+        let cipher = AwsLcProvider.aes128_cbc_encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
         assert_eq!(HEXLOWER.encode(&cipher), "c23f3f1607b62c02748290a6f17fc14b");
-        assert_eq!(AwsLcProvider.decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
+        assert_eq!(AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
         for wrong in [&cipher[..15], &[][..], &[0; 16]] {
-            assert_eq!(AwsLcProvider.decrypt(&key, &[0x11; 16], wrong), Err(CryptoError::Ciphertext));
+            assert_eq!(
+                AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], wrong),
+                Err(CryptoError::Ciphertext)
+            );
         }
     }
 
     #[test]
     fn powers() {
-        let power = |base: &[u8], exponent: &[u8], modulus: &[u8]| AwsLcProvider.power(base, exponent, modulus);
+        let power =
+            |base: &[u8], exponent: &[u8], modulus: &[u8]| AwsLcProvider.mod_exp(base, exponent, modulus);
         assert_eq!(power(&[2], &[10], &[3, 0xe9]), Ok(std::vec![0, 23]), "2^10 mod 1001");
         assert_eq!(power(&[2], &[], &[3, 0xe9]), Ok(std::vec![0, 1]));
         assert_eq!(power(&[0, 2], &[0, 10], &[0, 0, 3, 0xe9]), Ok(std::vec![0, 0, 0, 23]));
@@ -349,34 +366,37 @@ mod tests {
     #[test]
     fn signatures_of_others() {
         #[track_caller]
-        fn check(key: &str, hash: Hash, name: &str, expected: Result<(), CryptoError>) {
+        fn check(key: &str, hash: HashAlgorithm, name: &str, expected: Result<(), CryptoError>) {
             let (key, message, signature) = (vector(key), vector("message"), vector(name));
             let key = PublicKey::from_bytes(&key).unwrap();
-            assert_eq!(AwsLcProvider.verify(&key, hash, &message, &signature), expected, "{name}");
-            let other = AwsLcProvider.verify(&key, hash, b"something else", &signature);
+            assert_eq!(AwsLcProvider.verify_signature(&key, hash, &message, &signature), expected, "{name}");
+            let other = AwsLcProvider.verify_signature(&key, hash, b"something else", &signature);
             assert_eq!(other, expected.and(Err(CryptoError::Signature)), "{name}");
         }
         let old = |error| if cfg!(feature = "legacy") { Ok(()) } else { Err(error) };
-        check("dsa_1024_key", Hash::Sha256, "dsa_1024_sha256", Ok(()));
-        check("dsa_2048_key", Hash::Sha256, "dsa_2048_sha256", Ok(()));
-        check("rsa_2048_key", Hash::Sha256, "rsa_2048_sha256", Ok(()));
-        check("dsa_1024_key", Hash::Sha1, "dsa_1024_sha1", old(CryptoError::Unsupported));
-        check("dsa_2048_key", Hash::Sha1, "dsa_2048_sha1", old(CryptoError::Unsupported));
-        check("rsa_2048_key", Hash::Sha1, "rsa_2048_sha1", old(CryptoError::Unsupported));
-        check("rsa_1024_key", Hash::Sha256, "rsa_1024_sha256", old(CryptoError::Signature));
-        check("rsa_2048_key", Hash::Sha256, "rsa_2048_sha1", Err(CryptoError::Signature));
-        check("dsa_2048_key", Hash::Sha256, "dsa_1024_sha256", Err(CryptoError::Signature));
-        check("dsa_1024_key", Hash::Sha256, "rsa_2048_sha256", Err(CryptoError::Signature));
+        check("dsa_1024_key", HashAlgorithm::Sha256, "dsa_1024_sha256", Ok(()));
+        check("dsa_2048_key", HashAlgorithm::Sha256, "dsa_2048_sha256", Ok(()));
+        check("rsa_2048_key", HashAlgorithm::Sha256, "rsa_2048_sha256", Ok(()));
+        check("dsa_1024_key", HashAlgorithm::Sha1, "dsa_1024_sha1", old(CryptoError::Unsupported));
+        check("dsa_2048_key", HashAlgorithm::Sha1, "dsa_2048_sha1", old(CryptoError::Unsupported));
+        check("rsa_2048_key", HashAlgorithm::Sha1, "rsa_2048_sha1", old(CryptoError::Unsupported));
+        check("rsa_1024_key", HashAlgorithm::Sha256, "rsa_1024_sha256", old(CryptoError::Signature));
+        check("rsa_2048_key", HashAlgorithm::Sha256, "rsa_2048_sha1", Err(CryptoError::Signature));
+        check("dsa_2048_key", HashAlgorithm::Sha256, "dsa_1024_sha256", Err(CryptoError::Signature));
+        check("dsa_1024_key", HashAlgorithm::Sha256, "rsa_2048_sha256", Err(CryptoError::Signature));
     }
 
     #[test]
     fn keys_that_do_not_fit() {
         let key = vector("dsa_1024_key");
         let key = PublicKey::from_bytes(&key).unwrap();
-        let KeyComponents::Dsa { q, p, g, y } = key.kind() else { unreachable!() };
+        let KeyComponents::Dsa { q, p, g, y } = key.components() else { unreachable!() };
         let (message, signature) = (vector("message"), vector("dsa_1024_sha256"));
         let check = |key: PublicKey<'_>| {
-            assert_eq!(AwsLcProvider.verify(&key, Hash::Sha256, &message, &signature), Err(CryptoError::Key));
+            assert_eq!(
+                AwsLcProvider.verify_signature(&key, HashAlgorithm::Sha256, &message, &signature),
+                Err(CryptoError::Key)
+            );
         };
         check(PublicKey::dsa(&q[1..], p, g, y));
         check(PublicKey::dsa(q, &p[1..], g, y));

@@ -18,7 +18,7 @@ use crate::record::PublicKey;
 /// A hash function of the protocol.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "they are called what they are called")]
-pub enum Hash {
+pub enum HashAlgorithm {
     Md5,
     Sha1,
     Sha256,
@@ -67,12 +67,12 @@ impl fmt::Debug for Digest {
 ///
 /// Implementations refuse what they think too weak or do not know; whether a peer may use what they offer is decided
 /// by the policies of [`auth`](crate::auth).
-pub trait Crypto: fmt::Debug + Send + Sync {
+pub trait CryptoProvider: fmt::Debug + Send + Sync {
     /// The hash of all parts, one after the other.
-    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError>;
+    fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError>;
 
     /// The HMAC (RFC 2104) of all parts, one after the other.
-    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError>;
+    fn hmac(&self, hash: HashAlgorithm, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError>;
 
     /// Fills `out` by PBKDF2 with HMAC-SHA1 (RFC 8018, 5.2).
     fn pbkdf2_sha1(
@@ -84,10 +84,10 @@ pub trait Crypto: fmt::Debug + Send + Sync {
     ) -> Result<(), CryptoError>;
 
     /// Checks a signature: PKCS #1 v1.5 for RSA, DER for DSA.
-    fn verify(
+    fn verify_signature(
         &self,
         key: &PublicKey<'_>,
-        hash: Hash,
+        hash: HashAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoError>;
@@ -95,30 +95,36 @@ pub trait Crypto: fmt::Debug + Send + Sync {
     /// A key that signs by RSA, PKCS #1 v1.5, from an RSAPrivateKey in DER (RFC 8017, A.1.2).
     ///
     /// Checking a key takes twice as long as signing with it, so it is done once.
-    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError>;
+    fn load_signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError>;
 
     /// AES-128 in CBC mode with PKCS #7 padding; without the initialization vector in front.
-    fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError>;
+    fn aes128_cbc_encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8])
+    -> Result<Vec<u8>, CryptoError>;
 
     /// The reverse of [`encrypt`](Self::encrypt).
-    fn decrypt(&self, key: &[u8; 16], iv: &[u8; 16], cipher: &[u8]) -> Result<Vec<u8>, CryptoError>;
+    fn aes128_cbc_decrypt(
+        &self,
+        key: &[u8; 16],
+        iv: &[u8; 16],
+        cipher: &[u8],
+    ) -> Result<Vec<u8>, CryptoError>;
 
     /// `base` to the power of `exponent` modulo the odd `modulus`, in as many bytes as the modulus, in a time that does
     /// not depend on `exponent`.
-    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError>;
+    fn mod_exp(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError>;
 }
 
 /// A private key that is ready to sign.
 pub trait SigningKey: fmt::Debug + Send + Sync {
     /// Signs the hash of a message.
-    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError>;
+    fn sign(&self, hash: HashAlgorithm, message: &[u8]) -> Result<Vec<u8>, CryptoError>;
 
     /// How many bytes a signature has.
-    fn signature_length(&self) -> usize;
+    fn signature_len(&self) -> usize;
 }
 
 /// Unguessable bytes, from whoever calls.
-pub trait Random {
+pub trait SecureRandom {
     /// Fills `out`.
     fn fill(&mut self, out: &mut [u8]);
 }

@@ -2,15 +2,15 @@
 
 use alloc::vec::Vec;
 
-use super::Denied;
+use super::InvalidRequest;
 use crate::handle::Handle;
 use crate::limits;
 use crate::message::{Opcode, Request, ResponseCode};
-use crate::record::Value;
-use crate::wire::List;
+use crate::record::HandleValue;
+use crate::wire::WireList;
 
 /// Finds what is wrong with the names and values of a request, whoever sent it.
-pub(super) fn check(opcode: Opcode, request: &Request<'_>) -> Result<(), Denied> {
+pub(super) fn validate_request(opcode: Opcode, request: &Request<'_>) -> Result<(), InvalidRequest> {
     if let Some(handle) = request.handle() {
         validate_handle(opcode, handle)?;
     }
@@ -21,18 +21,22 @@ pub(super) fn check(opcode: Opcode, request: &Request<'_>) -> Result<(), Denied>
 }
 
 /// A name that is too long or not UTF-8 cannot be that of a record; for a new record it must also have a prefix.
-fn validate_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), Denied> {
+fn validate_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), InvalidRequest> {
     let checked = match opcode {
-        Opcode::CREATE_HANDLE => handle.check(),
+        Opcode::CREATE_HANDLE => handle.validate_for_create(),
         _ => handle.validate(),
     };
-    checked.map_err(|error| Denied::new(ResponseCode::INVALID_HANDLE, alloc::format!("{error}")))
+    checked.map_err(|error| InvalidRequest::new(ResponseCode::INVALID_HANDLE, alloc::format!("{error}")))
 }
 
-fn validate_values(opcode: Opcode, values: &List<'_, Value<'_>>) -> Result<(), Denied> {
-    let invalid = |message| Err(Denied::new(ResponseCode::INVALID_VALUE, message));
+fn validate_values(opcode: Opcode, values: &WireList<'_, HandleValue<'_>>) -> Result<(), InvalidRequest> {
+    let invalid = |message| Err(InvalidRequest::new(ResponseCode::INVALID_VALUE, message));
     if values.len() > limits::MAX_VALUES {
-        return invalid(alloc::format!("{} values, at most {} are allowed", values.len(), limits::MAX_VALUES));
+        return invalid(alloc::format!(
+            "{} values, at most {} are allowed",
+            values.len(),
+            limits::MAX_VALUES
+        ));
     }
     if values.is_empty() && opcode != Opcode::CREATE_HANDLE {
         return invalid("no values".into());
@@ -45,7 +49,7 @@ fn validate_values(opcode: Opcode, values: &List<'_, Value<'_>>) -> Result<(), D
     indexes.sort_unstable();
     if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
         let message = alloc::format!("two values have the index {index}");
-        return Err(Denied::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
+        return Err(InvalidRequest::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
     }
     Ok(())
 }

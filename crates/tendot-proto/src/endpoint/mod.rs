@@ -8,18 +8,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use seal::{SealError, SealContext};
+pub use seal::{SealContext, SealError};
 
 use crate::auth::SessionError;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::framing::FrameError;
 use crate::limits;
 use crate::message::{
-    Body, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
-    ResponseCode, CredentialSection, Version,
+    CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader, MessageParts, OpFlags,
+    Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
 };
 use crate::time::Now;
-use crate::work::Work;
+use crate::work::Budget;
 
 /// How a message came, which decides what it may ask for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -69,11 +69,11 @@ pub struct Endpoint {
 
 /// A request that may be looked at.
 #[derive(Clone, Debug)]
-pub struct Incoming<'a> {
+pub struct IncomingRequest<'a> {
     /// What it asks for.
     pub request: Request<'a>,
     /// The message as it came, for digests and credentials.
-    pub parts: Parts<'a>,
+    pub parts: MessageParts<'a>,
     /// All of it.
     pub message: Message<'a>,
     /// How it came.
@@ -82,7 +82,7 @@ pub struct Incoming<'a> {
     /// number is that of the challenge; who finds that it has one puts it here.
     pub session_id: u32,
     /// What answering it may cost.
-    pub work: Work,
+    pub work: Budget,
     endpoint: Endpoint,
     now: Now,
 }
@@ -91,69 +91,78 @@ impl Endpoint {
     /// Reads a whole message, which must not be encrypted.
     ///
     /// What can be refused without looking at any record is refused here, so that all front doors refuse it alike.
-    pub fn read<'a>(&self, bytes: &'a [u8], transport: Transport, now: Now) -> Result<Incoming<'a>, Refusal> {
-        let envelope =
-            Envelope::from_bytes(bytes).map_err(|error| Refusal::silent(Reason::Malformed(error)))?;
+    pub fn decode_request<'a>(
+        &self,
+        bytes: &'a [u8],
+        transport: Transport,
+        now: Now,
+    ) -> Result<IncomingRequest<'a>, Rejection> {
+        let envelope = Envelope::from_bytes(bytes)
+            .map_err(|error| Rejection::without_response(RejectionReason::Malformed(error)))?;
         // What follows is not a header then.
         if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
-            return Err(self.refuse(envelope, None, Reason::Encrypted, now));
+            return Err(self.reject(envelope, None, RejectionReason::Encrypted, now));
         }
-        let header = bytes.get(limits::ENVELOPE_LEN..).and_then(|rest| Header::from_bytes(rest).ok());
+        let header = bytes.get(limits::ENVELOPE_LEN..).and_then(|rest| MessageHeader::from_bytes(rest).ok());
         // A response is never answered, or two servers could keep each other busy for ever.
         if header.is_some_and(|(header, _)| !header.is_request()) {
-            return Err(Refusal::silent(Reason::Response));
+            return Err(Rejection::without_response(RejectionReason::Response));
         }
-        let refuse = |reason| Err(self.refuse(envelope, header.map(|(header, _)| header), reason, now));
+        let refuse = |reason| Err(self.reject(envelope, header.map(|(header, _)| header), reason, now));
         // Whoever announces more than a message can have over UDP is not owed a datagram.
-        if transport == Transport::Udp && envelope.length as usize > limits::MESSAGE {
-            let kind =
-                DecodeErrorKind::TooLong { announced: envelope.length as usize, limit: limits::MESSAGE };
+        if transport == Transport::Udp && envelope.length as usize > limits::MAX_MESSAGE_LEN {
+            let kind = DecodeErrorKind::TooLong {
+                announced: envelope.length as usize,
+                limit: limits::MAX_MESSAGE_LEN,
+            };
             let error = DecodeError::new("message", limits::ENVELOPE_LEN, kind);
-            return Err(Refusal::silent(Reason::Malformed(error)));
+            return Err(Rejection::without_response(RejectionReason::Malformed(error)));
         }
-        let parts = match Parts::split(bytes) {
+        let parts = match MessageParts::split(bytes) {
             Ok(parts) => parts,
-            Err(error) => return refuse(Reason::Malformed(error)),
+            Err(error) => return refuse(RejectionReason::Malformed(error)),
         };
         let opcode = parts.header.opcode;
         if opcode.name().is_none() || opcode == Opcode::RESERVED {
-            return refuse(Reason::UnknownOperation(opcode));
+            return refuse(RejectionReason::UnknownOperation(opcode));
         }
         if opcode.is_admin() {
             if transport == Transport::Udp {
-                return refuse(Reason::AdministrationOverUdp);
+                return refuse(RejectionReason::AdministrationOverUdp);
             }
             // Their challenges would be made with MD5, and by the client's wish alone.
-            if envelope.response_version() < Version::DIGEST_ALGORITHMS {
-                return refuse(Reason::TooOld(envelope.suggested()));
+            if envelope.response_version() < ProtocolVersion::DIGEST_ALGORITHMS {
+                return refuse(RejectionReason::TooOld(envelope.newest_version()));
             }
         }
         let message = match Message::from_parts(&parts) {
             Ok(message) => message,
-            Err(error) => return refuse(Reason::Malformed(error)),
+            Err(error) => return refuse(RejectionReason::Malformed(error)),
         };
-        let Body::Request(request) = message.body else { return Err(Refusal::silent(Reason::Response)) };
-        if let Err(denied) = check::check(opcode, &request) {
-            return refuse(Reason::Denied(denied));
+        let MessageBody::Request(request) = message.body else {
+            return Err(Rejection::without_response(RejectionReason::Response));
+        };
+        if let Err(denied) = check::validate_request(opcode, &request) {
+            return refuse(RejectionReason::Denied(denied));
         }
         let session_id = if opcode == Opcode::CHALLENGE_RESPONSE { 0 } else { envelope.session_id };
-        Ok(Incoming {
+        Ok(IncomingRequest {
             request,
             parts,
             message,
             transport,
             session_id,
-            work: Work::PER_REQUEST,
+            work: Budget::PER_REQUEST,
             endpoint: *self,
             now,
         })
     }
 
     /// The answer to a stream that cannot be cut into messages; the connection is to be closed after it.
-    pub fn reject_frame(&self, error: &FrameError, now: Now) -> Refusal {
+    pub fn reject_frame(&self, error: &FrameError, now: Now) -> Rejection {
         match error.header {
-            Some(header) if !header.is_request() => Refusal::silent(Reason::Response),
-            header => self.refuse(error.envelope, header, Reason::Frame(*error), now),
+            Some(header) if !header.is_request() => Rejection::without_response(RejectionReason::Response),
+            header => self.reject(error.envelope, header, RejectionReason::Frame(*error), now),
         }
     }
 
@@ -161,20 +170,28 @@ impl Endpoint {
     ///
     /// The deployed software answers such with request id 0xFFFFFFFF and version 2.3, which its own client takes for an
     /// answer to somebody else.
-    pub fn refuse(&self, envelope: Envelope, header: Option<Header>, reason: Reason, now: Now) -> Refusal {
-        let header = header.unwrap_or_else(|| Header::request(Opcode::RESERVED, now));
-        let code = reason.code().for_version(envelope.response_version());
+    pub fn reject(
+        &self,
+        envelope: Envelope,
+        header: Option<MessageHeader>,
+        reason: RejectionReason,
+        now: Now,
+    ) -> Rejection {
+        let header = header.unwrap_or_else(|| MessageHeader::for_request(Opcode::RESERVED, now));
+        let code = reason.code().for_peer_version(envelope.response_version());
         let flags = OpFlags(header.flags.0)
             .without(OpFlags::CERTIFY.with(OpFlags::ENCRYPT).with(OpFlags::REQUEST_DIGEST));
         let message = alloc::format!("{reason}");
         let response = Message {
             envelope: self.response_envelope(&envelope),
-            header: self.response_header(&Header { flags, ..header }, code, now),
-            body: Body::Response(Response::new(Outcome::Failed { message: Some(message.as_bytes()) })),
+            header: self.response_header(&MessageHeader { flags, ..header }, code, now),
+            body: MessageBody::Response(Response::new(ResponseData::Failed {
+                message: Some(message.as_bytes()),
+            })),
             body_rest: &[],
             tail: CredentialSection::Empty,
         };
-        Refusal { reason, response: response.to_bytes().ok() }
+        Rejection { reason, response: response.to_bytes().ok() }
     }
 
     fn response_envelope(&self, request: &Envelope) -> Envelope {
@@ -185,8 +202,8 @@ impl Endpoint {
         }
     }
 
-    fn response_header(&self, request: &Header, code: ResponseCode, now: Now) -> Header {
-        let mut header = request.response(code, self.site_serial, now);
+    fn response_header(&self, request: &MessageHeader, code: ResponseCode, now: Now) -> MessageHeader {
+        let mut header = request.for_response(code, self.site_serial, now);
         header.flags = header.flags.without(OpFlags::AUTHORITATIVE);
         if self.primary {
             header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
@@ -197,18 +214,18 @@ impl Endpoint {
 
 /// Bytes that were not taken for a request: why, and what to answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Refusal {
-    reason: Reason,
+pub struct Rejection {
+    reason: RejectionReason,
     response: Option<Vec<u8>>,
 }
 
-impl Refusal {
-    const fn silent(reason: Reason) -> Self {
+impl Rejection {
+    const fn without_response(reason: RejectionReason) -> Self {
         Self { reason, response: None }
     }
 
     /// Why.
-    pub const fn reason(&self) -> &Reason {
+    pub const fn reason(&self) -> &RejectionReason {
         &self.reason
     }
 
@@ -223,18 +240,18 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for Rejection {}
 
 /// Why bytes were not taken for a request.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RejectionReason {
     /// They are no message.
     #[error("{0}")]
     Malformed(DecodeError),
@@ -258,13 +275,13 @@ pub enum Reason {
     AdministrationOverUdp,
     /// The client speaks only versions whose authentication is broken.
     #[error("administration needs version 2.1 or later, {0} is the latest offered")]
-    TooOld(Version),
+    TooOld(ProtocolVersion),
     /// What it asks for cannot be.
     #[error("{0}")]
-    Denied(Denied),
+    Denied(InvalidRequest),
 }
 
-impl Reason {
+impl RejectionReason {
     /// The code of the answer.
     pub const fn code(&self) -> ResponseCode {
         match self {
@@ -279,12 +296,12 @@ impl Reason {
 /// What is asked for cannot be, with a code for programs and a message for people.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct Denied {
+pub struct InvalidRequest {
     code: ResponseCode,
     message: String,
 }
 
-impl Denied {
+impl InvalidRequest {
     const fn new(code: ResponseCode, message: String) -> Self {
         Self { code, message }
     }

@@ -1,38 +1,41 @@
-use super::Incoming;
-use crate::auth::Pending;
+use super::IncomingRequest;
+use crate::auth::PendingChallenge;
 use crate::limits;
-use crate::message::{Body, Message, OpFlags, Outcome, Response, ResponseCode, CredentialSection};
+use crate::message::{
+    CredentialSection, Message, MessageBody, OpFlags, Response, ResponseCode, ResponseData,
+};
 
-impl<'a> Incoming<'a> {
+impl<'a> IncomingRequest<'a> {
     /// The response to this request, without a digest and without a credential.
-    pub fn respond<'r>(&self, code: ResponseCode, outcome: Outcome<'r>) -> Message<'r> {
+    pub fn respond<'r>(&self, code: ResponseCode, outcome: ResponseData<'r>) -> Message<'r> {
         let mut envelope = self.endpoint.response_envelope(&self.message.envelope);
         envelope.session_id = self.session_id;
         let header = self.message.header;
-        let mut header = self.endpoint.response_header(&header, code.for_version(envelope.version), self.now);
+        let mut header =
+            self.endpoint.response_header(&header, code.for_peer_version(envelope.version), self.now);
         header.flags = header.flags.without(OpFlags::REQUEST_DIGEST);
         Message {
             envelope,
             header,
-            body: Body::Response(Response::new(outcome)),
+            body: MessageBody::Response(Response::new(outcome)),
             body_rest: &[],
             tail: CredentialSection::Empty,
         }
     }
 
     /// The challenge to this request, which goes out as it is: it has its digest already.
-    pub fn challenge<'r>(&self, pending: &'r Pending) -> Message<'r> {
-        let outcome = Outcome::Challenge { nonce: pending.challenge().nonce, old_digest: None };
+    pub fn challenge<'r>(&self, pending: &'r PendingChallenge) -> Message<'r> {
+        let outcome = ResponseData::Challenge { nonce: pending.challenge().nonce, old_digest: None };
         let mut message = self.respond(ResponseCode::AUTHENTICATION_NEEDED, outcome);
         message.envelope.session_id = pending.id();
         message.header.flags = message.header.flags.with(OpFlags::REQUEST_DIGEST);
-        message.body = Body::Response(Response { digest: Some(pending.digest()), outcome });
+        message.body = MessageBody::Response(Response { digest: Some(pending.digest()), outcome });
         message
     }
 
     /// This request after its challenge has been answered: it is carried out, and the response goes to the answer.
     #[must_use]
-    pub fn resume_after_challenge(mut self, answer: Incoming<'_>) -> Self {
+    pub fn resume_after_challenge(mut self, answer: IncomingRequest<'_>) -> Self {
         self.message.envelope.request_id = answer.message.envelope.request_id;
         self.transport = answer.transport;
         self.work = answer.work;

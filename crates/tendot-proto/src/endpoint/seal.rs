@@ -1,20 +1,22 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Incoming;
-use crate::auth::{AuthError, CredentialError, ComputedDigest, Policy, Session, SessionError, sign_message};
-use crate::crypto::{Crypto, Random, SigningKey};
+use super::IncomingRequest;
+use crate::auth::{
+    AuthError, AuthPolicy, ComputedDigest, CredentialError, Session, SessionError, sign_message,
+};
+use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
 use crate::error::EncodeError;
-use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Response, Version};
+use crate::message::{Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Response, ResponseData};
 
 /// What responses are digested, signed and encrypted with.
 pub struct SealContext<'s> {
     /// Who computes.
-    pub crypto: &'s dyn Crypto,
+    pub crypto: &'s dyn CryptoProvider,
     /// Unguessable bytes, for encryption.
-    pub random: &'s mut dyn Random,
+    pub random: &'s mut dyn SecureRandom,
     /// What old peers may have.
-    pub policy: &'s Policy,
+    pub policy: &'s AuthPolicy,
     /// The server's key; without one nothing is signed.
     pub key: Option<&'s dyn SigningKey>,
     /// The session that the request came in, if it came in one.
@@ -27,7 +29,7 @@ impl fmt::Debug for SealContext<'_> {
     }
 }
 
-impl Incoming<'_> {
+impl IncomingRequest<'_> {
     /// A response as it goes out: with the digest of the request, signed and encrypted, as far as the request asks for
     /// it.
     ///
@@ -35,14 +37,14 @@ impl Incoming<'_> {
     /// that not everybody may read are encrypted there whether that was asked for or not. Peers before 2.7 get no
     /// signature, and a digest only if the policy allows its hash: both would be of MD5 or SHA-1.
     pub fn seal(&mut self, response: Message<'_>, with: &mut SealContext<'_>) -> Result<Vec<u8>, SealError> {
-        let is_about_session = self.is_about_session();
+        let is_about_session = self.is_session_management();
         let work = &mut self.work;
         let version = response.envelope.version;
         let flags = self.message.header.flags;
         let digest;
         let mut response = response;
         if flags.has(OpFlags::REQUEST_DIGEST)
-            && let Body::Response(Response { digest: None, outcome }) = response.body
+            && let MessageBody::Response(Response { digest: None, outcome }) = response.body
         {
             let request = self.parts.header_and_body;
             match ComputedDigest::for_request(request, version, with.policy, with.crypto, work) {
@@ -50,7 +52,7 @@ impl Incoming<'_> {
                     digest = own;
                     response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
                     response.body =
-                        Body::Response(Response { digest: Some(digest.as_request_digest()), outcome });
+                        MessageBody::Response(Response { digest: Some(digest.as_request_digest()), outcome });
                 }
                 Err(AuthError::NotAllowed { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -60,30 +62,34 @@ impl Incoming<'_> {
         if flags.has(OpFlags::CERTIFY) {
             match (&mut with.session, with.key) {
                 (Some(session), _) if !is_about_session => {
-                    session.authenticate(&mut bytes, with.crypto, work)?;
+                    session.add_mac(&mut bytes, with.crypto, work)?;
                 }
-                (_, Some(key)) if version >= Version::SHA256 => sign_message(&mut bytes, key, work)?,
+                (_, Some(key)) if version >= ProtocolVersion::SHA256 => sign_message(&mut bytes, key, work)?,
                 _ => {}
             }
         }
         match &with.session {
-            Some(session) if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_secrets(&response)) => {
+            Some(session)
+                if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_private_values(&response)) =>
+            {
                 Ok(session.key().encrypt(&bytes, with.crypto, with.random, work)?)
             }
             _ => Ok(bytes),
         }
     }
 
-    fn is_about_session(&self) -> bool {
+    fn is_session_management(&self) -> bool {
         matches!(self.message.header.opcode, Opcode::SESSION_SETUP | Opcode::SESSION_TERMINATE)
     }
 }
 
 /// Whether a response has values that not everybody may read. Peers expect them encrypted since 2.8; before, a session
 /// that could not decrypt them would be none.
-fn has_secrets(response: &Message<'_>) -> bool {
-    let Body::Response(Response { outcome, .. }) = &response.body else { return false };
-    let (Outcome::Resolved { values, .. } | Outcome::Referral { values: Some(values), .. }) = outcome else {
+fn has_private_values(response: &Message<'_>) -> bool {
+    let MessageBody::Response(Response { outcome, .. }) = &response.body else { return false };
+    let (ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. }) =
+        outcome
+    else {
         return false;
     };
     values.iter().any(|value| !value.permissions.is_public())

@@ -1,108 +1,108 @@
 use alloc::sync::Arc;
 
-use super::config::Origin;
+use super::config::SiteSource;
 use super::error::{AttemptError, LookupErrorKind};
-use super::gather::Gather;
-use super::question::Question;
-use super::{Answer, Event, Lookup, Stage, Step, check};
+use super::gather::SiteLocator;
+use super::question::LookupRequest;
+use super::{Lookup, LookupEvent, LookupResponse, LookupStep, StepState, check};
 use crate::handle::Handle;
-use crate::message::{Header, Message, OpFlags, Outcome, ResponseCode, Version};
-use crate::record::{Site, Transport};
+use crate::message::{Message, MessageHeader, OpFlags, ProtocolVersion, ResponseCode, ResponseData};
+use crate::record::{InterfaceProtocol, Site};
 use crate::time::Now;
 
 impl Lookup {
     /// Takes an answer to an attempt of the current step.
-    pub(super) fn accept(&mut self, now: Now, index: usize, bytes: &[u8]) {
+    pub(super) fn handle_response(&mut self, now: Now, index: usize, bytes: &[u8]) {
         let Some((step, below)) = self.steps.split_last_mut() else { return };
-        let Stage::Ask(ask) = &mut step.stage else { return };
+        let StepState::Ask(ask) = &mut step.stage else { return };
         let Some(attempt) = ask.attempts.get_mut(index) else { return };
         if ask.committed.is_some_and(|committed| committed != attempt.id) {
             return;
         }
         let work = &mut self.work;
-        let checked = check::response(&self.config, &step.question, attempt, bytes, now, work);
+        let checked = check::validate_response(&self.config, &step.question, attempt, bytes, now, work);
         let (message, response) = match checked {
             Ok(checked) => checked,
             Err(error) => return attempt.fail(error),
         };
         let time = now.elapsed.saturating_sub(attempt.started);
-        self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
+        self.events.push_back(LookupEvent::Measured { server: attempt.to.ip(), time });
         let header = message.header;
-        if ask.origin == Origin::Root && is_newer(&header, &attempt.target.site) {
-            self.events.push_back(Event::RootChanged);
+        if ask.origin == SiteSource::Root && is_newer(&header, &attempt.target.site) {
+            self.events.push_back(LookupEvent::RootChanged);
         }
         // Nobody else is asked what must not be repeated, so that this is an answer as good as any.
-        if header.response_code == ResponseCode::ERROR && step.question.can_repeat() {
+        if header.response_code == ResponseCode::ERROR && step.question.is_idempotent() {
             return attempt.fail(AttemptError::Code(ResponseCode::ERROR));
         }
         if is_referral(&step.question, &message) {
             step.referred.push(attempt.target.clone());
-            return self.follow(
+            return self.follow_referral(
                 &response.outcome,
                 header.response_code == ResponseCode::PREFIX_REFERRAL,
                 now,
             );
         }
-        if let Some(Step { stage: Stage::Gather(gather), .. }) = below.last_mut() {
-            if let Outcome::Resolved { values, .. } = response.outcome {
+        if let Some(LookupStep { stage: StepState::Gather(gather), .. }) = below.last_mut() {
+            if let ResponseData::Resolved { values, .. } = response.outcome {
                 gather.add_values(values, &self.config.root, step.depth, now);
             }
             self.steps.pop();
             return;
         }
-        let answer = Answer {
+        let answer = LookupResponse {
             bytes: bytes.to_vec(),
             transport: attempt.transport,
             from: attempt.to,
             site: Arc::clone(&attempt.target.site),
             place: attempt.target.place,
         };
-        if header.flags.has(OpFlags::CONTINUOUS) && attempt.transport != Transport::UDP {
+        if header.flags.has(OpFlags::CONTINUOUS) && attempt.transport != InterfaceProtocol::UDP {
             ask.committed = Some(attempt.id);
             attempt.next = now.elapsed.saturating_add(self.config.stream_wait);
-            self.events.push_back(Event::Part(answer));
+            self.events.push_back(LookupEvent::Part(answer));
             return;
         }
-        self.end(Event::Finished(answer));
+        self.finish(LookupEvent::Finished(answer));
     }
 
     /// Turns to those whom a referral names.
-    fn follow(&mut self, referral: &Outcome<'_>, derived: bool, now: Now) {
+    fn follow_referral(&mut self, referral: &ResponseData<'_>, derived: bool, now: Now) {
         self.referrals += 1;
         if self.referrals > self.config.referrals {
             return self.fail(LookupErrorKind::Referrals { limit: self.config.referrals });
         }
         let Some(step) = self.steps.last_mut() else { return };
-        let mut gather = Gather::new(now, derived);
-        if let Outcome::Referral { handle, values } = *referral {
+        let mut gather = SiteLocator::new(now, derived);
+        if let ResponseData::Referral { handle, values } = *referral {
             if let Some(values) = values.filter(|values| !values.is_empty()) {
                 gather.add_values(values, &self.config.root, step.depth, now);
-            } else if handle.is_same(Handle::ROOT) {
+            } else if handle.eq_ignore_case(Handle::ROOT) {
                 self.config.root.iter().for_each(|site| gather.add_site(site));
             } else if !handle.as_bytes().is_empty() {
                 gather.add_record(handle, step.depth + 1);
             }
         }
-        step.stage = Stage::Gather(gather);
+        step.stage = StepState::Gather(gather);
     }
 }
 
 /// Whether an answer says that others know, and may say so.
-fn is_referral(question: &Question, message: &Message<'_>) -> bool {
+fn is_referral(question: &LookupRequest, message: &Message<'_>) -> bool {
     let handle = question.handle();
     match message.header.response_code {
         ResponseCode::SERVICE_REFERRAL => true,
         // Only about prefixes; and before 2.5 the same number told that the server only reads at present.
         ResponseCode::PREFIX_REFERRAL => {
             let is_prefix = handle.is_prefix_handle() || handle.suffix().is_none();
-            is_prefix && message.envelope.version >= Version::COUNTERS
+            is_prefix && message.envelope.version >= ProtocolVersion::SESSION_COUNTERS
         }
         _ => false,
     }
 }
 
 /// Whether a server knows a newer form of its site than we do. An older one is of no interest.
-fn is_newer(header: &Header, site: &Site<'_>) -> bool {
+fn is_newer(header: &MessageHeader, site: &Site<'_>) -> bool {
     header.response_code == ResponseCode::OUT_OF_DATE_SITE_INFO
-        || header.site_serial != Header::UNKNOWN_SITE_SERIAL && header.site_serial > site.serial
+        || header.site_serial != MessageHeader::UNKNOWN_SITE_SERIAL && header.site_serial > site.serial
 }

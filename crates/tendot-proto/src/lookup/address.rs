@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// whatever form it is written (RFC 6890 and the registries of IANA that keep it current).
 ///
 /// Addresses for documentation count as public: they lead nowhere, and examples can have them.
-pub(super) fn is_public(ip: IpAddr) -> bool {
+pub(super) fn is_public_address(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(four) => is_public_v4(four),
         IpAddr::V6(six) => is_public_v6(six),
@@ -76,7 +76,7 @@ mod tests {
     #[track_caller]
     fn check(addresses: &str, public: bool) {
         for address in addresses.split(' ') {
-            assert_eq!(is_public(address.parse().unwrap()), public, "{address}");
+            assert_eq!(is_public_address(address.parse().unwrap()), public, "{address}");
         }
     }
 }

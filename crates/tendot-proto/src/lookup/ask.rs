@@ -4,25 +4,25 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::address::is_public;
-use super::attempt::{Attempt, Head, Target};
-use super::config::{Config, Origin};
+use super::address::is_public_address;
+use super::attempt::{Attempt, Head, ServerTarget};
+use super::config::{LookupConfig, SiteSource};
 use super::error::{AttemptError, LookupErrorKind};
-use super::question::Question;
-use super::{Event, Lookup, Progress, Stage, Step, Transmit};
-use crate::crypto::Random;
+use super::question::LookupRequest;
+use super::{Lookup, LookupEvent, LookupStep, Progress, StepState, Transmit};
+use crate::crypto::SecureRandom;
 use crate::fragment::Fragments;
 use crate::framing::Framer;
-use crate::record::{Site, Transport};
+use crate::record::{InterfaceProtocol, Site};
 use crate::time::Now;
 use crate::tunnel;
 
 /// A question on its way to the sites that can answer it.
-pub(super) struct Ask {
+pub(super) struct SiteQuery {
     sites: Vec<Arc<Site<'static>>>,
-    pub(super) origin: Origin,
+    pub(super) origin: SiteSource,
     /// In the order in which they are tried.
-    targets: Vec<Target>,
+    targets: Vec<ServerTarget>,
     /// Whether `targets` are to be found out, for the first time or since a name was resolved.
     pub(super) has_news: bool,
     /// Which transport of the configuration is being tried.
@@ -36,11 +36,11 @@ pub(super) struct Ask {
     pub(super) committed: Option<u32>,
 }
 
-impl Ask {
+impl SiteQuery {
     /// Addresses that are taken of one name.
     pub(super) const MAX_ADDRESSES_PER_DOMAIN: usize = 4;
 
-    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: Origin) -> Self {
+    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: SiteSource) -> Self {
         Self {
             sites,
             origin,
@@ -55,10 +55,10 @@ impl Ask {
     }
 
     /// When something is to be done if nothing comes.
-    pub(super) fn timeout(&self, config: &Config, step: &Step) -> Option<Duration> {
+    pub(super) fn next_timeout(&self, config: &LookupConfig, step: &LookupStep) -> Option<Duration> {
         let next = self.attempts.iter().filter(|attempt| attempt.waiting).map(|attempt| attempt.next).min();
         let start = match self.next_target(config, step) {
-            _ if !step.question.can_repeat() => None,
+            _ if !step.question.is_idempotent() => None,
             Some(_) => Some(self.next_start),
             None => self.phase_deadline(config).map(|end| end.max(self.next_start)),
         };
@@ -67,7 +67,7 @@ impl Ask {
 
     /// When the next transport is tried even though this one may still bring an answer: each gets its share of the
     /// time that is left, so that the last is not tried too late. There is no next one after the last.
-    fn phase_deadline(&self, config: &Config) -> Option<Duration> {
+    fn phase_deadline(&self, config: &LookupConfig) -> Option<Duration> {
         let (began, left) = self.began?;
         let transports = u32::try_from(config.transports.len()).ok()?;
         let share = left.checked_div(transports)?;
@@ -76,31 +76,35 @@ impl Ask {
     }
 
     /// The next server to be asked by the transport of this phase, and the port.
-    fn next_target(&self, config: &Config, step: &Step) -> Option<(usize, SocketAddr)> {
+    fn next_target(&self, config: &LookupConfig, step: &LookupStep) -> Option<(usize, SocketAddr)> {
         let transport = *config.transports.get(self.phase)?;
         self.targets.iter().enumerate().find_map(|(index, target)| {
-            let port = port(target, &step.question, transport)?;
+            let port = interface_port(target, &step.question, transport)?;
             let to = SocketAddr::new(target.ip, port);
-            let has_referred = step.referred.iter().any(|other| target.is_same(other));
-            (target.tried & bit(self.phase) == 0 && !has_referred).then_some((index, to))
+            let has_referred = step.referred.iter().any(|other| target.is_same_server(other));
+            (target.tried & phase_bit(self.phase) == 0 && !has_referred).then_some((index, to))
         })
     }
 }
 
 impl Lookup {
     /// Sends what is to be sent now.
-    pub(super) fn ask(&mut self, now: Now, random: &mut dyn Random) -> Result<Progress, LookupErrorKind> {
+    pub(super) fn query(
+        &mut self,
+        now: Now,
+        random: &mut dyn SecureRandom,
+    ) -> Result<Progress, LookupErrorKind> {
         self.select_targets(now, random);
         if self.retransmit(now)? {
             return Ok(Progress::Made);
         }
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let repeat = step.question.can_repeat();
+        let repeat = step.question.is_idempotent();
         let next = match &step.stage {
-            Stage::Ask(ask) => ask.next_target(&self.config, step),
+            StepState::Ask(ask) => ask.next_target(&self.config, step),
             _ => None,
         };
-        let Stage::Ask(ask) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let StepState::Ask(ask) = &mut step.stage else { return Ok(Progress::Waiting) };
         let is_waiting = ask.attempts.iter().any(|attempt| attempt.waiting);
         if is_waiting && !(repeat && now.elapsed >= ask.next_start) {
             return Ok(Progress::Waiting);
@@ -112,19 +116,19 @@ impl Lookup {
             return Err(LookupErrorKind::Uncertain);
         }
         let transport = self.config.transports.get(ask.phase).copied();
-        let fits_datagrams = step.question.fits_datagrams(self.config.single_datagrams);
-        let is_skipped = transport == Some(Transport::UDP) && (!fits_datagrams || self.no_datagrams);
+        let fits_datagrams = step.question.is_udp_allowed(self.config.single_datagrams);
+        let is_skipped = transport == Some(InterfaceProtocol::UDP) && (!fits_datagrams || self.no_datagrams);
         let is_over = !is_waiting || ask.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
-                self.start(target, to, transport, now, random)
+                self.start_attempt(target, to, transport, now, random)
             }
             _ if !is_over => Ok(Progress::Waiting),
             (_, Some(transport)) => {
                 let silent = |attempt: &Attempt| matches!(attempt.error, None | Some(AttemptError::Silent));
                 let mut sent =
                     ask.attempts.iter().filter(|attempt| attempt.transport == transport).peekable();
-                if transport == Transport::UDP && sent.peek().is_some() && sent.all(silent) {
+                if transport == InterfaceProtocol::UDP && sent.peek().is_some() && sent.all(silent) {
                     self.no_datagrams = true;
                 }
                 ask.phase += 1;
@@ -140,39 +144,42 @@ impl Lookup {
     }
 
     /// Finds out who can be asked, in which order. Names without an address are passed to the caller.
-    fn select_targets(&mut self, now: Now, random: &mut dyn Random) {
-        let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return };
+    fn select_targets(&mut self, now: Now, random: &mut dyn SecureRandom) {
+        let Some(LookupStep { question, stage: StepState::Ask(ask), .. }) = self.steps.last_mut() else {
+            return;
+        };
         if !core::mem::take(&mut ask.has_news) {
             return;
         }
         ask.began = ask.began.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
-        let mut found: Vec<(Duration, Target)> = Vec::new();
+        let mut found: Vec<(Duration, ServerTarget)> = Vec::new();
         for site in ask.sites.iter().filter(|site| site.is_primary() || !question.requires_primary()) {
-            let Some(place) = question.handle().server(site.hash_option, site.servers.len()) else {
+            let Some(place) = question.handle().server_index(site.hash_option, site.servers.len()) else {
                 continue;
             };
             let Some(server) = site.servers.get(place) else { continue };
             let mut addresses: Vec<IpAddr> = Vec::new();
             if !server.ip().is_unspecified() {
                 addresses.push(server.ip());
-            } else if let Some(domain) = site.domain(place).filter(|domain| is_domain(domain)) {
+            } else if let Some(domain) = site.domain(place).filter(|domain| is_resolvable_domain(domain)) {
                 let is_full = self.domains.len() >= self.config.domains as usize;
                 match self.domains.get(domain) {
                     Some(known) => addresses.extend(known.iter().flatten()),
                     None if is_full => {}
                     None => {
                         self.domains.insert(domain.into(), None);
-                        self.events.push_back(Event::Resolve { domain: domain.into() });
+                        self.events.push_back(LookupEvent::Resolve { domain: domain.into() });
                     }
                 }
             }
             addresses.extend(site.alternative_address(server.id));
             // Records, too, may lead to the root.
-            let is_own =
-                ask.origin != Origin::Records || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
+            let is_own = ask.origin != SiteSource::Records
+                || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
             let is_anywhere = is_own || self.config.private_addresses;
             for ip in addresses.iter().map(IpAddr::to_canonical) {
-                let usable = !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public(ip));
+                let usable =
+                    !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public_address(ip));
                 let known = ask.targets.iter().chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
                 if !usable
@@ -182,12 +189,12 @@ impl Lookup {
                     continue;
                 }
                 let times = self.config.response_times.as_deref();
-                let measured = times.and_then(|times| times.of(ip)).unwrap_or_default();
+                let measured = times.and_then(|times| times.rtt(ip)).unwrap_or_default();
                 // So that not everybody asks the same one first, and slow ones are tried now and then.
                 let mut jitter = [0];
                 random.fill(&mut jitter);
                 let jitter = Duration::from_millis(u64::from(jitter[0]));
-                let target = Target { site: Arc::clone(site), place, ip, tried: 0 };
+                let target = ServerTarget { site: Arc::clone(site), place, ip, tried: 0 };
                 found.push((measured.saturating_add(jitter), target));
             }
         }
@@ -209,18 +216,18 @@ impl Lookup {
 
     /// Sends again what got no answer, and stops waiting for what was sent often enough.
     fn retransmit(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
-        let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { question, stage: StepState::Ask(ask), .. }) = self.steps.last_mut() else {
             return Ok(false);
         };
         for attempt in
             ask.attempts.iter_mut().filter(|attempt| attempt.waiting && attempt.next <= now.elapsed)
         {
             let wait = self.config.datagram_waits.get(attempt.sent);
-            let can_repeat = attempt.transport == Transport::UDP && question.can_repeat();
+            let can_repeat = attempt.transport == InterfaceProtocol::UDP && question.is_idempotent();
             let Some(wait) = wait.filter(|_| can_repeat) else {
                 attempt.fail(AttemptError::Silent);
                 let time = now.elapsed.saturating_sub(attempt.started);
-                self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
+                self.events.push_back(LookupEvent::Measured { server: attempt.to.ip(), time });
                 continue;
             };
             if self.sent >= self.config.messages {
@@ -229,35 +236,36 @@ impl Lookup {
             self.sent += 1;
             attempt.sent += 1;
             attempt.next = now.elapsed.saturating_add(*wait);
-            self.outgoing.extend(datagrams(attempt));
+            self.outgoing.extend(datagram_transmits(attempt));
         }
         Ok(!self.outgoing.is_empty())
     }
 
-    fn start(
+    fn start_attempt(
         &mut self,
         index: usize,
         to: SocketAddr,
-        transport: Transport,
+        transport: InterfaceProtocol,
         now: Now,
-        random: &mut dyn Random,
+        random: &mut dyn SecureRandom,
     ) -> Result<Progress, LookupErrorKind> {
         if self.sent >= self.config.messages {
             return Err(LookupErrorKind::Messages { sent: self.sent });
         }
-        let Some(Step { question, depth, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { question, depth, stage: StepState::Ask(ask), .. }) = self.steps.last_mut()
+        else {
             return Ok(Progress::Waiting);
         };
-        let following = ask.targets.iter().filter(|target| target.tried & bit(ask.phase) == 0).nth(1);
+        let following = ask.targets.iter().filter(|target| target.tried & phase_bit(ask.phase) == 0).nth(1);
         let other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
         let Some(target) = ask.targets.get_mut(index) else { return Ok(Progress::Waiting) };
-        target.tried |= bit(ask.phase);
-        let request_id = request_id(random);
+        target.tried |= phase_bit(ask.phase);
+        let request_id = random_id(random);
         let request = question.to_bytes(&target.site, request_id, *depth, now)?;
-        let is_datagram = transport == Transport::UDP;
-        let is_tunnel = transport == Transport::HTTP || transport == Transport::HTTPS;
+        let is_datagram = transport == InterfaceProtocol::UDP;
+        let is_tunnel = transport == InterfaceProtocol::HTTP || transport == InterfaceProtocol::HTTPS;
         let wait = match is_datagram {
-            true if question.can_repeat() => self.config.datagram_waits.first().copied(),
+            true if question.is_idempotent() => self.config.datagram_waits.first().copied(),
             true => self.config.datagram_waits.iter().copied().reduce(Duration::saturating_add),
             false => None,
         };
@@ -281,61 +289,69 @@ impl Lookup {
             head: is_tunnel.then(Head::default),
         };
         if is_datagram {
-            self.outgoing.extend(datagrams(&attempt));
+            self.outgoing.extend(datagram_transmits(&attempt));
         } else {
             let mut bytes = Vec::new();
             if is_tunnel {
-                let path = attempt.target.site.path(attempt.target.place).unwrap_or_default();
-                let host = attempt.target.host(to);
+                let path = attempt.target.site.http_path(attempt.target.place).unwrap_or_default();
+                let host = attempt.target.http_host(to);
                 let length = attempt.request.len();
                 bytes = tunnel::request_head(&host, path, question.handle(), length).into_bytes();
             }
             bytes.extend_from_slice(&attempt.request);
-            self.outgoing.push_back(transmit(&attempt, bytes));
+            self.outgoing.push_back(new_transmit(&attempt, bytes));
         }
         ask.attempts.push(attempt);
         Ok(Progress::Made)
     }
 }
 
-fn datagrams(attempt: &Attempt) -> impl Iterator<Item = Transmit> + '_ {
+fn datagram_transmits(attempt: &Attempt) -> impl Iterator<Item = Transmit> + '_ {
     let fragments = Fragments::new(&attempt.request).ok();
-    fragments.into_iter().flatten().map(|datagram| transmit(attempt, datagram.to_vec()))
+    fragments.into_iter().flatten().map(|datagram| new_transmit(attempt, datagram.to_vec()))
 }
 
-fn transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
+fn new_transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
     let site = &attempt.target.site;
     Transmit {
         attempt: attempt.id,
         transport: attempt.transport,
         to: attempt.to,
-        domain: site.domain(attempt.target.place).filter(|domain| is_domain(domain)).map(String::from),
+        domain: site
+            .domain(attempt.target.place)
+            .filter(|domain| is_resolvable_domain(domain))
+            .map(String::from),
         server_key: attempt.target.server().map(|server| server.public_key.to_vec()).unwrap_or_default(),
         bytes,
     }
 }
 
 /// Where a server takes such requests by this transport.
-fn port(target: &Target, question: &Question, transport: Transport) -> Option<u16> {
+fn interface_port(
+    target: &ServerTarget,
+    question: &LookupRequest,
+    transport: InterfaceProtocol,
+) -> Option<u16> {
     let interfaces = &target.server()?.interfaces;
-    let fits = interfaces.iter().filter(|one| one.transport == transport && question.fits(one.kind));
+    let fits =
+        interfaces.iter().filter(|one| one.transport == transport && question.is_accepted_by(one.kind));
     fits.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
 }
 
 /// Which of the transports, as a bit; all beyond 32 count as tried.
-fn bit(phase: usize) -> u32 {
+fn phase_bit(phase: usize) -> u32 {
     u32::try_from(phase).ok().and_then(|phase| 1_u32.checked_shl(phase)).unwrap_or(u32::MAX)
 }
 
 /// A number that nobody guesses, from 1 to 2^31 − 1: the deployed software takes it for signed.
-fn request_id(random: &mut dyn Random) -> u32 {
+fn random_id(random: &mut dyn SecureRandom) -> u32 {
     let mut bytes = [0; 4];
     random.fill(&mut bytes);
     (u32::from_be_bytes(bytes) & 0x7fff_ffff).max(1)
 }
 
 /// Whether a name from a record may be given to a resolver.
-fn is_domain(name: &str) -> bool {
+fn is_resolvable_domain(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

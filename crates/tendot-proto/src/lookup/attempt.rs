@@ -6,12 +6,12 @@ use core::time::Duration;
 
 use super::error::{AttemptError, ConnectionError, FailedAttempt};
 use crate::framing::Framer;
-use crate::record::{Server, Site, Transport};
+use crate::record::{InterfaceProtocol, Site, SiteServer};
 use crate::tunnel::{self, TunnelError};
 
 /// A server that may be asked.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct ServerTarget {
     pub(super) site: Arc<Site<'static>>,
     /// Which of the site's servers it is.
     pub(super) place: usize,
@@ -20,19 +20,19 @@ pub(super) struct Target {
     pub(super) tried: u32,
 }
 
-impl Target {
-    pub(super) fn server(&self) -> Option<&Server<'static>> {
+impl ServerTarget {
+    pub(super) fn server(&self) -> Option<&SiteServer<'static>> {
         self.site.servers.get(self.place)
     }
 
     /// Whether both are one server, whatever the transport.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same_server(&self, other: &Self) -> bool {
         let interfaces = |target: &Self| target.server().map(|server| server.interfaces.clone());
         self.ip == other.ip && interfaces(self) == interfaces(other)
     }
 
     /// The host of HTTP requests.
-    pub(super) fn host(&self, to: SocketAddr) -> String {
+    pub(super) fn http_host(&self, to: SocketAddr) -> String {
         match self.site.domain(self.place) {
             Some(domain) => alloc::format!("{domain}:{}", to.port()),
             None => alloc::format!("{to}"),
@@ -43,9 +43,9 @@ impl Target {
 /// A request that was sent to one server in one way.
 pub(super) struct Attempt {
     pub(super) id: u32,
-    pub(super) transport: Transport,
+    pub(super) transport: InterfaceProtocol,
     pub(super) to: SocketAddr,
-    pub(super) target: Target,
+    pub(super) target: ServerTarget,
     pub(super) request_id: u32,
     /// The message, without HTTP.
     pub(super) request: Vec<u8>,
@@ -77,7 +77,7 @@ impl Head {
     fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
         self.bytes.extend_from_slice(bytes);
         if self.body.is_none() {
-            let is_whole = self.scan_for_end() || self.bytes.len() >= tunnel::HEAD;
+            let is_whole = self.scan_for_end() || self.bytes.len() >= tunnel::MAX_RESPONSE_HEAD_LEN;
             // What is no HTTP shows that at once, and may never have an end.
             let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
             self.body = tunnel::find_response_body(start.unwrap_or(&self.bytes))?;
@@ -128,7 +128,7 @@ impl Attempt {
         self.error.is_none_or(|error| !unsent.contains(&error))
     }
 
-    pub(super) fn failed(&self) -> FailedAttempt {
+    pub(super) fn to_failed_attempt(&self) -> FailedAttempt {
         let error = self.error.unwrap_or(AttemptError::Silent);
         FailedAttempt { transport: self.transport, to: self.to, error }
     }
@@ -144,9 +144,9 @@ mod tests {
         let ip = IpAddr::from([192, 0, 2, 1]);
         Attempt {
             id: 1,
-            transport: Transport::HTTP,
+            transport: InterfaceProtocol::HTTP,
             to: SocketAddr::new(ip, 8000),
-            target: Target { site: Arc::default(), place: 0, ip, tried: 0 },
+            target: ServerTarget { site: Arc::default(), place: 0, ip, tried: 0 },
             request_id: 1,
             request: Vec::new(),
             started: Duration::ZERO,
@@ -167,7 +167,7 @@ mod tests {
             if let Err(error) = attempt.push(&b"a: b\r\n".repeat(100)) {
                 attempt.fail(error);
             }
-            assert!(attempt.head.as_ref().unwrap().bytes.len() < 2 * tunnel::HEAD);
+            assert!(attempt.head.as_ref().unwrap().bytes.len() < 2 * tunnel::MAX_RESPONSE_HEAD_LEN);
         }
         assert_eq!(attempt.error, Some(AttemptError::Tunnel(TunnelError::HeadTooLong)));
     }

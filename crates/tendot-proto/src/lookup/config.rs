@@ -5,20 +5,20 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use crate::auth::Policy;
-use crate::crypto::Crypto;
+use crate::auth::AuthPolicy;
+use crate::crypto::CryptoProvider;
 use crate::handle::Handle;
-use crate::record::{Site, Transport};
+use crate::record::{InterfaceProtocol, Site};
 
 /// What all lookups of a program have in common: where to begin, how to go on, when to stop.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct LookupConfig {
     /// The sites of the root, who know about prefixes.
     pub root: Vec<Arc<Site<'static>>>,
     /// Prefixes, in upper case, whose sites are known without asking.
     pub overrides: BTreeMap<Vec<u8>, Vec<Arc<Site<'static>>>>,
     /// What is tried, in this order: one at all sites before the next at any.
-    pub transports: Vec<Transport>,
+    pub transports: Vec<InterfaceProtocol>,
     /// Whether IPv4 can be used.
     pub ipv4: bool,
     /// Whether IPv6 can be used.
@@ -32,9 +32,9 @@ pub struct Config {
     /// needs `crypto`, and servers that speak 2.7 or later.
     pub certify: bool,
     /// What checks signatures and digests.
-    pub crypto: Option<Arc<dyn Crypto>>,
+    pub crypto: Option<Arc<dyn CryptoProvider>>,
     /// What signatures and digests may be made by. Many servers have keys that need more than the default.
-    pub policy: Policy,
+    pub policy: AuthPolicy,
     /// How fast servers were before.
     pub response_times: Option<Arc<dyn RttEstimates>>,
     /// When a lookup ends at the latest.
@@ -61,7 +61,7 @@ pub struct Config {
     pub next_family: Duration,
 }
 
-impl Config {
+impl LookupConfig {
     /// A client that knows the root sites, with the times and bounds of the deployed software where it has some.
     ///
     /// HTTPS is not among the transports, since not everybody can do it.
@@ -69,13 +69,13 @@ impl Config {
         Self {
             root,
             overrides: BTreeMap::new(),
-            transports: [Transport::UDP, Transport::TCP, Transport::HTTP].to_vec(),
+            transports: [InterfaceProtocol::UDP, InterfaceProtocol::TCP, InterfaceProtocol::HTTP].to_vec(),
             ipv4: true,
             ipv6: true,
             private_addresses: false,
             certify: false,
             crypto: None,
-            policy: Policy::default(),
+            policy: AuthPolicy::default(),
             response_times: None,
             time: Duration::from_secs(10),
             messages: 64,
@@ -91,21 +91,21 @@ impl Config {
     }
 
     /// The sites that keep a handle, if that is known without asking.
-    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], Origin)> {
+    pub(super) fn known_sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], SiteSource)> {
         let prefix = match handle.suffix() {
             Some(_) => handle.prefix().to_ascii_uppercase(),
             None => b"0.NA".to_vec(),
         };
         match self.overrides.get(&prefix) {
-            Some(sites) => Some((sites, Origin::Override)),
-            None => handle.is_global().then_some((&self.root, Origin::Root)),
+            Some(sites) => Some((sites, SiteSource::Override)),
+            None => handle.is_global().then_some((&self.root, SiteSource::Root)),
         }
     }
 }
 
 /// From where it is known which sites to ask.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Origin {
+pub(super) enum SiteSource {
     /// [`Config::root`].
     Root,
     /// [`Config::overrides`].
@@ -117,5 +117,5 @@ pub(super) enum Origin {
 /// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).
 pub trait RttEstimates: fmt::Debug + Send + Sync {
     /// The time that a server needed, if it was ever asked.
-    fn of(&self, server: IpAddr) -> Option<Duration>;
+    fn rtt(&self, server: IpAddr) -> Option<Duration>;
 }

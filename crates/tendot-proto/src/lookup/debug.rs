@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Answer, Lookup, Transmit};
+use super::{Lookup, LookupResponse, Transmit};
 
 impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +29,7 @@ impl fmt::Debug for Transmit {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for LookupResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")
             .field("length", &self.bytes.len())

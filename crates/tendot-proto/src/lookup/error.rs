@@ -5,8 +5,8 @@ use core::net::SocketAddr;
 use crate::auth::{AuthError, CredentialError};
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
-use crate::message::{ResponseCode, Version};
-use crate::record::Transport;
+use crate::message::{ProtocolVersion, ResponseCode};
+use crate::record::InterfaceProtocol;
 use crate::tunnel::TunnelError;
 
 /// Why a lookup ended without an answer: at which step, and what came of the attempts there.
@@ -86,7 +86,7 @@ pub enum LookupErrorKind {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FailedAttempt {
     /// How the server was asked.
-    pub transport: Transport,
+    pub transport: InterfaceProtocol,
     /// Where it was asked.
     pub to: SocketAddr,
     /// What was wrong.
@@ -148,9 +148,9 @@ pub enum AttemptError {
     #[error("the answer is in version {found}, the site speaks {site}")]
     Version {
         /// The version of the answer.
-        found: Version,
+        found: ProtocolVersion,
         /// That of the site.
-        site: Version,
+        site: ProtocolVersion,
     },
     /// The answer does not have the digest of the request.
     #[error("the digest in the answer: {0}")]

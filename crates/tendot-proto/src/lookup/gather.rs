@@ -4,18 +4,19 @@ use alloc::vec::Vec;
 
 use super::error::LookupError;
 use crate::handle::Handle;
-use crate::record::{Interface, Server, Site, Ttl, Value};
+use crate::record::{HandleValue, ServerInterface, Site, SiteServer, Ttl};
 use crate::time::Now;
-use crate::wire::List;
+use crate::wire::WireList;
 
 /// Types of values that say who serves names.
-pub(super) const PLAIN: &[&[u8]] = &[b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
+pub(super) const SITE_TYPES: &[&[u8]] = &[b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
 
 /// Types of values that say who serves the prefixes derived from one.
-pub(super) const DERIVED_PREFIX_SITE_TYPES: &[&[u8]] = &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
+pub(super) const DERIVED_PREFIX_SITE_TYPES: &[&[u8]] =
+    &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
 
 /// Sites as they are found: in values, and in the records that values refer to.
-pub(super) struct Gather {
+pub(super) struct SiteLocator {
     pub(super) sites: Vec<Arc<Site<'static>>>,
     /// Records to be looked into, and how many led to each.
     pub(super) pending: VecDeque<(Vec<u8>, u32)>,
@@ -32,9 +33,9 @@ pub(super) struct Gather {
     pub(super) error: Option<LookupError>,
 }
 
-impl Gather {
+impl SiteLocator {
     /// More sites, or more records to be looked into, than this are not followed: no lookup could ask them all.
-    const MOST: usize = 64;
+    const MAX_SITES_AND_RECORDS: usize = 64;
 
     pub(super) fn new(now: Now, derived: bool) -> Self {
         Self {
@@ -44,13 +45,13 @@ impl Gather {
             derived,
             prefix: None,
             is_second: false,
-            until: now.unix.saturating_add(Ttl::LONGEST.as_secs()),
+            until: now.unix.saturating_add(Ttl::MAX.as_secs()),
             error: None,
         }
     }
 
     /// Beginning with the record of a prefix.
-    pub(super) fn of_prefix(now: Now, prefix: Vec<u8>, depth: u32) -> Self {
+    pub(super) fn for_prefix(now: Now, prefix: Vec<u8>, depth: u32) -> Self {
         let mut gather = Self { prefix: Some(prefix.clone()), ..Self::new(now, false) };
         gather.add_record(Handle::new(&prefix), depth);
         gather
@@ -62,7 +63,8 @@ impl Gather {
     }
 
     pub(super) fn add_record(&mut self, handle: Handle<'_>, depth: u32) {
-        if self.seen.len() < Self::MOST && self.seen.insert(handle.folded().into_owned()) {
+        if self.seen.len() < Self::MAX_SITES_AND_RECORDS && self.seen.insert(handle.canonical().into_owned())
+        {
             self.pending.push_back((handle.as_bytes().to_vec(), depth));
         }
     }
@@ -71,21 +73,21 @@ impl Gather {
     /// with other ports are not the same.
     pub(super) fn add_site(&mut self, site: &Arc<Site<'static>>) {
         // The first port is enough, and looking for all of one among all of the other could take long.
-        let has_first = |one: &Server<'_>, two: &Server<'_>| {
+        let has_first = |one: &SiteServer<'_>, two: &SiteServer<'_>| {
             let mut of_two = two.interfaces.iter();
-            let is_at = |first: &Interface| {
+            let is_at = |first: &ServerInterface| {
                 of_two.any(|other| (other.transport, other.port) == (first.transport, first.port))
             };
             one.interfaces.first().is_none_or(is_at)
         };
-        let is_same = |one: &Server<'_>, two: &Server<'_>| {
+        let is_same = |one: &SiteServer<'_>, two: &SiteServer<'_>| {
             one.id == two.id && one.address == two.address && (has_first(one, two) || has_first(two, one))
         };
         let same = |known: &&mut Arc<Site<'static>>| {
             let (one, two) = (&known.servers, &site.servers);
             one.len() == two.len() && one.iter().zip(two).all(|(one, two)| is_same(one, two))
         };
-        let is_full = self.sites.len() >= Self::MOST;
+        let is_full = self.sites.len() >= Self::MAX_SITES_AND_RECORDS;
         match self.sites.iter_mut().find(same) {
             Some(known) if known.serial < site.serial => *known = Arc::clone(site),
             Some(_) => {}
@@ -97,14 +99,14 @@ impl Gather {
     /// Takes what values say; `depth` is that of the record they are from.
     pub(super) fn add_values(
         &mut self,
-        values: List<'_, Value<'_>>,
+        values: WireList<'_, HandleValue<'_>>,
         root: &[Arc<Site<'static>>],
         depth: u32,
         now: Now,
     ) {
-        let is_of = |value: &Value<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
+        let is_of = |value: &HandleValue<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
         let derived = self.derived && values.iter().any(|value| is_of(&value, DERIVED_PREFIX_SITE_TYPES));
-        let types = if derived { DERIVED_PREFIX_SITE_TYPES } else { PLAIN };
+        let types = if derived { DERIVED_PREFIX_SITE_TYPES } else { SITE_TYPES };
         for value in values.iter().filter(|value| is_of(value, types)) {
             self.until = self.until.min(match value.ttl {
                 Ttl::Relative(seconds) => now.unix.saturating_add(u64::from(seconds)),
@@ -115,7 +117,7 @@ impl Gather {
                 if let Ok(site) = Site::from_bytes(&value.data) {
                     self.add_site(&Arc::new(site.into_owned()));
                 }
-            } else if Handle::new(&value.data).is_same(Handle::ROOT) {
+            } else if Handle::new(&value.data).eq_ignore_case(Handle::ROOT) {
                 root.iter().for_each(|site| self.add_site(site));
             } else {
                 self.add_record(Handle::new(&value.data), depth + 1);
@@ -129,7 +131,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::record::{InterfaceKind, Transport};
+    use crate::record::{InterfaceKind, InterfaceProtocol};
 
     #[test]
     fn which_sites_are_the_same() {
@@ -144,11 +146,15 @@ mod tests {
     /// The serial numbers that are kept of sites of one server, with these serial numbers and ports.
     #[track_caller]
     fn check(sites: &[(u16, &[u32])], kept: &[u16]) {
-        let mut gather = Gather::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
+        let mut gather = SiteLocator::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
         for (serial, ports) in sites {
-            let interface =
-                |port: &u32| Interface { kind: InterfaceKind::BOTH, transport: Transport::TCP, port: *port };
-            let server = Server { interfaces: ports.iter().map(interface).collect(), ..Server::default() };
+            let interface = |port: &u32| ServerInterface {
+                kind: InterfaceKind::BOTH,
+                transport: InterfaceProtocol::TCP,
+                port: *port,
+            };
+            let server =
+                SiteServer { interfaces: ports.iter().map(interface).collect(), ..SiteServer::default() };
             let site = Site { serial: *serial, servers: alloc::vec![server], ..Site::default() };
             gather.add_site(&Arc::new(site));
         }

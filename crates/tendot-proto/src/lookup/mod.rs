@@ -22,21 +22,21 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use ask::Ask;
-use config::Origin;
-pub use config::{Config, RttEstimates};
+use ask::SiteQuery;
+use config::SiteSource;
+pub use config::{LookupConfig, RttEstimates};
 pub use error::{AttemptError, ConnectionError, FailedAttempt, LookupError, LookupErrorKind};
-use gather::Gather;
-pub use question::Question;
+use gather::SiteLocator;
+pub use question::LookupRequest;
 
-use crate::crypto::Random;
+use crate::crypto::SecureRandom;
 use crate::error::DecodeError;
 use crate::fragment::Reassembly;
 use crate::handle::Handle;
 use crate::message::{Envelope, Message, OpFlags};
-use crate::record::{Site, Transport};
+use crate::record::{InterfaceProtocol, Site};
 use crate::time::Now;
-use crate::work::Work;
+use crate::work::Budget;
 
 /// One question under way. Opens no socket, reads no clock, resolves no domain name.
 ///
@@ -97,10 +97,10 @@ use crate::work::Work;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Lookup {
-    config: Arc<Config>,
+    config: Arc<LookupConfig>,
     deadline: Duration,
     /// The question, and above it what has to be known before it can be asked. None when all is over.
-    steps: Vec<Step>,
+    steps: Vec<LookupStep>,
     sent: u32,
     referrals: u32,
     attempts: u32,
@@ -110,25 +110,25 @@ pub struct Lookup {
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
     /// For digests and signatures.
-    work: Work,
-    events: VecDeque<Event>,
+    work: Budget,
+    events: VecDeque<LookupEvent>,
     outgoing: VecDeque<Transmit>,
 }
 
 /// A question, and how far it got.
-struct Step {
-    question: Question,
+struct LookupStep {
+    question: LookupRequest,
     /// How many records led to it.
     depth: u32,
-    stage: Stage,
+    stage: StepState,
     /// Servers that have referred to others; they are not asked again.
-    referred: Vec<attempt::Target>,
+    referred: Vec<attempt::ServerTarget>,
 }
 
-enum Stage {
+enum StepState {
     Start,
-    Gather(Gather),
-    Ask(Ask),
+    Gather(SiteLocator),
+    Ask(SiteQuery),
 }
 
 /// Whether something can be done now.
@@ -144,7 +144,7 @@ pub struct Transmit {
     /// this number.
     pub attempt: u32,
     /// How: UDP, TCP, HTTP (which is TCP, too) or HTTPS (TLS).
-    pub transport: Transport,
+    pub transport: InterfaceProtocol,
     /// Where to.
     pub to: SocketAddr,
     /// The name of the server in the DNS, if it has one, for TLS.
@@ -158,13 +158,13 @@ pub struct Transmit {
 /// What a lookup has to tell.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum LookupEvent {
     /// The answer, whatever its code: all is over.
-    Finished(Answer),
+    Finished(LookupResponse),
     /// There will be no answer: all is over.
     Failed(LookupError),
     /// The first messages of an answer that has several.
-    Part(Answer),
+    Part(LookupResponse),
     /// The addresses of this name are needed: see [`Lookup::handle_addresses`].
     Resolve {
         /// The name.
@@ -192,11 +192,11 @@ pub enum Event {
 
 /// What a server answered.
 #[derive(Clone)]
-pub struct Answer {
+pub struct LookupResponse {
     /// The message.
     pub bytes: Vec<u8>,
     /// How it came.
-    pub transport: Transport,
+    pub transport: InterfaceProtocol,
     /// From where it came.
     pub from: SocketAddr,
     /// The site of the server that answered.
@@ -205,7 +205,7 @@ pub struct Answer {
     pub place: usize,
 }
 
-impl Answer {
+impl LookupResponse {
     /// The message, read.
     pub fn message(&self) -> Result<Message<'_>, DecodeError> {
         Message::from_bytes(&self.bytes)
@@ -217,7 +217,7 @@ impl Lookup {
     const REASSEMBLY_BUDGET_BYTES: usize = 1 << 20;
 
     /// Begins to ask.
-    pub fn new(config: Arc<Config>, question: Question, now: Now) -> Self {
+    pub fn new(config: Arc<LookupConfig>, question: LookupRequest, now: Now) -> Self {
         let mut lookup = Self {
             deadline: now.elapsed.saturating_add(config.time),
             config,
@@ -228,31 +228,31 @@ impl Lookup {
             no_datagrams: false,
             domains: BTreeMap::new(),
             reassembly: Reassembly::with_budget(Self::REASSEMBLY_BUDGET_BYTES),
-            work: Work::PER_REQUEST,
+            work: Budget::PER_REQUEST,
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
-        let is_certified = lookup.config.certify || question.is_certified();
-        lookup.begin(if is_certified { question.certified() } else { question }, 0);
+        let is_certified = lookup.config.certify || question.requires_signature();
+        lookup.push_step(if is_certified { question.with_signature() } else { question }, 0);
         lookup
     }
 
     /// Begins to ask sites that are known, as from [`Event::Located`].
     pub fn with_sites(
-        config: Arc<Config>,
-        question: Question,
+        config: Arc<LookupConfig>,
+        question: LookupRequest,
         sites: Vec<Arc<Site<'static>>>,
         now: Now,
     ) -> Self {
         let mut lookup = Self::new(config, question, now);
         if let Some(step) = lookup.steps.last_mut() {
-            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
+            step.stage = StepState::Ask(SiteQuery::new(sites, SiteSource::Records));
         }
         lookup
     }
 
     /// Bytes to be sent now, if there are any.
-    pub fn poll_transmit(&mut self, now: Now, random: &mut dyn Random) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Now, random: &mut dyn SecureRandom) -> Option<Transmit> {
         self.handle_timeout(now);
         while self.outgoing.is_empty() && !self.steps.is_empty() {
             match self.advance(now, random) {
@@ -265,7 +265,7 @@ impl Lookup {
     }
 
     /// What there is to tell.
-    pub fn poll(&mut self) -> Option<Event> {
+    pub fn poll(&mut self) -> Option<LookupEvent> {
         self.events.pop_front()
     }
 
@@ -273,7 +273,7 @@ impl Lookup {
     /// [`Now::elapsed`]; none when all is over.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let next = match &self.steps.last()?.stage {
-            Stage::Ask(ask) => ask.timeout(&self.config, self.steps.last()?),
+            StepState::Ask(ask) => ask.next_timeout(&self.config, self.steps.last()?),
             _ => None,
         };
         Some(next.map_or(self.deadline, |next| next.min(self.deadline)))
@@ -290,35 +290,35 @@ impl Lookup {
     pub fn handle_datagram(&mut self, now: Now, from: SocketAddr, bytes: &[u8]) {
         let Ok(envelope) = Envelope::from_bytes(bytes) else { return };
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        let Some(ask) = self.asking() else { return };
+        let Some(ask) = self.query_mut() else { return };
         let Some(index) = ask.attempts.iter().position(|attempt| {
-            attempt.transport == Transport::UDP
+            attempt.transport == InterfaceProtocol::UDP
                 && attempt.to == from
                 && attempt.request_id == envelope.request_id
         }) else {
             return;
         };
         if let Ok(Some(message)) = self.reassembly.insert(now, from, bytes) {
-            self.accept(now, index, &message);
+            self.handle_response(now, index, &message);
         }
     }
 
     /// Bytes came over the connection of an attempt.
     pub fn handle_stream(&mut self, now: Now, attempt: u32, bytes: &[u8]) {
-        let Some(ask) = self.asking() else { return };
+        let Some(ask) = self.query_mut() else { return };
         let Some(index) = ask.attempts.iter().position(|known| known.id == attempt) else { return };
         let Some(known) = ask.attempts.get_mut(index) else { return };
         if let Err(error) = known.push(bytes) {
             return known.fail(error);
         }
         // One after the other, as long as the answer goes on and the step is the same.
-        while let Some(known) = self.attempt(attempt) {
+        while let Some(known) = self.attempt_mut(attempt) {
             let message = match known.framer.next_message() {
                 Ok(Some(message)) => message.to_vec(),
                 Ok(None) => return,
                 Err(_) => return known.fail(AttemptError::TooLong),
             };
-            self.accept(now, index, &message);
+            self.handle_response(now, index, &message);
         }
     }
 
@@ -327,102 +327,108 @@ impl Lookup {
     /// Whoever waits for a connection should give up before [`Config::stream_wait`]: after that it is not known whether
     /// anything was sent, and a change is asked for nowhere else.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
-        let Some(known) = self.attempt(attempt).filter(|known| known.waiting) else { return };
+        let Some(known) = self.attempt_mut(attempt).filter(|known| known.waiting) else { return };
         let (server, started) = (known.to.ip(), known.started);
         known.fail(AttemptError::Connection(error));
         // A server that refuses quickly is not a quick one.
         let time = now.elapsed.saturating_sub(started).max(self.config.stream_wait);
-        self.events.push_back(Event::Measured { server, time });
+        self.events.push_back(LookupEvent::Measured { server, time });
     }
 
     /// The addresses of a name that [`Event::Resolve`] asked for; none if it has none.
     pub fn handle_addresses(&mut self, domain: &str, addresses: &[IpAddr]) {
         let Some(known) = self.domains.get_mut(domain).filter(|known| known.is_none()) else { return };
-        *known = Some(addresses.iter().take(Ask::MAX_ADDRESSES_PER_DOMAIN).map(IpAddr::to_canonical).collect());
-        if let Some(ask) = self.asking() {
+        *known = Some(
+            addresses.iter().take(SiteQuery::MAX_ADDRESSES_PER_DOMAIN).map(IpAddr::to_canonical).collect(),
+        );
+        if let Some(ask) = self.query_mut() {
             ask.has_news = true;
         }
     }
 
-    fn asking(&mut self) -> Option<&mut Ask> {
+    fn query_mut(&mut self) -> Option<&mut SiteQuery> {
         match &mut self.steps.last_mut()?.stage {
-            Stage::Ask(ask) => Some(ask),
+            StepState::Ask(ask) => Some(ask),
             _ => None,
         }
     }
 
-    fn attempt(&mut self, id: u32) -> Option<&mut attempt::Attempt> {
-        self.asking()?.attempts.iter_mut().find(|attempt| attempt.id == id)
+    fn attempt_mut(&mut self, id: u32) -> Option<&mut attempt::Attempt> {
+        self.query_mut()?.attempts.iter_mut().find(|attempt| attempt.id == id)
     }
 
-    fn begin(&mut self, question: Question, depth: u32) {
-        self.steps.push(Step { question, depth, stage: Stage::Start, referred: Vec::new() });
+    fn push_step(&mut self, question: LookupRequest, depth: u32) {
+        self.steps.push(LookupStep { question, depth, stage: StepState::Start, referred: Vec::new() });
     }
 
-    fn advance(&mut self, now: Now, random: &mut dyn Random) -> Result<Progress, LookupErrorKind> {
+    fn advance(&mut self, now: Now, random: &mut dyn SecureRandom) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
         match &mut step.stage {
-            Stage::Start => {
+            StepState::Start => {
                 let handle = step.question.handle();
-                step.stage = match self.config.sites(handle) {
-                    Some((sites, origin)) => Stage::Ask(Ask::new(sites.to_vec(), origin)),
-                    None => Stage::Gather(Gather::of_prefix(now, handle.prefix_handle(), step.depth + 1)),
+                step.stage = match self.config.known_sites(handle) {
+                    Some((sites, origin)) => StepState::Ask(SiteQuery::new(sites.to_vec(), origin)),
+                    None => StepState::Gather(SiteLocator::for_prefix(
+                        now,
+                        handle.prefix_handle(),
+                        step.depth + 1,
+                    )),
                 };
                 Ok(Progress::Made)
             }
-            Stage::Gather(gather) => match gather.pending.pop_front() {
+            StepState::Gather(gather) => match gather.pending.pop_front() {
                 Some((record, depth)) => self.resolve_service_record(record, depth),
-                None => self.gathered(now),
+                None => self.finish_locating(now),
             },
-            Stage::Ask(_) => self.ask(now, random),
+            StepState::Ask(_) => self.query(now, random),
         }
     }
 
     /// Begins to resolve a record for the sites in it.
     fn resolve_service_record(&mut self, record: Vec<u8>, depth: u32) -> Result<Progress, LookupErrorKind> {
         let handle = Handle::new(&record);
-        if self.steps.iter().any(|step| step.question.handle().is_same(handle)) {
-            self.note(record, LookupErrorKind::ServiceLoop);
+        if self.steps.iter().any(|step| step.question.handle().eq_ignore_case(handle)) {
+            self.record_error(record, LookupErrorKind::ServiceLoop);
             return Ok(Progress::Made);
         }
         if depth > self.config.service_depth {
-            self.note(record, LookupErrorKind::ServiceDepth { limit: self.config.service_depth });
+            self.record_error(record, LookupErrorKind::ServiceDepth { limit: self.config.service_depth });
             return Ok(Progress::Made);
         }
-        let Some(Step { question, stage: Stage::Gather(gather), .. }) = self.steps.last() else {
+        let Some(LookupStep { question, stage: StepState::Gather(gather), .. }) = self.steps.last() else {
             return Ok(Progress::Waiting);
         };
-        let mut types = gather::PLAIN.to_vec();
+        let mut types = gather::SITE_TYPES.to_vec();
         if gather.derived {
             types.extend_from_slice(gather::DERIVED_PREFIX_SITE_TYPES);
         }
-        let is_certified = question.is_certified();
+        let is_certified = question.requires_signature();
         // The second time around a prefix is asked for where it is certain.
         let authoritative = if gather.is_second { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
         let on_the_way =
-            Question::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
-        self.begin(if is_certified { on_the_way.certified() } else { on_the_way }, depth);
+            LookupRequest::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
+        self.push_step(if is_certified { on_the_way.with_signature() } else { on_the_way }, depth);
         Ok(Progress::Made)
     }
 
     /// All records have been looked into.
-    fn gathered(&mut self, now: Now) -> Result<Progress, LookupErrorKind> {
+    fn finish_locating(&mut self, now: Now) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let Stage::Gather(gather) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let StepState::Gather(gather) = &mut step.stage else { return Ok(Progress::Waiting) };
         if !gather.sites.is_empty() {
             let sites = core::mem::take(&mut gather.sites);
             if let Some(prefix_handle) = gather.prefix.take() {
                 let (sites, until) = (sites.clone(), gather.until);
-                self.events.push_back(Event::Located { prefix_handle, sites, until });
+                self.events.push_back(LookupEvent::Located { prefix_handle, sites, until });
             }
-            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
+            step.stage = StepState::Ask(SiteQuery::new(sites, SiteSource::Records));
             return Ok(Progress::Made);
         }
         match gather.prefix.take() {
             Some(prefix) if gather.found_nothing() && !gather.is_second => {
-                let mut again = Gather::of_prefix(now, prefix, step.depth + 1);
+                let mut again = SiteLocator::for_prefix(now, prefix, step.depth + 1);
                 again.is_second = true;
-                step.stage = Stage::Gather(again);
+                step.stage = StepState::Gather(again);
                 Ok(Progress::Made)
             }
             prefix => {
@@ -446,14 +452,14 @@ impl Lookup {
     fn fail(&mut self, kind: LookupErrorKind) {
         let Some(step) = self.steps.last() else { return };
         let attempts = match &step.stage {
-            Stage::Ask(ask) => ask.attempts.iter().map(attempt::Attempt::failed).collect(),
+            StepState::Ask(ask) => ask.attempts.iter().map(attempt::Attempt::to_failed_attempt).collect(),
             _ => Vec::new(),
         };
         let handle = step.question.handle().as_bytes().to_vec();
         let error = LookupError { kind, handle, attempts };
         match kind {
             LookupErrorKind::Time | LookupErrorKind::Messages { .. } | LookupErrorKind::Referrals { .. } => {
-                self.end(Event::Failed(error));
+                self.finish(LookupEvent::Failed(error));
             }
             _ => self.fail_step(error),
         }
@@ -462,19 +468,19 @@ impl Lookup {
     fn fail_step(&mut self, error: LookupError) {
         self.steps.pop();
         match self.steps.last_mut() {
-            Some(Step { stage: Stage::Gather(gather), .. }) => gather.error = Some(error),
-            _ => self.end(Event::Failed(error)),
+            Some(LookupStep { stage: StepState::Gather(gather), .. }) => gather.error = Some(error),
+            _ => self.finish(LookupEvent::Failed(error)),
         }
     }
 
     /// Remembers why a record is not looked into.
-    fn note(&mut self, handle: Vec<u8>, kind: LookupErrorKind) {
-        if let Some(Step { stage: Stage::Gather(gather), .. }) = self.steps.last_mut() {
+    fn record_error(&mut self, handle: Vec<u8>, kind: LookupErrorKind) {
+        if let Some(LookupStep { stage: StepState::Gather(gather), .. }) = self.steps.last_mut() {
             gather.error = Some(LookupError { kind, handle, attempts: Vec::new() });
         }
     }
 
-    fn end(&mut self, event: Event) {
+    fn finish(&mut self, event: LookupEvent) {
         self.steps.clear();
         self.outgoing.clear();
         self.events.push_back(event);

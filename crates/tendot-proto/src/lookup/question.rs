@@ -4,10 +4,13 @@ use core::fmt;
 use crate::error::EncodeError;
 use crate::handle::Handle;
 use crate::limits;
-use crate::message::{Body, Envelope, Header, Message, OpFlags, Opcode, Request, CredentialSection, Version};
+use crate::message::{
+    CredentialSection, Envelope, Message, MessageBody, MessageHeader, OpFlags, Opcode, ProtocolVersion,
+    Request,
+};
 use crate::record::{InterfaceKind, Site};
 use crate::time::Now;
-use crate::wire::{List, Writer};
+use crate::wire::{WireList, WireWriter};
 
 /// What is asked: a request, and the handle whose servers are to answer it.
 ///
@@ -24,24 +27,25 @@ use crate::wire::{List, Writer};
 /// assert_eq!(delete.handle(), handle);
 /// ```
 #[derive(Clone, Eq, PartialEq)]
-pub struct Question {
+pub struct LookupRequest {
     handle: Vec<u8>,
     opcode: Opcode,
     flags: OpFlags,
     body: Vec<u8>,
 }
 
-impl Question {
+impl LookupRequest {
     /// Any request, to be answered by the servers of `handle`.
     pub fn new(handle: Handle<'_>, opcode: Opcode, request: &Request<'_>) -> Self {
         let mut body = Vec::new();
-        request.encode(Version::OURS, &mut Writer::new(&mut body));
+        request.encode(ProtocolVersion::LATEST, &mut WireWriter::new(&mut body));
         Self { handle: handle.as_bytes().to_vec(), opcode, flags: OpFlags::DEFAULT, body }
     }
 
     /// The values of a record that have one of the indexes or one of the types; all of them when neither is given.
     pub fn resolve(handle: Handle<'_>, indexes: &[u32], types: &[&[u8]]) -> Self {
-        let request = Request::Resolve { handle, indexes: List::from(indexes), types: List::from(types) };
+        let request =
+            Request::Resolve { handle, indexes: WireList::from(indexes), types: WireList::from(types) };
         Self::new(handle, Opcode::RESOLUTION, &request)
     }
 
@@ -69,13 +73,13 @@ impl Question {
     /// The same with an answer that is signed, and has the digest of what was asked: the signature covers the number of
     /// the request, but who is on the way can ask something else under the same number, and pass on that answer.
     #[must_use]
-    pub(super) fn certified(self) -> Self {
+    pub(super) fn with_signature(self) -> Self {
         let flags = self.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
         self.with_flags(flags)
     }
 
     /// Whether the answer must be signed.
-    pub(super) const fn is_certified(&self) -> bool {
+    pub(super) const fn requires_signature(&self) -> bool {
         self.flags.has(OpFlags::CERTIFY)
     }
 
@@ -86,20 +90,20 @@ impl Question {
 
     /// Whether it does no harm to ask several servers, or one twice: only what changes nothing, and leaves nothing
     /// behind at the server. A session would be set up twice, and the answer to a challenge is good once.
-    pub(super) const fn can_repeat(&self) -> bool {
+    pub(super) const fn is_idempotent(&self) -> bool {
         matches!(self.opcode, Opcode::RESOLUTION | Opcode::GET_SITE_INFO | Opcode::VERIFY_CHALLENGE)
     }
 
     /// Whether it may go over UDP, where `single` says so even if it goes only once.
-    pub(super) const fn fits_datagrams(&self, single: bool) -> bool {
-        self.can_repeat() || single && !self.opcode.is_admin()
+    pub(super) const fn is_udp_allowed(&self, single: bool) -> bool {
+        self.is_idempotent() || single && !self.opcode.is_admin()
     }
 
     /// Whether an interface takes such requests.
-    pub(super) fn fits(&self, kind: InterfaceKind) -> bool {
+    pub(super) fn is_accepted_by(&self, kind: InterfaceKind) -> bool {
         if self.opcode.is_admin() {
             kind.is_admin()
-        } else if self.opcode.is_resolution() {
+        } else if self.opcode.is_query() {
             kind.is_query()
         } else {
             kind.is_admin() || kind.is_query()
@@ -114,18 +118,18 @@ impl Question {
         depth: u32,
         now: Now,
     ) -> Result<Vec<u8>, EncodeError> {
-        let version = Version::new(site.protocol_major, site.protocol_minor);
+        let version = ProtocolVersion::new(site.protocol_major, site.protocol_minor);
         let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::MAX_RECURSION_COUNT);
         Message {
-            envelope: Envelope { request_id, ..Envelope::new(version.spoken()) },
-            header: Header {
+            envelope: Envelope { request_id, ..Envelope::new(version.negotiated()) },
+            header: MessageHeader {
                 flags: self.flags,
                 site_serial: site.serial,
                 recursion_count,
-                ..Header::request(self.opcode, now)
+                ..MessageHeader::for_request(self.opcode, now)
             },
             // Encoded already; only requests for transactions depend on the version, and they go to no handle.
-            body: Body::Request(Request::Unknown(&self.body)),
+            body: MessageBody::Request(Request::Unknown(&self.body)),
             body_rest: &[],
             tail: CredentialSection::Empty,
         }
@@ -134,7 +138,7 @@ impl Question {
 }
 
 /// Without the bytes of the request: they may hold secrets.
-impl fmt::Debug for Question {
+impl fmt::Debug for LookupRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Question")
             .field("handle", &self.handle())
@@ -162,12 +166,12 @@ mod tests {
 
     #[test]
     fn what_may_be_repeated() {
-        for opcode in Opcode::KNOWN.iter().copied().chain([Opcode(999)]) {
+        for opcode in Opcode::ALL.iter().copied().chain([Opcode(999)]) {
             let handle = Handle::from("10.1000/182");
-            let question = Question::new(handle, opcode, &Request::Named { handle });
-            assert_eq!(question.can_repeat(), [1, 2, 201].contains(&opcode.0), "{opcode}");
-            assert_eq!(question.fits_datagrams(false), question.can_repeat(), "{opcode}");
-            assert_eq!(question.fits_datagrams(true), !opcode.is_admin(), "{opcode}");
+            let question = LookupRequest::new(handle, opcode, &Request::Named { handle });
+            assert_eq!(question.is_idempotent(), [1, 2, 201].contains(&opcode.0), "{opcode}");
+            assert_eq!(question.is_udp_allowed(false), question.is_idempotent(), "{opcode}");
+            assert_eq!(question.is_udp_allowed(true), !opcode.is_admin(), "{opcode}");
         }
     }
 
@@ -175,10 +179,10 @@ mod tests {
     fn check_version(of_site: (u8, u8), spoken: (u8, u8)) {
         let site = Site { protocol_major: of_site.0, protocol_minor: of_site.1, ..Site::default() };
         let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
-        let question = Question::resolve(Handle::from("10.1000/182"), &[], &[]);
+        let question = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
         let request = question.to_bytes(&site, 7, 0, now).unwrap();
         let envelope = Envelope::from_bytes(&request).unwrap();
-        assert_eq!(envelope.version, Version::new(spoken.0, spoken.1));
-        assert_eq!(envelope.suggestion, Version::OURS);
+        assert_eq!(envelope.version, ProtocolVersion::new(spoken.0, spoken.1));
+        assert_eq!(envelope.suggestion, ProtocolVersion::LATEST);
     }
 }

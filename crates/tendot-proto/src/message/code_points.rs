@@ -5,7 +5,7 @@ macro_rules! code_points {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
             /// All that have a name.
-            pub const KNOWN: &'static [Self] = &[$(Self::$name),*];
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The name, as the deployed software has it.
             pub const fn name(self) -> Option<&'static str> {

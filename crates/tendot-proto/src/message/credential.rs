@@ -1,5 +1,5 @@
 use crate::error::DecodeError;
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// What proves that a message is by whom it should be, and unchanged (RFC 3652, 2.2.4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Credential<'a> {
 
 impl<'a> Credential<'a> {
     /// A signature by the key of a server.
-    pub const SIGNED: &'static [u8] = b"HS_SIGNED";
+    pub const TYPE_SIGNED: &'static [u8] = b"HS_SIGNED";
     /// The same under its old name.
     pub const TYPE_SIGNED_LEGACY: &'static [u8] = b"HS_DSAPUBKEY";
     /// A MAC by the key of a session.
@@ -28,23 +28,23 @@ impl<'a> Credential<'a> {
 
     /// Reads what stands between the credential's length and the end of the message.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        Self::decode(Reader::new(bytes))
+        Self::decode(WireReader::new(bytes))
     }
 
-    pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(mut reader: WireReader<'a>) -> Result<Self, DecodeError> {
         let options = reader.u32("credential options")?;
         let signer = reader.bytes("credential signer")?;
         let counter = reader.u32("session counter")?;
         let credential_type = reader.bytes("credential type")?;
         let mut signed_info = reader.sub("signed info")?;
-        reader.finish("credential")?;
+        reader.expect_end("credential")?;
         let algorithm = signed_info.bytes("signature algorithm")?;
         let signature = signed_info.bytes("signature")?;
-        signed_info.finish("signed info")?;
+        signed_info.expect_end("signed info")?;
         Ok(Self { options, signer, counter, credential_type, algorithm, signature })
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.sub(|writer| {
             writer.u32(self.options);
             writer.bytes(self.signer);

@@ -1,5 +1,5 @@
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// The digest of a request in its response, and of a challenged request when an answer is to be verified (RFC 3652,
 /// 2.2.3).
@@ -26,9 +26,9 @@ pub enum DigestAlgorithm {
 }
 
 impl<'a> RequestDigest<'a> {
-    pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         const FIELD: &str = "request digest";
-        let (algorithm, length) = match reader.rest().first() {
+        let (algorithm, length) = match reader.remaining().first() {
             Some(1) => (DigestAlgorithm::Md5, 16),
             Some(2) => (DigestAlgorithm::Sha1, 20),
             Some(3) => (DigestAlgorithm::Sha256, 32),
@@ -42,7 +42,7 @@ impl<'a> RequestDigest<'a> {
         Ok(Self { algorithm, bytes: reader.take(FIELD, length)? })
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         match self.algorithm {
             DigestAlgorithm::Untold => return writer.bytes(self.bytes),
             DigestAlgorithm::Md5 => writer.u8(1),

@@ -1,7 +1,7 @@
-use super::Version;
+use super::ProtocolVersion;
 use crate::error::DecodeError;
 use crate::limits;
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// The first 20 bytes of every message and of every datagram (RFC 3652, 2.2.1).
 ///
@@ -16,9 +16,9 @@ use crate::wire::{Reader, Writer};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Envelope {
     /// The version that the message is written in.
-    pub version: Version,
+    pub version: ProtocolVersion,
     /// The newest version that the sender speaks, as it stands in the message: see [`suggested`](Self::suggested).
-    pub suggestion: Version,
+    pub suggestion: ProtocolVersion,
     /// Compressed, encrypted, one of several datagrams.
     pub flags: EnvelopeFlags,
     /// The session or challenge that the message belongs to; 0 is none.
@@ -67,10 +67,10 @@ impl EnvelopeFlags {
 
 impl Envelope {
     /// An envelope of this version, all else 0. What is suggested is the newest version that is spoken here.
-    pub const fn new(version: Version) -> Self {
+    pub const fn new(version: ProtocolVersion) -> Self {
         Self {
             version,
-            suggestion: Version::OURS,
+            suggestion: ProtocolVersion::LATEST,
             flags: EnvelopeFlags::NONE,
             session_id: 0,
             request_id: 0,
@@ -81,16 +81,17 @@ impl Envelope {
 
     /// Reads the envelope at the start of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode(&mut Reader::new(bytes))
+        Self::decode(&mut WireReader::new(bytes))
     }
 
     #[inline]
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut fields = Reader::at_offset(reader.take("envelope", limits::ENVELOPE_LEN)?, reader.at());
+    pub(crate) fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
+        let mut fields =
+            WireReader::at_offset(reader.take("envelope", limits::ENVELOPE_LEN)?, reader.offset());
         let [major, minor, flags, suggested_minor] = fields.array("version")?;
         Ok(Self {
-            version: Version::new(major, minor),
-            suggestion: Version::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
+            version: ProtocolVersion::new(major, minor),
+            suggestion: ProtocolVersion::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
             flags: EnvelopeFlags(flags & EnvelopeFlags::FLAG_BITS),
             session_id: fields.u32("session id")?,
             request_id: fields.u32("request id")?,
@@ -112,12 +113,12 @@ impl Envelope {
         bytes
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.raw(&self.to_bytes());
     }
 
     /// The newest version that the sender speaks; who suggests none speaks that of the message.
-    pub const fn suggested(&self) -> Version {
+    pub const fn newest_version(&self) -> ProtocolVersion {
         if self.suggestion.major == 0 { self.version } else { self.suggestion }
     }
 
@@ -138,7 +139,7 @@ impl Envelope {
     /// request = Envelope { version: Version::new(5, 0), suggestion: Version::new(0, 0), ..request };
     /// assert_eq!(request.response_version(), Version::OLDEST);
     /// ```
-    pub fn response_version(&self) -> Version {
-        self.suggested().spoken()
+    pub fn response_version(&self) -> ProtocolVersion {
+        self.newest_version().negotiated()
     }
 }

@@ -2,11 +2,11 @@ use super::{Opcode, ResponseCode};
 use crate::error::DecodeError;
 use crate::limits;
 use crate::time::Now;
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// The 24 bytes after the envelope (RFC 3652, 2.2.2), but for the length of the body, which is that of the body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Header {
+pub struct MessageHeader {
     /// What is asked for.
     pub opcode: Opcode,
     /// How it ended; 0 in requests.
@@ -23,16 +23,16 @@ pub struct Header {
     pub expiration: u32,
 }
 
-impl Header {
+impl MessageHeader {
     /// The serial number of a site that is not known.
     pub const UNKNOWN_SITE_SERIAL: u16 = 0xffff;
 
     /// How long messages are to be believed: twelve hours. The deployed client takes 0, "for ever" in RFC 3652, for
     /// long ago.
-    pub const LIFE: u64 = 43_200;
+    pub const LIFETIME_SECS: u64 = 43_200;
 
     /// The header of a request as clients of the deployed software send it.
-    pub fn request(opcode: Opcode, now: Now) -> Self {
+    pub fn for_request(opcode: Opcode, now: Now) -> Self {
         Self {
             opcode,
             response_code: ResponseCode::PER_REQUEST,
@@ -40,7 +40,7 @@ impl Header {
             site_serial: Self::UNKNOWN_SITE_SERIAL,
             recursion_count: 0,
             reserved: 0,
-            expiration: Self::expiration(now),
+            expiration: Self::default_expiration(now),
         }
     }
 
@@ -48,7 +48,7 @@ impl Header {
     ///
     /// `AUTHORITATIVE` is set by servers of a primary site on every response.
     #[must_use]
-    pub fn response(&self, response_code: ResponseCode, site_serial: u16, now: Now) -> Self {
+    pub fn for_response(&self, response_code: ResponseCode, site_serial: u16, now: Now) -> Self {
         Self {
             opcode: self.opcode,
             response_code,
@@ -56,14 +56,14 @@ impl Header {
             site_serial,
             recursion_count: self.recursion_count,
             reserved: 0,
-            expiration: Self::expiration(now),
+            expiration: Self::default_expiration(now),
         }
     }
 
     /// The date until which a message of now is to be believed. It stays below 2^31, since the deployed software
     /// takes it for signed.
-    pub fn expiration(now: Now) -> u32 {
-        u32::try_from(now.unix.saturating_add(Self::LIFE)).unwrap_or(u32::MAX).min(i32::MAX as u32)
+    pub fn default_expiration(now: Now) -> u32 {
+        u32::try_from(now.unix.saturating_add(Self::LIFETIME_SECS)).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
     /// Reads the header at the start of `bytes`, and the length of the body that follows.
@@ -80,12 +80,12 @@ impl Header {
     /// # Ok::<(), tendot_proto::DecodeError>(())
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<(Self, u32), DecodeError> {
-        Self::decode(&mut Reader::new(bytes))
+        Self::decode(&mut WireReader::new(bytes))
     }
 
     #[inline]
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<(Self, u32), DecodeError> {
-        let mut fields = Reader::at_offset(reader.take("header", limits::HEADER)?, reader.at());
+    pub(crate) fn decode(reader: &mut WireReader<'_>) -> Result<(Self, u32), DecodeError> {
+        let mut fields = WireReader::at_offset(reader.take("header", limits::HEADER_LEN)?, reader.offset());
         let header = Self {
             opcode: Opcode(fields.u32("opcode")?),
             response_code: ResponseCode(fields.u32("response code")?),
@@ -100,7 +100,7 @@ impl Header {
 
     /// Writes all but the length of the body, for which four bytes are left.
     #[inline]
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u32(self.opcode.0);
         writer.u32(self.response_code.0);
         writer.u32(self.flags.0);
@@ -170,7 +170,7 @@ impl OpFlags {
     );
 
     /// Flags and what they are called for short in RFC 3652 and in the deployed software.
-    pub const NAMES: &'static [(Self, &'static str)] = &[
+    pub const MNEMONICS: &'static [(Self, &'static str)] = &[
         (Self::AUTHORITATIVE, "AT"),
         (Self::CERTIFY, "CT"),
         (Self::ENCRYPT, "ENC"),

@@ -17,19 +17,21 @@ use alloc::vec::Vec;
 pub use credential::Credential;
 pub use digest::{DigestAlgorithm, RequestDigest};
 pub use envelope::{Envelope, EnvelopeFlags};
-pub use header::{Header, OpFlags};
+pub use header::{MessageHeader, OpFlags};
 pub use opcode::Opcode;
-pub use parts::Parts;
-pub use request::{KeyExchangeMode, Receiver, Request, DumpCursor, SessionKeyMaterial, SessionSetup, Since};
-pub use response::{Outcome, Response};
+pub use parts::MessageParts;
+pub use request::{
+    DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, Request, SessionKeyMaterial, SessionSetup,
+};
+pub use response::{Response, ResponseData};
 pub use response_code::ResponseCode;
-pub use version::Version;
+pub use version::ProtocolVersion;
 
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
 use crate::limits;
 use crate::time::Now;
-use crate::wire::{List, Reader, Writer};
+use crate::wire::{WireList, WireReader, WireWriter};
 
 /// A message: what a client asks, or what a server answers.
 ///
@@ -59,9 +61,9 @@ pub struct Message<'a> {
     /// The envelope; its length is that of what is written.
     pub envelope: Envelope,
     /// The header.
-    pub header: Header,
+    pub header: MessageHeader,
     /// What the message says.
-    pub body: Body<'a>,
+    pub body: MessageBody<'a>,
     /// What follows the last known field of the body: nothing, or what newer versions, or older errors, put there.
     pub body_rest: &'a [u8],
     /// What proves where it comes from.
@@ -70,7 +72,7 @@ pub struct Message<'a> {
 
 /// The body of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Body<'a> {
+pub enum MessageBody<'a> {
     /// That of a request.
     Request(Request<'a>),
     /// That of a response.
@@ -95,9 +97,9 @@ impl<'a> Message<'a> {
     /// A request as clients of the deployed software send it: for a site of which nothing is known.
     pub fn request(opcode: Opcode, request: Request<'a>, request_id: u32, now: Now) -> Self {
         Self {
-            envelope: Envelope { request_id, ..Envelope::new(Version::OURS) },
-            header: Header::request(opcode, now),
-            body: Body::Request(request),
+            envelope: Envelope { request_id, ..Envelope::new(ProtocolVersion::LATEST) },
+            header: MessageHeader::for_request(opcode, now),
+            body: MessageBody::Request(request),
             body_rest: &[],
             tail: CredentialSection::Empty,
         }
@@ -105,26 +107,26 @@ impl<'a> Message<'a> {
 
     /// A request for all values of a record that everybody may read.
     pub fn resolution(handle: Handle<'a>, request_id: u32, now: Now) -> Self {
-        let request = Request::Resolve { handle, indexes: List::EMPTY, types: List::EMPTY };
+        let request = Request::Resolve { handle, indexes: WireList::EMPTY, types: WireList::EMPTY };
         Self::request(Opcode::RESOLUTION, request, request_id, now)
     }
 
     /// Reads a whole message and nothing after it.
     #[inline]
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        Self::from_parts(&Parts::split(bytes)?)
+        Self::from_parts(&MessageParts::split(bytes)?)
     }
 
     /// Reads a message that has been cut into its parts.
     #[inline]
-    pub fn from_parts(parts: &Parts<'a>) -> Result<Self, DecodeError> {
-        let Parts { envelope, header, .. } = *parts;
-        let body_at = limits::ENVELOPE_LEN + limits::HEADER;
-        let mut reader = Reader::at_offset(parts.body, body_at);
+    pub fn from_parts(parts: &MessageParts<'a>) -> Result<Self, DecodeError> {
+        let MessageParts { envelope, header, .. } = *parts;
+        let body_at = limits::ENVELOPE_LEN + limits::HEADER_LEN;
+        let mut reader = WireReader::at_offset(parts.body, body_at);
         let body = if header.is_request() {
-            Body::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
+            MessageBody::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
         } else {
-            Body::Response(Response::decode(&header, envelope.version, &mut reader)?)
+            MessageBody::Response(Response::decode(&header, envelope.version, &mut reader)?)
         };
         let tail = match (parts.credential(), parts.tail) {
             (Ok(Some(credential)), _) => CredentialSection::Credential(credential),
@@ -132,32 +134,32 @@ impl<'a> Message<'a> {
             (Ok(None), _) => CredentialSection::Empty,
             (Err(_), tail) => CredentialSection::Other(tail),
         };
-        Ok(Self { envelope, header, body, body_rest: reader.rest(), tail })
+        Ok(Self { envelope, header, body, body_rest: reader.remaining(), tail })
     }
 
     /// Appends the message to `out`, with the lengths that it then has. On an error `out` is as it was.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = out.len();
-        let mut writer = Writer::new(out);
+        let mut writer = WireWriter::new(out);
         self.envelope.encode(&mut writer);
         self.header.encode(&mut writer);
         let body = writer.len();
         match &self.body {
-            Body::Request(request) => request.encode(self.envelope.version, &mut writer),
-            Body::Response(response) => response.encode(&mut writer),
+            MessageBody::Request(request) => request.encode(self.envelope.version, &mut writer),
+            MessageBody::Response(response) => response.encode(&mut writer),
         }
         writer.raw(self.body_rest);
         let body_length = writer.len() - body;
         self.tail.encode(&mut writer);
         let length = writer.len() - start - limits::ENVELOPE_LEN;
-        if length > limits::MESSAGE {
+        if length > limits::MAX_MESSAGE_LEN {
             out.truncate(start);
-            return Err(EncodeError::TooLong { length, limit: limits::MESSAGE });
+            return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN });
         }
         // Both fit, since the whole does.
-        writer.patch(body - 4, body_length as u32);
-        writer.patch(start + 16, length as u32);
+        writer.overwrite_u32(body - 4, body_length as u32);
+        writer.overwrite_u32(start + 16, length as u32);
         Ok(())
     }
 
@@ -178,7 +180,7 @@ impl<'a> Message<'a> {
 }
 
 impl CredentialSection<'_> {
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         match self {
             Self::Absent => {}
             Self::Empty => writer.u32(0),

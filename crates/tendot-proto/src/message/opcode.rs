@@ -66,7 +66,7 @@ impl Opcode {
     }
 
     /// Whether it is taken only where resolution is (interfaces of type query).
-    pub const fn is_resolution(self) -> bool {
+    pub const fn is_query(self) -> bool {
         self.0 == 1
     }
 }

@@ -1,17 +1,17 @@
-use super::{Credential, Envelope, EnvelopeFlags, Header};
+use super::{Credential, Envelope, EnvelopeFlags, MessageHeader};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
-use crate::wire::Reader;
+use crate::wire::WireReader;
 
 /// A whole message cut into envelope, header, body and credential; the body is not yet read.
 ///
 /// Digests, signatures and MACs are made of the bytes as they came, so this is where they are kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Parts<'a> {
+pub struct MessageParts<'a> {
     /// The envelope.
     pub envelope: Envelope,
     /// The header.
-    pub header: Header,
+    pub header: MessageHeader,
     /// Header and body, which is what digests are made of.
     pub header_and_body: &'a [u8],
     /// The body.
@@ -20,30 +20,32 @@ pub struct Parts<'a> {
     pub tail: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> MessageParts<'a> {
     /// Cuts the message that `bytes` are.
     ///
     /// Bytes after it are an error, since only TCP lets messages follow one another: see [`Framer`](crate::Framer).
     pub fn split(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let envelope = Envelope::decode(&mut reader)?;
         let length = envelope.length as usize;
-        if length <= limits::MESSAGE && reader.rest().len() > length {
-            let after =
-                Reader::at_offset(reader.rest().get(length..).unwrap_or_default(), limits::ENVELOPE_LEN + length);
-            after.finish("message")?;
+        if length <= limits::MAX_MESSAGE_LEN && reader.remaining().len() > length {
+            let after = WireReader::at_offset(
+                reader.remaining().get(length..).unwrap_or_default(),
+                limits::ENVELOPE_LEN + length,
+            );
+            after.expect_end("message")?;
         }
-        Self::split_payload(envelope, reader.rest())
+        Self::split_payload(envelope, reader.remaining())
     }
 
     /// The credential; none if its length is 0 or not even there.
     pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
-        let mut reader = Reader::at_offset(self.tail, limits::ENVELOPE_LEN + self.header_and_body.len());
+        let mut reader = WireReader::at_offset(self.tail, limits::ENVELOPE_LEN + self.header_and_body.len());
         if reader.is_empty() {
             return Ok(None);
         }
         let credential = reader.sub("credential")?;
-        reader.finish("message")?;
+        reader.expect_end("message")?;
         if credential.is_empty() { Ok(None) } else { Credential::decode(credential).map(Some) }
     }
 
@@ -53,8 +55,8 @@ impl<'a> Parts<'a> {
     pub fn split_payload(envelope: Envelope, payload: &'a [u8]) -> Result<Self, DecodeError> {
         let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE_LEN, kind));
         let announced = envelope.length as usize;
-        if announced > limits::MESSAGE {
-            return refuse("message", DecodeErrorKind::TooLong { announced, limit: limits::MESSAGE });
+        if announced > limits::MAX_MESSAGE_LEN {
+            return refuse("message", DecodeErrorKind::TooLong { announced, limit: limits::MAX_MESSAGE_LEN });
         }
         let Some(payload) = payload.get(..announced) else {
             return refuse("message", DecodeErrorKind::Short { announced, there: payload.len() });
@@ -62,18 +64,18 @@ impl<'a> Parts<'a> {
         if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
             return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::NotUnderstood));
         }
-        let mut reader = Reader::at_offset(payload, limits::ENVELOPE_LEN);
-        let (header, body_length) = Header::decode(&mut reader)?;
+        let mut reader = WireReader::at_offset(payload, limits::ENVELOPE_LEN);
+        let (header, body_length) = MessageHeader::decode(&mut reader)?;
         let body = {
             let announced = body_length as usize;
-            let there = reader.rest().len();
+            let there = reader.remaining().len();
             if announced > there {
                 let kind = DecodeErrorKind::Short { announced, there };
                 return Err(DecodeError::new("body", limits::ENVELOPE_LEN + 20, kind));
             }
             reader.take("body", announced)?
         };
-        let header_and_body = payload.get(..limits::HEADER + body.len()).unwrap_or_default();
-        Ok(Self { envelope, header, header_and_body, body, tail: reader.rest() })
+        let header_and_body = payload.get(..limits::HEADER_LEN + body.len()).unwrap_or_default();
+        Ok(Self { envelope, header, header_and_body, body, tail: reader.remaining() })
     }
 }

@@ -1,8 +1,8 @@
-use super::{Opcode, RequestDigest, Version};
+use super::{Opcode, ProtocolVersion, RequestDigest};
 use crate::error::DecodeError;
 use crate::handle::Handle;
-use crate::record::{HashOption, Value};
-use crate::wire::{List, Reader, Writer};
+use crate::record::{HandleValue, HashOption};
+use crate::wire::{WireList, WireReader, WireWriter};
 
 /// What a request asks for, by opcode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -13,9 +13,9 @@ pub enum Request<'a> {
         /// The record.
         handle: Handle<'a>,
         /// Indexes of values.
-        indexes: List<'a, u32>,
+        indexes: WireList<'a, u32>,
         /// Types of values; a dot at the end takes in all below.
-        types: List<'a, &'a [u8]>,
+        types: WireList<'a, &'a [u8]>,
     },
     /// Opcodes 2, 302, 401, 1000 and 1003: nothing more is said. A handle without a meaning stands in the body, `/`
     /// as a rule, or nothing.
@@ -33,14 +33,14 @@ pub enum Request<'a> {
         /// The record.
         handle: Handle<'a>,
         /// Its values.
-        values: List<'a, Value<'a>>,
+        values: WireList<'a, HandleValue<'a>>,
     },
     /// Opcode 103: values to be removed.
     RemoveValues {
         /// The record.
         handle: Handle<'a>,
         /// Their indexes.
-        indexes: List<'a, u32>,
+        indexes: WireList<'a, u32>,
     },
     /// Opcode 200: the answer to a challenge.
     ChallengeAnswer {
@@ -76,14 +76,14 @@ pub enum Request<'a> {
     /// Opcode 1001: the transactions since the last time.
     RetrieveTransactions {
         /// Where to begin.
-        since: Since<'a>,
+        since: ReplicationStart<'a>,
         /// Which of them.
-        receiver: Receiver,
+        receiver: HashPartition,
     },
     /// Opcode 1002: everything.
     Dump {
         /// Which of it.
-        receiver: Receiver,
+        receiver: HashPartition,
         /// Where to go on after a break.
         resume: Option<DumpCursor<'a>>,
     },
@@ -108,7 +108,7 @@ pub struct SessionSetup<'a> {
 
 impl SessionSetup<'_> {
     /// The index of nobody, −1.
-    pub const ANONYMOUS: u32 = u32::MAX;
+    pub const ANONYMOUS_INDEX: u32 = u32::MAX;
 }
 
 /// How two sides agree upon the key of a session. Unknown numbers are kept.
@@ -144,7 +144,7 @@ pub enum SessionKeyMaterial<'a> {
 
 /// From where on transactions are wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Since<'a> {
+pub enum ReplicationStart<'a> {
     /// After a transaction; all there was before 2.9.
     Transaction {
         /// Its number.
@@ -160,7 +160,7 @@ pub enum Since<'a> {
 
 /// Which part of the names a mirror keeps: those that hash to it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Receiver {
+pub struct HashPartition {
     /// What is hashed.
     pub hash_option: HashOption,
     /// The number of servers.
@@ -194,33 +194,34 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn decode(
         opcode: Opcode,
-        version: Version,
-        reader: &mut Reader<'a>,
+        version: ProtocolVersion,
+        reader: &mut WireReader<'a>,
     ) -> Result<Self, DecodeError> {
         let request = match opcode {
             Opcode::RESOLUTION => Self::Resolve {
-                handle: handle(reader)?,
-                indexes: List::decode(reader, "indexes")?,
-                types: List::decode(reader, "types")?,
+                handle: decode_handle(reader)?,
+                indexes: WireList::decode(reader, "indexes")?,
+                types: WireList::decode(reader, "types")?,
             },
             Opcode::GET_SITE_INFO
             | Opcode::LIST_HOMED_PREFIXES
             | Opcode::SESSION_TERMINATE
             | Opcode::GET_NEXT_TRANSACTION_ID
             | Opcode::BACKUP_SERVER => {
-                Self::Plain { handle: if reader.is_empty() { None } else { Some(handle(reader)?) } }
+                Self::Plain { handle: if reader.is_empty() { None } else { Some(decode_handle(reader)?) } }
             }
             Opcode::DELETE_HANDLE
             | Opcode::LIST_HANDLES
             | Opcode::LIST_DERIVED_PREFIXES
             | Opcode::HOME_PREFIX
-            | Opcode::UNHOME_PREFIX => Self::Named { handle: handle(reader)? },
+            | Opcode::UNHOME_PREFIX => Self::Named { handle: decode_handle(reader)? },
             Opcode::CREATE_HANDLE | Opcode::ADD_VALUE | Opcode::MODIFY_VALUE => {
-                Self::Values { handle: handle(reader)?, values: List::decode(reader, "values")? }
+                Self::Values { handle: decode_handle(reader)?, values: WireList::decode(reader, "values")? }
             }
-            Opcode::REMOVE_VALUE => {
-                Self::RemoveValues { handle: handle(reader)?, indexes: List::decode(reader, "indexes")? }
-            }
+            Opcode::REMOVE_VALUE => Self::RemoveValues {
+                handle: decode_handle(reader)?,
+                indexes: WireList::decode(reader, "indexes")?,
+            },
             Opcode::CHALLENGE_RESPONSE => Self::ChallengeAnswer {
                 auth_type: reader.bytes("authentication type")?,
                 key_handle: Handle::new(reader.bytes("key handle")?),
@@ -237,19 +238,19 @@ impl<'a> Request<'a> {
             Opcode::SESSION_SETUP => Self::SessionSetup(SessionSetup::decode(reader)?),
             Opcode::SESSION_EXCHANGE_KEY => Self::ExchangeKey { key: reader.bytes("session key")? },
             Opcode::RETRIEVE_TRANSACTION_LOG => Self::RetrieveTransactions {
-                since: Since::decode(version, reader)?,
-                receiver: Receiver::decode(reader)?,
+                since: ReplicationStart::decode(version, reader)?,
+                receiver: HashPartition::decode(reader)?,
             },
             Opcode::DUMP_HANDLES => {
-                let receiver = Receiver::decode(reader)?;
+                let receiver = HashPartition::decode(reader)?;
                 Self::Dump { receiver, resume: DumpCursor::decode(reader)? }
             }
-            _ => Self::Unknown(reader.take("body", reader.rest().len())?),
+            _ => Self::Unknown(reader.take("body", reader.remaining().len())?),
         };
         Ok(request)
     }
 
-    pub(crate) fn encode(&self, version: Version, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, version: ProtocolVersion, writer: &mut WireWriter<'_>) {
         match self {
             Self::Resolve { handle, indexes, types } => {
                 writer.bytes(handle.as_bytes());
@@ -302,7 +303,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> SessionSetup<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         let mode = KeyExchangeMode(reader.u16("key exchange mode")?);
         let timeout = reader.u32("session timeout")?;
         let identity_handle = Handle::new(reader.bytes("identity handle")?);
@@ -320,7 +321,7 @@ impl<'a> SessionSetup<'a> {
         Ok(Self { mode, timeout, identity_handle, identity_index, key })
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u16(self.mode.0);
         writer.u32(self.timeout);
         writer.bytes(self.identity_handle.as_bytes());
@@ -336,10 +337,13 @@ impl<'a> SessionSetup<'a> {
     }
 }
 
-impl<'a> Since<'a> {
-    fn decode(version: Version, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let kind =
-            if version >= Version::REPLICATION_KINDS { reader.u8("transaction request kind")? } else { 0 };
+impl<'a> ReplicationStart<'a> {
+    fn decode(version: ProtocolVersion, reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
+        let kind = if version >= ProtocolVersion::REPLICATION_KINDS {
+            reader.u8("transaction request kind")?
+        } else {
+            0
+        };
         Ok(match kind {
             0 => Self::Transaction {
                 id: reader.u64("last transaction id")?,
@@ -350,13 +354,13 @@ impl<'a> Since<'a> {
         })
     }
 
-    fn encode(&self, version: Version, writer: &mut Writer<'_>) {
+    fn encode(&self, version: ProtocolVersion, writer: &mut WireWriter<'_>) {
         let kind = match self {
             Self::Transaction { .. } => 0,
             Self::States(_) => 1,
             Self::Other(kind) => *kind,
         };
-        if version >= Version::REPLICATION_KINDS {
+        if version >= ProtocolVersion::REPLICATION_KINDS {
             writer.u8(kind);
         }
         match self {
@@ -370,8 +374,8 @@ impl<'a> Since<'a> {
     }
 }
 
-impl Receiver {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+impl HashPartition {
+    fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             hash_option: HashOption(reader.u8("receiver hash option")?),
             servers: reader.u32("receiver servers")?,
@@ -379,7 +383,7 @@ impl Receiver {
         })
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u8(self.hash_option.0);
         writer.u32(self.servers);
         writer.u32(self.index);
@@ -387,7 +391,7 @@ impl Receiver {
 }
 
 impl<'a> DumpCursor<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Option<Self>, DecodeError> {
         if reader.is_empty() {
             return Ok(None);
         }
@@ -395,6 +399,6 @@ impl<'a> DumpCursor<'a> {
     }
 }
 
-fn handle<'a>(reader: &mut Reader<'a>) -> Result<Handle<'a>, DecodeError> {
+fn decode_handle<'a>(reader: &mut WireReader<'a>) -> Result<Handle<'a>, DecodeError> {
     Ok(Handle::new(reader.bytes("handle")?))
 }

@@ -1,9 +1,9 @@
-use super::{Header, KeyExchangeMode, OpFlags, Opcode, RequestDigest, ResponseCode, Version};
+use super::{KeyExchangeMode, MessageHeader, OpFlags, Opcode, ProtocolVersion, RequestDigest, ResponseCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::handle::Handle;
 use crate::limits;
-use crate::record::Value;
-use crate::wire::{List, Reader, Writer};
+use crate::record::HandleValue;
+use crate::wire::{WireList, WireReader, WireWriter};
 
 /// What a response says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -11,19 +11,19 @@ pub struct Response<'a> {
     /// The digest of the request, which stands first if the flag `REQUEST_DIGEST` is set.
     pub digest: Option<RequestDigest<'a>>,
     /// The outcome, by response code and opcode.
-    pub outcome: Outcome<'a>,
+    pub outcome: ResponseData<'a>,
 }
 
 /// How a request ended, and what came of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Outcome<'a> {
+pub enum ResponseData<'a> {
     /// Opcode 1: a record.
     Resolved {
         /// Its name, as it was asked for.
         handle: Handle<'a>,
         /// Its values, as far as they were asked for.
-        values: List<'a, Value<'a>>,
+        values: WireList<'a, HandleValue<'a>>,
     },
     /// Opcode 2: the server's site, as in `HS_SITE`.
     SiteInfo(&'a [u8]),
@@ -33,7 +33,7 @@ pub enum Outcome<'a> {
         handle: Option<Handle<'a>>,
     },
     /// Opcodes 105, 106 and 302: names.
-    Handles(List<'a, &'a [u8]>),
+    Handles(WireList<'a, &'a [u8]>),
     /// Opcode 201: 1 if the answer fits the key.
     Verified(u8),
     /// Opcode 400: the server's part of the key.
@@ -57,7 +57,7 @@ pub enum Outcome<'a> {
         /// The record that says who; may be empty.
         handle: Handle<'a>,
         /// Values that say who.
-        values: Option<List<'a, Value<'a>>>,
+        values: Option<WireList<'a, HandleValue<'a>>>,
     },
     /// Code 402: prove who you are.
     Challenge {
@@ -77,15 +77,15 @@ pub enum Outcome<'a> {
 
 impl<'a> Response<'a> {
     /// An outcome without a digest of the request.
-    pub const fn new(outcome: Outcome<'a>) -> Self {
+    pub const fn new(outcome: ResponseData<'a>) -> Self {
         Self { digest: None, outcome }
     }
 
     /// Reads the body of a response; what follows its last field stays in the reader.
     pub(crate) fn decode(
-        header: &Header,
-        version: Version,
-        reader: &mut Reader<'a>,
+        header: &MessageHeader,
+        version: ProtocolVersion,
+        reader: &mut WireReader<'a>,
     ) -> Result<Self, DecodeError> {
         let digest = if header.flags.has(OpFlags::REQUEST_DIGEST) {
             Some(RequestDigest::decode(reader)?)
@@ -93,22 +93,22 @@ impl<'a> Response<'a> {
             None
         };
         // Before 2.5 there was 303 where there is 7 now, with a message; see `ResponseCode::for_version`.
-        let has_prefix_referrals = version >= Version::COUNTERS;
+        let has_prefix_referrals = version >= ProtocolVersion::SESSION_COUNTERS;
         let outcome = match header.response_code {
-            ResponseCode::SUCCESS => Outcome::success(header.opcode, reader)?,
+            ResponseCode::SUCCESS => ResponseData::decode_success(header.opcode, reader)?,
             code if code == ResponseCode::SERVICE_REFERRAL
                 || code == ResponseCode::PREFIX_REFERRAL && has_prefix_referrals =>
             {
-                Outcome::Referral {
+                ResponseData::Referral {
                     handle: Handle::new(reader.bytes("referral handle")?),
-                    values: if reader.is_empty() { None } else { Some(values(reader)?) },
+                    values: if reader.is_empty() { None } else { Some(decode_values(reader)?) },
                 }
             }
-            ResponseCode::AUTHENTICATION_NEEDED => Outcome::Challenge {
+            ResponseCode::AUTHENTICATION_NEEDED => ResponseData::Challenge {
                 nonce: reader.bytes("nonce")?,
                 old_digest: if digest.is_some() { None } else { Some(reader.bytes("request digest")?) },
             },
-            _ => Outcome::Failed {
+            _ => ResponseData::Failed {
                 message: if reader.is_empty() { None } else { Some(reader.bytes("error message")?) },
             },
         };
@@ -116,65 +116,66 @@ impl<'a> Response<'a> {
     }
 
     #[inline]
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         if let Some(digest) = &self.digest {
             digest.encode(writer);
         }
         match &self.outcome {
-            Outcome::Resolved { handle, values } => {
+            ResponseData::Resolved { handle, values } => {
                 writer.bytes(handle.as_bytes());
                 values.encode(writer);
             }
-            Outcome::SiteInfo(site) => writer.raw(site),
-            Outcome::Created { handle } => {
+            ResponseData::SiteInfo(site) => writer.raw(site),
+            ResponseData::Created { handle } => {
                 if let Some(handle) = handle {
                     writer.bytes(handle.as_bytes());
                 }
             }
-            Outcome::Handles(handles) => handles.encode(writer),
-            Outcome::Verified(valid) => writer.u8(*valid),
-            Outcome::Session { mode, data } => {
+            ResponseData::Handles(handles) => handles.encode(writer),
+            ResponseData::Verified(valid) => writer.u8(*valid),
+            ResponseData::Session { mode, data } => {
                 writer.u16(mode.0);
                 writer.bytes(data);
             }
-            Outcome::NextTransactionId(id) => writer.u64(*id),
-            Outcome::Transactions { flags } => writer.u8(*flags),
-            Outcome::Done => {}
-            Outcome::Referral { handle, values } => {
+            ResponseData::NextTransactionId(id) => writer.u64(*id),
+            ResponseData::Transactions { flags } => writer.u8(*flags),
+            ResponseData::Done => {}
+            ResponseData::Referral { handle, values } => {
                 writer.bytes(handle.as_bytes());
                 if let Some(values) = values {
                     values.encode(writer);
                 }
             }
-            Outcome::Challenge { nonce, old_digest } => {
+            ResponseData::Challenge { nonce, old_digest } => {
                 writer.bytes(nonce);
                 if let Some(digest) = old_digest {
                     writer.bytes(digest);
                 }
             }
-            Outcome::Failed { message } => {
+            ResponseData::Failed { message } => {
                 if let Some(message) = message {
                     writer.bytes(message);
                 }
             }
-            Outcome::Unknown(body) => writer.raw(body),
+            ResponseData::Unknown(body) => writer.raw(body),
         }
     }
 }
 
-impl<'a> Outcome<'a> {
-    fn success(opcode: Opcode, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+impl<'a> ResponseData<'a> {
+    fn decode_success(opcode: Opcode, reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(match opcode {
             Opcode::RESOLUTION => {
                 let at = *reader;
                 let handle = reader.bytes("handle")?;
-                if handle.len() > limits::HANDLE {
-                    let kind = DecodeErrorKind::TooLong { announced: handle.len(), limit: limits::HANDLE };
+                if handle.len() > limits::MAX_HANDLE_LEN {
+                    let kind =
+                        DecodeErrorKind::TooLong { announced: handle.len(), limit: limits::MAX_HANDLE_LEN };
                     return Err(at.error("handle", kind));
                 }
-                Self::Resolved { handle: Handle::new(handle), values: values(reader)? }
+                Self::Resolved { handle: Handle::new(handle), values: decode_values(reader)? }
             }
-            Opcode::GET_SITE_INFO => Self::SiteInfo(reader.take("site", reader.rest().len())?),
+            Opcode::GET_SITE_INFO => Self::SiteInfo(reader.take("site", reader.remaining().len())?),
             Opcode::CREATE_HANDLE => Self::Created {
                 handle: if reader.is_empty() { None } else { Some(Handle::new(reader.bytes("handle")?)) },
             },
@@ -189,7 +190,7 @@ impl<'a> Outcome<'a> {
             | Opcode::DUMP_HANDLES
             | Opcode::BACKUP_SERVER => Self::Done,
             Opcode::LIST_HANDLES | Opcode::LIST_DERIVED_PREFIXES | Opcode::LIST_HOMED_PREFIXES => {
-                Self::Handles(List::decode(reader, "handles")?)
+                Self::Handles(WireList::decode(reader, "handles")?)
             }
             Opcode::VERIFY_CHALLENGE => Self::Verified(reader.u8("verification")?),
             Opcode::SESSION_SETUP => Self::Session {
@@ -198,15 +199,15 @@ impl<'a> Outcome<'a> {
             },
             Opcode::GET_NEXT_TRANSACTION_ID => Self::NextTransactionId(reader.u64("next transaction id")?),
             Opcode::RETRIEVE_TRANSACTION_LOG => Self::Transactions { flags: reader.u8("transaction flags")? },
-            _ => Self::Unknown(reader.take("body", reader.rest().len())?),
+            _ => Self::Unknown(reader.take("body", reader.remaining().len())?),
         })
     }
 }
 
 /// Values of a response: no record has more than [`limits::MAX_VALUES`].
-fn values<'a>(reader: &mut Reader<'a>) -> Result<List<'a, Value<'a>>, DecodeError> {
+fn decode_values<'a>(reader: &mut WireReader<'a>) -> Result<WireList<'a, HandleValue<'a>>, DecodeError> {
     let at = *reader;
-    let values: List<'_, Value<'_>> = List::decode(reader, "values")?;
+    let values: WireList<'_, HandleValue<'_>> = WireList::decode(reader, "values")?;
     match values.len() {
         announced if announced > limits::MAX_VALUES => {
             Err(at.error("values", DecodeErrorKind::OverLimit { announced, limit: limits::MAX_VALUES }))

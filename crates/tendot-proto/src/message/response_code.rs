@@ -1,4 +1,4 @@
-use super::Version;
+use super::ProtocolVersion;
 use super::code_points::code_points;
 
 /// How a request ended. Unknown numbers are kept, so that they can be passed on. 0 stands in requests.
@@ -88,10 +88,10 @@ impl ResponseCode {
 
     /// The code as a peer of `version` understands it: before 2.5 there was 303 where there is 7 now, and 201 where
     /// there is 202.
-    pub fn for_version(self, version: Version) -> Self {
+    pub fn for_peer_version(self, version: ProtocolVersion) -> Self {
         match self {
-            Self::SERVER_BACKUP if version < Version::COUNTERS => Self::PREFIX_REFERRAL,
-            Self::INVALID_VALUE if version < Version::COUNTERS => Self::VALUE_ALREADY_EXISTS,
+            Self::SERVER_BACKUP if version < ProtocolVersion::SESSION_COUNTERS => Self::PREFIX_REFERRAL,
+            Self::INVALID_VALUE if version < ProtocolVersion::SESSION_COUNTERS => Self::VALUE_ALREADY_EXISTS,
             code => code,
         }
     }

@@ -11,16 +11,16 @@ use core::fmt;
 /// assert_eq!(Version::OURS.to_string(), "2.11");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Version {
+pub struct ProtocolVersion {
     /// The number before the dot.
     pub major: u8,
     /// The number after the dot.
     pub minor: u8,
 }
 
-impl Version {
+impl ProtocolVersion {
     /// The newest that is spoken here, and by Handle.Net 9.
-    pub const OURS: Self = Self::new(2, 11);
+    pub const LATEST: Self = Self::new(2, 11);
     /// The oldest that is spoken here. The ancient 5.x is the same.
     pub const OLDEST: Self = Self::new(2, 0);
     /// What is spoken to a peer of whom nothing is known.
@@ -30,7 +30,7 @@ impl Version {
     /// Session set-up tells the cipher, and ciphers have an initialization vector.
     pub const SESSION_CIPHERS: Self = Self::new(2, 4);
     /// Messages of a session are counted; codes 7 and 202 are known.
-    pub const COUNTERS: Self = Self::new(2, 5);
+    pub const SESSION_COUNTERS: Self = Self::new(2, 5);
     /// SHA-256, HMAC and PBKDF2; signatures cover the envelope.
     pub const SHA256: Self = Self::new(2, 7);
     /// Signatures cover the suggested version.
@@ -60,16 +60,16 @@ impl Version {
     /// assert_eq!(Version::new(0, 0).spoken(), Version::OLDEST, "nobody speaks 0.0");
     /// ```
     #[must_use]
-    pub fn spoken(self) -> Self {
+    pub fn negotiated(self) -> Self {
         let Self { major, minor } = self;
         match (major, minor) {
             (0 | 1 | 5, _) => Self::OLDEST,
             (2, 5 | 6) => Self::SESSION_CIPHERS,
-            _ => self.min(Self::OURS),
+            _ => self.min(Self::LATEST),
         }
     }
 
-    fn rank(self) -> (u8, u8) {
+    fn sort_key(self) -> (u8, u8) {
         match self {
             Self { major: 5, .. } => (2, 0),
             Self { major, minor } => (major, minor),
@@ -77,22 +77,22 @@ impl Version {
     }
 }
 
-impl Ord for Version {
+impl Ord for ProtocolVersion {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.rank()
-            .cmp(&other.rank())
+        self.sort_key()
+            .cmp(&other.sort_key())
             .then_with(|| self.major.cmp(&other.major))
             .then_with(|| self.minor.cmp(&other.minor))
     }
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for ProtocolVersion {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
@@ -125,8 +125,8 @@ mod tests {
             (6, 0, (2, 11)),
             (255, 255, (2, 11)),
         ] {
-            let version = Version::new(major, minor);
-            assert_eq!(version.spoken(), Version::new(spoken.0, spoken.1), "{version}");
+            let version = ProtocolVersion::new(major, minor);
+            assert_eq!(version.negotiated(), ProtocolVersion::new(spoken.0, spoken.1), "{version}");
         }
     }
 }

@@ -1,10 +1,10 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
-use super::value::is_type;
+use super::value::type_matches;
 use super::{
-    Admin, Alias, Certificate, Description, Email, Headers, Links, Locations, Namespace, Primary, PublicKey,
-    SecretKey, Service, Signature, Site, Url, Value, ValueList,
+    Admin, Alias, DescriptionText, Email, ExtraHeaders, HandleCertificate, HandleValue, Links, Locations,
+    Namespace, PrimarySites, PublicKey, RecordSignature, SecretKey, ServiceHandle, Site, Url, ValueList,
 };
 use crate::error::DecodeError;
 use crate::handle::Handle;
@@ -23,33 +23,33 @@ use crate::handle::Handle;
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the types tell")]
-pub enum Data<'a> {
+pub enum ValueData<'a> {
     Url(Url<'a>),
     Email(Email<'a>),
-    Description(Description<'a>),
+    Description(DescriptionText<'a>),
     Admin(Admin<'a>),
     /// `HS_SITE` and `HS_NA_DELEGATE`.
     Site(Box<Site<'a>>),
-    Service(Service<'a>),
+    Service(ServiceHandle<'a>),
     Alias(Alias<'a>),
     Namespace(Namespace<'a>),
-    Primary(Primary<'a>),
+    Primary(PrimarySites<'a>),
     ValueList(ValueList<'a>),
     PublicKey(Box<PublicKey<'a>>),
     SecretKey(SecretKey),
-    Certificate(Box<Certificate<'a>>),
-    Signature(Box<Signature<'a>>),
+    Certificate(Box<HandleCertificate<'a>>),
+    Signature(Box<RecordSignature<'a>>),
     Locations(Box<Locations<'a>>),
     Links(Links<'a>),
-    Headers(Headers<'a>),
+    Headers(ExtraHeaders<'a>),
     /// Data of a type that is not known, as it is.
     Other(&'a [u8]),
 }
 
-impl<'a> Data<'a> {
+impl<'a> ValueData<'a> {
     /// Reads data that belongs to `value_type`, or to the type that is above it: `URL.mobile` is a `URL`.
     pub fn decode(value_type: &[u8], data: &'a [u8]) -> Result<Self, DecodeError> {
-        let known = READERS.iter().find(|(name, _)| is_type(value_type, name));
+        let known = DECODERS.iter().find(|(name, _)| type_matches(value_type, name));
         known.map_or(Ok(Self::Other(data)), |(_, read)| read(data))
     }
 
@@ -61,7 +61,7 @@ impl<'a> Data<'a> {
             Self::Description(text) => text.as_str().as_bytes().into(),
             Self::Admin(admin) => admin.to_bytes().into(),
             Self::Site(site) => site.to_bytes().into(),
-            Self::Service(Service(handle)) | Self::Alias(Alias(handle)) => handle.as_bytes().into(),
+            Self::Service(ServiceHandle(handle)) | Self::Alias(Alias(handle)) => handle.as_bytes().into(),
             Self::Namespace(namespace) => namespace.as_str().as_bytes().into(),
             Self::Primary(primary) => primary.to_bytes().into(),
             Self::ValueList(list) => list.to_bytes().into(),
@@ -77,32 +77,32 @@ impl<'a> Data<'a> {
     }
 }
 
-impl Value<'_> {
+impl HandleValue<'_> {
     /// The data, read by the value's type.
-    pub fn decode_data(&self) -> Result<Data<'_>, DecodeError> {
-        Data::decode(&self.value_type, &self.data)
+    pub fn decode_data(&self) -> Result<ValueData<'_>, DecodeError> {
+        ValueData::decode(&self.value_type, &self.data)
     }
 }
 
-type Read = for<'a> fn(&'a [u8]) -> Result<Data<'a>, DecodeError>;
+type DataDecoder = for<'a> fn(&'a [u8]) -> Result<ValueData<'a>, DecodeError>;
 
-const READERS: &[(&str, Read)] = &[
-    ("URL", |data| Url::from_bytes(data).map(Data::Url)),
-    ("EMAIL", |data| Email::from_bytes(data).map(Data::Email)),
-    ("DESC", |data| Description::from_bytes(data).map(Data::Description)),
-    ("HS_ADMIN", |data| Admin::from_bytes(data).map(Data::Admin)),
-    ("HS_SITE", |data| Site::from_bytes(data).map(Box::new).map(Data::Site)),
-    ("HS_NA_DELEGATE", |data| Site::from_bytes(data).map(Box::new).map(Data::Site)),
-    ("HS_SERV", |data| Ok(Data::Service(Service(Handle::new(data))))),
-    ("HS_ALIAS", |data| Ok(Data::Alias(Alias(Handle::new(data))))),
-    ("HS_NAMESPACE", |data| Namespace::from_bytes(data).map(Data::Namespace)),
-    ("HS_PRIMARY", |data| Primary::from_bytes(data).map(Data::Primary)),
-    ("HS_VLIST", |data| ValueList::from_bytes(data).map(Data::ValueList)),
-    ("HS_PUBKEY", |data| PublicKey::from_bytes(data).map(Box::new).map(Data::PublicKey)),
-    ("HS_SECKEY", |data| Ok(Data::SecretKey(SecretKey::new(data)))),
-    ("HS_CERT", |data| Certificate::from_bytes(data).map(Box::new).map(Data::Certificate)),
-    ("HS_SIGNATURE", |data| Signature::from_bytes(data).map(Box::new).map(Data::Signature)),
-    ("10320/loc", |data| Locations::from_bytes(data).map(Box::new).map(Data::Locations)),
-    ("10320/links", |data| Links::from_bytes(data).map(Data::Links)),
-    ("10320/headers", |data| Headers::from_bytes(data).map(Data::Headers)),
+const DECODERS: &[(&str, DataDecoder)] = &[
+    ("URL", |data| Url::from_bytes(data).map(ValueData::Url)),
+    ("EMAIL", |data| Email::from_bytes(data).map(ValueData::Email)),
+    ("DESC", |data| DescriptionText::from_bytes(data).map(ValueData::Description)),
+    ("HS_ADMIN", |data| Admin::from_bytes(data).map(ValueData::Admin)),
+    ("HS_SITE", |data| Site::from_bytes(data).map(Box::new).map(ValueData::Site)),
+    ("HS_NA_DELEGATE", |data| Site::from_bytes(data).map(Box::new).map(ValueData::Site)),
+    ("HS_SERV", |data| Ok(ValueData::Service(ServiceHandle(Handle::new(data))))),
+    ("HS_ALIAS", |data| Ok(ValueData::Alias(Alias(Handle::new(data))))),
+    ("HS_NAMESPACE", |data| Namespace::from_bytes(data).map(ValueData::Namespace)),
+    ("HS_PRIMARY", |data| PrimarySites::from_bytes(data).map(ValueData::Primary)),
+    ("HS_VLIST", |data| ValueList::from_bytes(data).map(ValueData::ValueList)),
+    ("HS_PUBKEY", |data| PublicKey::from_bytes(data).map(Box::new).map(ValueData::PublicKey)),
+    ("HS_SECKEY", |data| Ok(ValueData::SecretKey(SecretKey::new(data)))),
+    ("HS_CERT", |data| HandleCertificate::from_bytes(data).map(Box::new).map(ValueData::Certificate)),
+    ("HS_SIGNATURE", |data| RecordSignature::from_bytes(data).map(Box::new).map(ValueData::Signature)),
+    ("10320/loc", |data| Locations::from_bytes(data).map(Box::new).map(ValueData::Locations)),
+    ("10320/links", |data| Links::from_bytes(data).map(ValueData::Links)),
+    ("10320/headers", |data| ExtraHeaders::from_bytes(data).map(ValueData::Headers)),
 ];

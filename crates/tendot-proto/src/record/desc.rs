@@ -1,4 +1,4 @@
-use super::text::text;
+use super::text::decode_text;
 use crate::error::DecodeError;
 
 /// The data of `DESC`: a description for people.
@@ -11,12 +11,12 @@ use crate::error::DecodeError;
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Description<'a>(&'a str);
+pub struct DescriptionText<'a>(&'a str);
 
-impl<'a> Description<'a> {
+impl<'a> DescriptionText<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        text(bytes, "DESC").map(Self)
+        decode_text(bytes, "DESC").map(Self)
     }
 
     /// The text.

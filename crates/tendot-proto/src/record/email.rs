@@ -1,4 +1,4 @@
-use super::text::text;
+use super::text::decode_text;
 use crate::error::DecodeError;
 
 /// The data of `EMAIL`: how to reach whoever is responsible.
@@ -16,7 +16,7 @@ pub struct Email<'a>(&'a str);
 impl<'a> Email<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        text(bytes, "EMAIL").map(Self)
+        decode_text(bytes, "EMAIL").map(Self)
     }
 
     /// The address as it is written; nobody checked that it is one.

@@ -1,4 +1,4 @@
-use super::text::text;
+use super::text::decode_text;
 use super::xml;
 use crate::error::{DecodeError, DecodeErrorKind};
 
@@ -18,7 +18,7 @@ use crate::error::{DecodeError, DecodeErrorKind};
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Headers<'a> {
+pub struct ExtraHeaders<'a> {
     source: &'a str,
 }
 
@@ -36,17 +36,20 @@ pub enum ExtraHeader<'a> {
     Element(&'a str),
 }
 
-impl<'a> Headers<'a> {
+impl<'a> ExtraHeaders<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let error = |at, kind| DecodeError::new("10320/headers", at, kind);
-        if bytes.len() > xml::BYTES {
-            return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: xml::BYTES }));
+        if bytes.len() > xml::MAX_XML_BYTES {
+            return Err(error(
+                0,
+                DecodeErrorKind::TooLong { announced: bytes.len(), limit: xml::MAX_XML_BYTES },
+            ));
         }
-        let source = text(bytes, "10320/headers")?;
+        let source = decode_text(bytes, "10320/headers")?;
         let mut at = 0;
         for whole in source.split_inclusive('\n') {
-            if !whole.trim().is_empty() && line(whole).is_none() {
+            if !whole.trim().is_empty() && parse_line(whole).is_none() {
                 return Err(error(at, DecodeErrorKind::NotUnderstood));
             }
             at += whole.len();
@@ -61,11 +64,11 @@ impl<'a> Headers<'a> {
 
     /// The lines, without empty ones.
     pub fn iter(self) -> impl Iterator<Item = ExtraHeader<'a>> {
-        self.source.split('\n').filter_map(line)
+        self.source.split('\n').filter_map(parse_line)
     }
 }
 
-fn line(whole: &str) -> Option<ExtraHeader<'_>> {
+fn parse_line(whole: &str) -> Option<ExtraHeader<'_>> {
     let line = whole.trim();
     if line.chars().any(|character| character.is_control() && character != '\t') {
         return None;
@@ -100,7 +103,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, lines: Option<usize>) {
-        let read = Headers::from_bytes(source.as_bytes()).ok();
+        let read = ExtraHeaders::from_bytes(source.as_bytes()).ok();
         assert_eq!(read.map(|headers| headers.iter().count()), lines, "{}", source.escape_debug());
     }
 }

@@ -1,8 +1,8 @@
 use core::ops::BitOr;
 
-use super::Reference;
+use super::ValueReference;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::wire::{Item, Reader, Writer};
+use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// The data of `HS_ADMIN`: who administers the record, and what they may do.
 ///
@@ -29,7 +29,7 @@ pub struct Admin<'a> {
     /// What they may do.
     pub permissions: AdminPermissions,
     /// Who: a key, or a group in an `HS_VLIST`; with index 0 any key of the record.
-    pub reference: Reference<'a>,
+    pub reference: ValueReference<'a>,
     /// Whether two zeros stand at the end, as software up to version 7.3 wrote them. They belong to the bytes that
     /// signatures are made of, and so are kept.
     pub legacy_byte_length: bool,
@@ -38,10 +38,10 @@ pub struct Admin<'a> {
 impl<'a> Admin<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let permissions = AdminPermissions(reader.u16("admin permissions")?);
-        let reference = Reference::decode(&mut reader)?;
-        let legacy_byte_length = match *reader.rest() {
+        let reference = ValueReference::decode(&mut reader)?;
+        let legacy_byte_length = match *reader.remaining() {
             [] => false,
             [0, 0] => true,
             ref rest => {
@@ -54,7 +54,7 @@ impl<'a> Admin<'a> {
     /// The data of a value.
     pub fn to_bytes(&self) -> alloc::vec::Vec<u8> {
         let mut out = alloc::vec::Vec::new();
-        let mut writer = Writer::new(&mut out);
+        let mut writer = WireWriter::new(&mut out);
         writer.u16(self.permissions.0);
         self.reference.encode(&mut writer);
         if self.legacy_byte_length {

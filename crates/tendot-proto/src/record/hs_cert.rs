@@ -3,7 +3,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::json::key;
-use super::{PublicKey, Reference};
+use super::{PublicKey, ValueReference};
 use crate::error::DecodeError;
 use crate::trust::{Claims, Jws};
 
@@ -11,7 +11,7 @@ use crate::trust::{Claims, Jws};
 ///
 /// Reading it verifies nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Certificate<'a> {
+pub struct HandleCertificate<'a> {
     /// The signed form.
     pub jws: Jws<'a>,
     /// Who says it, and when.
@@ -46,17 +46,17 @@ impl CertificateScope {
     pub const HANDLES_UNDER_THIS_PREFIX: Self = Self(Cow::Borrowed("handlesUnderThisPrefix"));
 }
 
-impl<'a> Certificate<'a> {
+impl<'a> HandleCertificate<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let jws = Jws::from_bytes(bytes)?;
-        let (claims, (public_key, permissions)) = Claims::read(&jws, "HS_CERT", |node| {
-            let public_key = key::read(&node.required("publicKey")?)?;
+        let (claims, (public_key, permissions)) = Claims::decode(&jws, "HS_CERT", |node| {
+            let public_key = key::parse_jwk(&node.required("publicKey")?)?;
             let permissions = node.get("perms").map_or(Ok(Vec::new()), |list| {
-                list.list(|item| {
+                list.map_list(|item| {
                     Ok(CertificatePermission {
-                        handle: item.get("handle").map_or(Ok(""), |handle| handle.text())?.into(),
-                        scope: CertificateScope(Cow::Owned(item.required("perm")?.text()?.into())),
+                        handle: item.get("handle").map_or(Ok(""), |handle| handle.string())?.into(),
+                        scope: CertificateScope(Cow::Owned(item.required("perm")?.string()?.into())),
                     })
                 })
             })?;
@@ -66,8 +66,8 @@ impl<'a> Certificate<'a> {
     }
 
     /// Whose key it is: the value that holds it.
-    pub fn subject(&self) -> Reference<'_> {
-        Reference::parse(&self.claims.subject)
+    pub fn subject(&self) -> ValueReference<'_> {
+        ValueReference::parse(&self.claims.subject)
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         let read = |payload: &str| {
             let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
             let jws = format!("{}.{}.AQID", part(r#"{"alg":"RS256"}"#), part(payload)).into_bytes();
-            Certificate::from_bytes(jws.leak())
+            HandleCertificate::from_bytes(jws.leak())
         };
         let certificate = read(
             r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10","exp":20,"nbf":10,"iat":11,"chain":["300:0.0/0.0","0.NA/1"],
@@ -92,9 +92,12 @@ mod tests {
             "perms":[{"perm":"everything"},{"handle":"0.NA/10","perm":"derivedPrefixes"},{"handle":"","perm":"new"}]}"#,
         )
         .unwrap();
-        assert_eq!(certificate.claims.issuer, Reference::parse("300:0.0/0.0"));
-        assert_eq!(certificate.subject(), Reference::parse("301:0.NA/10"));
-        assert_eq!(certificate.claims.chain, [Reference::parse("300:0.0/0.0"), Reference::parse("0:0.NA/1")]);
+        assert_eq!(certificate.claims.issuer, ValueReference::parse("300:0.0/0.0"));
+        assert_eq!(certificate.subject(), ValueReference::parse("301:0.NA/10"));
+        assert_eq!(
+            certificate.claims.chain,
+            [ValueReference::parse("300:0.0/0.0"), ValueReference::parse("0:0.NA/1")]
+        );
         assert_eq!(certificate.public_key, PublicKey::rsa(&[0xc1, 0, 1], &[1, 0, 1]));
         let [first, second, third] = &certificate.permissions[..] else { panic!("{certificate:?}") };
         assert_eq!(first.scope, CertificateScope::EVERYTHING);

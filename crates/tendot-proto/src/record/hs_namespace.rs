@@ -27,11 +27,11 @@ pub struct Namespace<'a> {
 
 impl<'a> Namespace<'a> {
     /// Templates nest their conditions; nobody was seen to go this deep.
-    const DEPTH: usize = 16;
+    const MAX_XML_DEPTH: usize = 16;
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let tree = xml::parse(bytes, "HS_NAMESPACE", Self::DEPTH)?;
+        let tree = xml::parse_bounded(bytes, "HS_NAMESPACE", Self::MAX_XML_DEPTH)?;
         Ok(Self { source: tree.source, children: tree.children })
     }
 
@@ -46,28 +46,28 @@ impl<'a> Namespace<'a> {
     }
 
     /// The text of the first element of this name, if it has one.
-    pub fn text(&self, tag: &str) -> Option<&str> {
+    pub fn element_text(&self, tag: &str) -> Option<&str> {
         self.element(tag).map(|child| &*child.text).filter(|text| !text.is_empty())
     }
 
     /// Whom to ask.
     pub fn contact(&self) -> Option<&str> {
-        self.text("contact")
+        self.element_text("contact")
     }
 
     /// Whether names are served: so it is unless the status says `inactive`.
     pub fn is_active(&self) -> bool {
-        !self.text("status").is_some_and(|status| status.eq_ignore_ascii_case("inactive"))
+        !self.element_text("status").is_some_and(|status| status.eq_ignore_ascii_case("inactive"))
     }
 
     /// What to tell those who ask while names are not served.
     pub fn status_message(&self) -> Option<&str> {
-        self.text("statusmsg")
+        self.element_text("statusmsg")
     }
 
     /// The handle whose locations all names of the prefix share.
-    pub fn locations(&self) -> Option<&str> {
-        self.text("locs")
+    pub fn locations_handle(&self) -> Option<&str> {
+        self.element_text("locs")
     }
 
     /// What separates a stored name from its extension.
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(namespace.contact(), Some("a@b.c"));
         assert_eq!(namespace.status_message(), Some("gone & away"));
         assert_eq!(namespace.template_delimiter(), Some("@"));
-        assert_eq!(namespace.locations(), None);
+        assert_eq!(namespace.locations_handle(), None);
         assert!(namespace.is_active());
         assert_eq!(namespace.as_str(), xml);
     }

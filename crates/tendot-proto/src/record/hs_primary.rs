@@ -1,26 +1,26 @@
 use alloc::vec::Vec;
 
-use super::Reference;
-use super::hs_vlist::{list, list_bytes};
+use super::ValueReference;
+use super::hs_vlist::{decode_references, encode_references};
 use crate::error::DecodeError;
 
 /// The data of `HS_PRIMARY`: which `HS_SITE` values are primary sites (RFC 3651, 3.2.6).
 ///
 /// The RFC tells its shape in words only and no deployed software uses it; read here as a list of references.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Primary<'a> {
+pub struct PrimarySites<'a> {
     /// Values of the type `HS_SITE`.
-    pub sites: Vec<Reference<'a>>,
+    pub sites: Vec<ValueReference<'a>>,
 }
 
-impl<'a> Primary<'a> {
+impl<'a> PrimarySites<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        Ok(Self { sites: list(bytes, "HS_PRIMARY")?.iter().collect() })
+        Ok(Self { sites: decode_references(bytes, "HS_PRIMARY")?.iter().collect() })
     }
 
     /// The data of a value.
     pub fn to_bytes(&self) -> Vec<u8> {
-        list_bytes(&self.sites)
+        encode_references(&self.sites)
     }
 }

@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// A public key: the data of `HS_PUBKEY`, of a server in `HS_SITE`, and of a session's key exchange.
 ///
@@ -21,7 +21,7 @@ use crate::wire::{Reader, Writer};
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PublicKey<'a> {
-    algorithm: Algorithm,
+    algorithm: KeyAlgorithm,
     /// Two bytes without a meaning, 0 wherever they were seen.
     reserved: u16,
     /// In the order of the wire: two for RSA, four for DSA, three for Diffie-Hellman; the rest empty.
@@ -31,7 +31,7 @@ pub struct PublicKey<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Algorithm {
+enum KeyAlgorithm {
     Rsa,
     Dsa,
     DiffieHellman,
@@ -49,92 +49,99 @@ pub enum KeyComponents<'k> {
     DiffieHellman { y: &'k [u8], p: &'k [u8], g: &'k [u8] },
 }
 
-const RSA: &[u8] = b"RSA_PUB_KEY";
-const DSA: &[u8] = b"DSA_PUB_KEY";
-const DIFFIE_HELLMAN: &[u8] = b"DH_PUB_KEY";
+const RSA_KEY_TYPE: &[u8] = b"RSA_PUB_KEY";
+const DSA_KEY_TYPE: &[u8] = b"DSA_PUB_KEY";
+const DH_KEY_TYPE: &[u8] = b"DH_PUB_KEY";
 
 impl<'a> PublicKey<'a> {
     /// An RSA key of big-endian integers.
     pub fn rsa(modulus: &[u8], exponent: &[u8]) -> Self {
         Self {
-            algorithm: Algorithm::Rsa,
+            algorithm: KeyAlgorithm::Rsa,
             reserved: 0,
-            integers: [signed(exponent), signed(modulus), Cow::default(), Cow::default()],
+            integers: [to_signed_be(exponent), to_signed_be(modulus), Cow::default(), Cow::default()],
             rest: Cow::Borrowed(&[0; 4]),
         }
     }
 
     /// A DSA key of big-endian integers.
     pub fn dsa(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Self {
-        let integers = [signed(q), signed(p), signed(g), signed(y)];
-        Self { algorithm: Algorithm::Dsa, reserved: 0, integers, rest: Cow::default() }
+        let integers = [to_signed_be(q), to_signed_be(p), to_signed_be(g), to_signed_be(y)];
+        Self { algorithm: KeyAlgorithm::Dsa, reserved: 0, integers, rest: Cow::default() }
     }
 
     /// One side of a Diffie-Hellman exchange, of big-endian integers.
     pub fn diffie_hellman(y: &[u8], p: &[u8], g: &[u8]) -> Self {
-        let integers = [signed(y), signed(p), signed(g), Cow::default()];
-        Self { algorithm: Algorithm::DiffieHellman, reserved: 0, integers, rest: Cow::default() }
+        let integers = [to_signed_be(y), to_signed_be(p), to_signed_be(g), Cow::default()];
+        Self { algorithm: KeyAlgorithm::DiffieHellman, reserved: 0, integers, rest: Cow::default() }
     }
 
     /// Reads a key. What follows its integers is kept.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        Self::decode(Reader::new(bytes))
+        Self::decode(WireReader::new(bytes))
     }
 
-    pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(mut reader: WireReader<'a>) -> Result<Self, DecodeError> {
         let start = reader;
         let algorithm = match reader.bytes("key type")? {
-            RSA => Algorithm::Rsa,
-            DSA => Algorithm::Dsa,
-            DIFFIE_HELLMAN => Algorithm::DiffieHellman,
+            RSA_KEY_TYPE => KeyAlgorithm::Rsa,
+            DSA_KEY_TYPE => KeyAlgorithm::Dsa,
+            DH_KEY_TYPE => KeyAlgorithm::DiffieHellman,
             _ => return Err(start.error("key type", DecodeErrorKind::NotUnderstood)),
         };
         let reserved = reader.u16("key flags")?;
         let mut integers = [const { Cow::Borrowed(&[] as &[u8]) }; 4];
-        for (integer, field) in integers.iter_mut().zip(algorithm.fields()) {
+        for (integer, field) in integers.iter_mut().zip(algorithm.field_names()) {
             *integer = Cow::Borrowed(reader.bytes(field)?);
         }
-        Ok(Self { algorithm, reserved, integers, rest: Cow::Borrowed(reader.rest()) })
+        Ok(Self { algorithm, reserved, integers, rest: Cow::Borrowed(reader.remaining()) })
     }
 
     /// The key as it stands in values and messages.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.encode(&mut Writer::new(&mut out));
+        self.encode(&mut WireWriter::new(&mut out));
         out
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.bytes(match self.algorithm {
-            Algorithm::Rsa => RSA,
-            Algorithm::Dsa => DSA,
-            Algorithm::DiffieHellman => DIFFIE_HELLMAN,
+            KeyAlgorithm::Rsa => RSA_KEY_TYPE,
+            KeyAlgorithm::Dsa => DSA_KEY_TYPE,
+            KeyAlgorithm::DiffieHellman => DH_KEY_TYPE,
         });
         writer.u16(self.reserved);
-        for (integer, _) in self.integers.iter().zip(self.algorithm.fields()) {
+        for (integer, _) in self.integers.iter().zip(self.algorithm.field_names()) {
             writer.bytes(integer);
         }
         writer.raw(&self.rest);
     }
 
     /// The algorithm and its integers.
-    pub fn kind(&self) -> KeyComponents<'_> {
+    pub fn components(&self) -> KeyComponents<'_> {
         let [one, two, three, four] = &self.integers;
         match self.algorithm {
-            Algorithm::Rsa => KeyComponents::Rsa { exponent: unsigned(one), modulus: unsigned(two) },
-            Algorithm::Dsa => {
-                KeyComponents::Dsa { q: unsigned(one), p: unsigned(two), g: unsigned(three), y: unsigned(four) }
+            KeyAlgorithm::Rsa => {
+                KeyComponents::Rsa { exponent: strip_leading_zeros(one), modulus: strip_leading_zeros(two) }
             }
-            Algorithm::DiffieHellman => {
-                KeyComponents::DiffieHellman { y: unsigned(one), p: unsigned(two), g: unsigned(three) }
-            }
+            KeyAlgorithm::Dsa => KeyComponents::Dsa {
+                q: strip_leading_zeros(one),
+                p: strip_leading_zeros(two),
+                g: strip_leading_zeros(three),
+                y: strip_leading_zeros(four),
+            },
+            KeyAlgorithm::DiffieHellman => KeyComponents::DiffieHellman {
+                y: strip_leading_zeros(one),
+                p: strip_leading_zeros(two),
+                g: strip_leading_zeros(three),
+            },
         }
     }
 
     /// Whether the key has the very bytes that the deployed software would make of its integers.
-    pub(super) fn is_plain(&self) -> bool {
-        let used = self.algorithm.fields().len();
-        let rest: &[u8] = if self.algorithm == Algorithm::Rsa { &[0; 4] } else { &[] };
+    pub(super) fn is_canonical(&self) -> bool {
+        let used = self.algorithm.field_names().len();
+        let rest: &[u8] = if self.algorithm == KeyAlgorithm::Rsa { &[0; 4] } else { &[] };
         let minimal = |integer: &[u8]| match integer {
             [0] => true,
             [0, next, ..] => *next >= 0x80,
@@ -155,8 +162,8 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-impl Algorithm {
-    const fn fields(self) -> &'static [&'static str] {
+impl KeyAlgorithm {
+    const fn field_names(self) -> &'static [&'static str] {
         match self {
             Self::Rsa => &["RSA exponent", "RSA modulus"],
             Self::Dsa => &["DSA q", "DSA p", "DSA g", "DSA y"],
@@ -167,8 +174,8 @@ impl Algorithm {
 
 /// As the deployed software writes integers: no zeros in front, except one where the top bit is set, since it takes
 /// the bytes for signed.
-fn signed(integer: &[u8]) -> Cow<'static, [u8]> {
-    let integer = unsigned(integer);
+fn to_signed_be(integer: &[u8]) -> Cow<'static, [u8]> {
+    let integer = strip_leading_zeros(integer);
     let mut bytes = Vec::with_capacity(integer.len() + 1);
     if integer.first().is_none_or(|first| *first >= 0x80) {
         bytes.push(0);
@@ -178,7 +185,7 @@ fn signed(integer: &[u8]) -> Cow<'static, [u8]> {
 }
 
 /// Without zeros in front.
-fn unsigned(integer: &[u8]) -> &[u8] {
+fn strip_leading_zeros(integer: &[u8]) -> &[u8] {
     let zeros = integer.iter().take_while(|byte| **byte == 0).count();
     integer.get(zeros..).unwrap_or_default()
 }

@@ -3,7 +3,7 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::crypto::{Crypto, CryptoError, Hash};
+use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
 
 /// The data of `HS_SECKEY`: a secret that an identity shares with its server.
 ///
@@ -33,8 +33,8 @@ impl SecretKey {
     /// The variant that some tools store instead of the secret: its SHA-1 in lower-case hexadecimal digits, 40 bytes.
     ///
     /// Nothing in a record tells which of the two it is; whoever stored one so must apply this to what the user types.
-    pub fn hashed(&self, crypto: &dyn Crypto) -> Result<Self, CryptoError> {
-        let digest = crypto.hash(Hash::Sha1, &[self.as_bytes()])?;
+    pub fn sha1_hex(&self, crypto: &dyn CryptoProvider) -> Result<Self, CryptoError> {
+        let digest = crypto.hash(HashAlgorithm::Sha1, &[self.as_bytes()])?;
         let mut digits = Zeroizing::new(alloc::vec![0; 2 * digest.len()]);
         data_encoding::HEXLOWER.encode_mut(&digest, &mut digits);
         Ok(Self(digits))
@@ -69,16 +69,16 @@ mod tests {
     #[derive(Debug)]
     struct FixedDigest;
 
-    impl Crypto for FixedDigest {
-        fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+    impl CryptoProvider for FixedDigest {
+        fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
             let known = b"\xe5\xe9\xfa\x1b\xa3\x1e\xcd\x1a\xe8\x4f\x75\xca\xaa\x47\x4f\x3a\x66\x3f\x05\xf4";
             match (hash, parts) {
-                (Hash::Sha1, [b"secret"]) => Ok(Digest::new(known)),
+                (HashAlgorithm::Sha1, [b"secret"]) => Ok(Digest::new(known)),
                 _ => Err(CryptoError::Unsupported),
             }
         }
 
-        fn hmac(&self, _: Hash, _: &[u8], _: &[&[u8]]) -> Result<Digest, CryptoError> {
+        fn hmac(&self, _: HashAlgorithm, _: &[u8], _: &[&[u8]]) -> Result<Digest, CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
@@ -86,23 +86,29 @@ mod tests {
             Err(CryptoError::Unsupported)
         }
 
-        fn verify(&self, _: &PublicKey<'_>, _: Hash, _: &[u8], _: &[u8]) -> Result<(), CryptoError> {
+        fn verify_signature(
+            &self,
+            _: &PublicKey<'_>,
+            _: HashAlgorithm,
+            _: &[u8],
+            _: &[u8],
+        ) -> Result<(), CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
-        fn signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        fn load_signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
-        fn encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        fn aes128_cbc_encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
-        fn decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        fn aes128_cbc_decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
-        fn power(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        fn mod_exp(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
             Err(CryptoError::Unsupported)
         }
     }
@@ -110,7 +116,7 @@ mod tests {
     /// `seckey_hash` of the recorded encodings.
     #[test]
     fn forty_digits() {
-        let hashed = SecretKey::new(b"secret").hashed(&FixedDigest).unwrap();
+        let hashed = SecretKey::new(b"secret").sha1_hex(&FixedDigest).unwrap();
         assert_eq!(hashed.as_bytes(), b"e5e9fa1ba31ecd1ae84f75caaa474f3a663f05f4");
         assert_ne!(hashed, SecretKey::new(b"secret"));
     }

@@ -9,11 +9,11 @@ use crate::handle::Handle;
 /// assert!(!Service(Handle::from("10.5555/SERVICE")).is_root());
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Service<'a>(pub Handle<'a>);
+pub struct ServiceHandle<'a>(pub Handle<'a>);
 
-impl Service<'_> {
+impl ServiceHandle<'_> {
     /// Whether it says "ask the root": who asks then uses the root sites that it knows.
     pub fn is_root(self) -> bool {
-        self.0.is_same(Handle::ROOT)
+        self.0.eq_ignore_case(Handle::ROOT)
     }
 }

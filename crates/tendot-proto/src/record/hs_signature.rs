@@ -1,17 +1,17 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Value;
-use crate::crypto::{Crypto, CryptoError, Digest, Hash};
+use super::HandleValue;
+use crate::crypto::{CryptoError, CryptoProvider, Digest, HashAlgorithm};
 use crate::error::DecodeError;
 use crate::trust::{Claims, Jws};
-use crate::wire::{Item as _, Writer};
+use crate::wire::{ListItem as _, WireWriter};
 
 /// The data of `HS_SIGNATURE`: the digests of values of the record, signed by the issuer.
 ///
 /// Reading it verifies nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Signature<'a> {
+pub struct RecordSignature<'a> {
     /// The signed form.
     pub jws: Jws<'a>,
     /// Who says it, and when.
@@ -31,40 +31,40 @@ pub struct ValueDigest {
     pub digest: Vec<u8>,
 }
 
-impl<'a> Signature<'a> {
+impl<'a> RecordSignature<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let jws = Jws::from_bytes(bytes)?;
-        let (claims, (algorithm, digests)) = Claims::read(&jws, "HS_SIGNATURE", |node| {
+        let (claims, (algorithm, digests)) = Claims::decode(&jws, "HS_SIGNATURE", |node| {
             let outer = node.required("digests")?;
-            let digests = outer.required("digests")?.list(|item| {
+            let digests = outer.required("digests")?.map_list(|item| {
                 Ok(ValueDigest {
-                    index: item.required("index")?.number()?,
+                    index: item.required("index")?.integer()?,
                     digest: item.required("digest")?.base64()?,
                 })
             })?;
-            Ok((outer.required("alg")?.text()?.into(), digests))
+            Ok((outer.required("alg")?.string()?.into(), digests))
         })?;
         Ok(Self { jws, claims, algorithm, digests })
     }
 
     /// The hash function, if it is one that the Handle System knows.
-    pub fn hash(&self) -> Option<Hash> {
+    pub fn hash_algorithm(&self) -> Option<HashAlgorithm> {
         match &*self.algorithm {
-            "SHA-1" => Some(Hash::Sha1),
-            "SHA-256" => Some(Hash::Sha256),
-            "SHA-384" => Some(Hash::Sha384),
-            "SHA-512" => Some(Hash::Sha512),
+            "SHA-1" => Some(HashAlgorithm::Sha1),
+            "SHA-256" => Some(HashAlgorithm::Sha256),
+            "SHA-384" => Some(HashAlgorithm::Sha384),
+            "SHA-512" => Some(HashAlgorithm::Sha512),
             _ => None,
         }
     }
 }
 
-impl Value<'_> {
+impl HandleValue<'_> {
     /// The digest by which signatures know the value: of its bytes without index and timestamp.
-    pub fn digest(&self, crypto: &dyn Crypto, hash: Hash) -> Result<Digest, CryptoError> {
+    pub fn digest(&self, crypto: &dyn CryptoProvider, hash: HashAlgorithm) -> Result<Digest, CryptoError> {
         let mut bytes = Vec::new();
-        self.encode(&mut Writer::new(&mut bytes));
+        self.encode(&mut WireWriter::new(&mut bytes));
         crypto.hash(hash, &[bytes.get(8..).unwrap_or_default()])
     }
 }
@@ -83,8 +83,11 @@ mod tests {
         let payload = r#"{"iss":"300:0.NA/10","sub":"10.1000/1","iat":"5","digests":{"alg":"SHA-256","digests":
             [{"index":1,"digest":"9qhvEqHnEjgrdC/AJRqxeDC5bVyxwJuILa5fEs+YLOQ="}]}}"#;
         let jws = format!("{}.{}.AQID", part(r#"{"alg":"DS256"}"#), part(payload));
-        let signature = Signature::from_bytes(jws.as_bytes()).unwrap();
-        assert_eq!((signature.hash(), &*signature.claims.subject), (Some(Hash::Sha256), "10.1000/1"));
+        let signature = RecordSignature::from_bytes(jws.as_bytes()).unwrap();
+        assert_eq!(
+            (signature.hash_algorithm(), &*signature.claims.subject),
+            (Some(HashAlgorithm::Sha256), "10.1000/1")
+        );
         assert_eq!(signature.claims.issued_at, Some(5));
         let [one] = &signature.digests[..] else { panic!("{signature:?}") };
         assert_eq!((one.index, one.digest.len()), (1, 32));

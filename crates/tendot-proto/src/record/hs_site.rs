@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::PublicKey;
 use crate::error::DecodeError;
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 /// The data of `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` and `HS_NA_DELEGATE`: servers that together keep all records
 /// of a service.
@@ -52,9 +52,9 @@ pub struct Site<'a> {
     /// Never used, and empty wherever it was seen.
     pub hash_filter: Cow<'a, [u8]>,
     /// Names and texts; some have a meaning, see [`Site::description`] and what follows it.
-    pub attributes: Vec<Attribute<'a>>,
+    pub attributes: Vec<SiteAttribute<'a>>,
     /// The servers, in the order by which handles are spread over them.
-    pub servers: Vec<Server<'a>>,
+    pub servers: Vec<SiteServer<'a>>,
 }
 
 impl<'a> Site<'a> {
@@ -65,21 +65,21 @@ impl<'a> Site<'a> {
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let site = Self::decode(&mut reader)?;
-        reader.finish("HS_SITE")?;
+        reader.expect_end("HS_SITE")?;
         Ok(site)
     }
 
     /// The data of a value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.encode(&mut Writer::new(&mut out));
+        self.encode(&mut WireWriter::new(&mut out));
         out
     }
 
     /// Reads a site that others may follow.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
             format: reader.u16("site format")?,
             protocol_major: reader.u8("site protocol version")?,
@@ -88,16 +88,16 @@ impl<'a> Site<'a> {
             flags: reader.u8("site flags")?,
             hash_option: HashOption(reader.u8("site hash option")?),
             hash_filter: Cow::Borrowed(reader.bytes("site hash filter")?),
-            attributes: items(reader, "site attributes", 8, |reader| {
+            attributes: decode_list(reader, "site attributes", 8, |reader| {
                 let name = Cow::Borrowed(reader.bytes("site attribute name")?);
-                Ok(Attribute { name, value: Cow::Borrowed(reader.bytes("site attribute value")?) })
+                Ok(SiteAttribute { name, value: Cow::Borrowed(reader.bytes("site attribute value")?) })
             })?,
-            servers: items(reader, "site servers", 28, Server::decode)?,
+            servers: decode_list(reader, "site servers", 28, SiteServer::decode)?,
         })
     }
 
     /// Appends the site.
-    pub fn encode(&self, writer: &mut Writer<'_>) {
+    pub fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u16(self.format);
         writer.u8(self.protocol_major);
         writer.u8(self.protocol_minor);
@@ -140,7 +140,7 @@ impl<'a> Site<'a> {
     /// A second address of a server, by its [`Server::id`]: `alt_addr.<id>`, or `alt_addr` where there is one server.
     pub fn alternative_address(&self, id: u32) -> Option<IpAddr> {
         let general = self.servers.len() == 1;
-        self.numbered("alt_addr", id)
+        self.indexed_attribute("alt_addr", id)
             .or_else(|| general.then(|| self.attribute("alt_addr")).flatten())?
             .parse()
             .ok()
@@ -149,20 +149,20 @@ impl<'a> Site<'a> {
     /// The name of a server in the DNS, by its place in the list: `domain.<place>` or `domain`. It is to be used where
     /// the address is all zeros, and as the host of HTTP requests.
     pub fn domain(&self, place: usize) -> Option<&str> {
-        self.of_server("domain", place)
+        self.server_attribute("domain", place)
     }
 
     /// What HTTP paths of a server begin with, by its place in the list: `path.<place>` or `path`.
-    pub fn path(&self, place: usize) -> Option<&str> {
-        self.of_server("path", place)
+    pub fn http_path(&self, place: usize) -> Option<&str> {
+        self.server_attribute("path", place)
     }
 
-    fn of_server(&self, name: &str, place: usize) -> Option<&str> {
-        self.numbered(name, u32::try_from(place).ok()?).or_else(|| self.attribute(name))
+    fn server_attribute(&self, name: &str, place: usize) -> Option<&str> {
+        self.indexed_attribute(name, u32::try_from(place).ok()?).or_else(|| self.attribute(name))
     }
 
     /// The text of the attribute `name.number`.
-    fn numbered(&self, name: &str, number: u32) -> Option<&str> {
+    fn indexed_attribute(&self, name: &str, number: u32) -> Option<&str> {
         let found = self.attributes.iter().find(|attribute| {
             attribute.name.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b".")).is_some_and(
                 |digits| core::str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u32>() == Ok(number)),
@@ -177,10 +177,10 @@ impl<'a> Site<'a> {
         Site {
             hash_filter: own(self.hash_filter),
             attributes: (self.attributes.into_iter())
-                .map(|attribute| Attribute { name: own(attribute.name), value: own(attribute.value) })
+                .map(|attribute| SiteAttribute { name: own(attribute.name), value: own(attribute.value) })
                 .collect(),
             servers: (self.servers.into_iter())
-                .map(|server| Server { public_key: own(server.public_key), ..server })
+                .map(|server| SiteServer { public_key: own(server.public_key), ..server })
                 .collect(),
             ..self
         }
@@ -206,7 +206,7 @@ impl Default for Site<'_> {
 
 /// Something that a site says about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Attribute<'a> {
+pub struct SiteAttribute<'a> {
     /// What it is about.
     pub name: Cow<'a, [u8]>,
     /// What it says.
@@ -215,7 +215,7 @@ pub struct Attribute<'a> {
 
 /// One server of a site.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Server<'a> {
+pub struct SiteServer<'a> {
     /// The number by which the site calls it.
     pub id: u32,
     /// Its address as it came; [`Server::ip`] knows how to read it.
@@ -223,26 +223,26 @@ pub struct Server<'a> {
     /// The bytes of the key by which it signs, or none; [`Server::key`] reads them.
     pub public_key: Cow<'a, [u8]>,
     /// Where it listens, and for what.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<ServerInterface>,
 }
 
-impl<'a> Server<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+impl<'a> SiteServer<'a> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
             id: reader.u32("server id")?,
             address: reader.array("server address")?,
             public_key: Cow::Borrowed(reader.bytes("server public key")?),
-            interfaces: items(reader, "server interfaces", 6, |reader| {
-                Ok(Interface {
+            interfaces: decode_list(reader, "server interfaces", 6, |reader| {
+                Ok(ServerInterface {
                     kind: InterfaceKind(reader.u8("interface type")?),
-                    transport: Transport(reader.u8("interface protocol")?),
+                    transport: InterfaceProtocol(reader.u8("interface protocol")?),
                     port: reader.u32("interface port")?,
                 })
             })?,
         })
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u32(self.id);
         writer.raw(&self.address);
         writer.bytes(&self.public_key);
@@ -273,7 +273,7 @@ impl<'a> Server<'a> {
     }
 
     /// An address as the deployed software writes it: IPv4 after twelve zeros.
-    pub fn address_of(ip: IpAddr) -> [u8; 16] {
+    pub fn encode_address(ip: IpAddr) -> [u8; 16] {
         match ip {
             IpAddr::V4(four) => {
                 let [a, b, c, d] = four.octets();
@@ -284,18 +284,18 @@ impl<'a> Server<'a> {
     }
 
     /// The key by which it signs.
-    pub fn key(&self) -> Result<PublicKey<'_>, DecodeError> {
+    pub fn decode_public_key(&self) -> Result<PublicKey<'_>, DecodeError> {
         PublicKey::from_bytes(&self.public_key)
     }
 }
 
 /// Where a server listens, and for what.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Interface {
+pub struct ServerInterface {
     /// For what.
     pub kind: InterfaceKind,
     /// By which protocol.
-    pub transport: Transport,
+    pub transport: InterfaceProtocol,
     /// At which port.
     pub port: u32,
 }
@@ -327,17 +327,17 @@ impl InterfaceKind {
 
 /// How messages are carried to an [`Interface`]. Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Transport(pub u8);
+pub struct InterfaceProtocol(pub u8);
 
 #[expect(missing_docs, reason = "they are called what they are called")]
-impl Transport {
+impl InterfaceProtocol {
     pub const UDP: Self = Self(0);
     pub const TCP: Self = Self(1);
     pub const HTTP: Self = Self(2);
     pub const HTTPS: Self = Self(3);
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for InterfaceProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::UDP => f.write_str("UDP"),
@@ -363,11 +363,11 @@ impl HashOption {
 }
 
 /// A counted list whose items have at least `least` bytes.
-fn items<'a, T>(
-    reader: &mut Reader<'a>,
+fn decode_list<'a, T>(
+    reader: &mut WireReader<'a>,
     field: &'static str,
     least: usize,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
+    mut read: impl FnMut(&mut WireReader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     // Collecting a Result begins with an empty Vec, so that nothing is allocated by the number announced.
     (0..reader.count(field, least)?).map(|_| read(reader)).collect()
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn attributes() {
-        let attribute = |name: &'static str, value: &'static str| Attribute {
+        let attribute = |name: &'static str, value: &'static str| SiteAttribute {
             name: name.as_bytes().into(),
             value: value.as_bytes().into(),
         };
@@ -390,14 +390,14 @@ mod tests {
                 attribute("domain", "example.org"),
                 attribute("domain.1", "one.example.org"),
             ],
-            servers: alloc::vec![Server { id: 7, ..Server::default() }],
+            servers: alloc::vec![SiteServer { id: 7, ..SiteServer::default() }],
             ..Site::default()
         };
         assert_eq!(site.description(), Some("Test"));
         assert_eq!((site.domain(0), site.domain(1)), (Some("example.org"), Some("one.example.org")));
-        assert_eq!(site.path(0), None);
+        assert_eq!(site.http_path(0), None);
         assert_eq!(site.alternative_address(7), Some("2001:db8::1".parse().unwrap()));
-        site.servers.push(Server { id: 8, ..Server::default() });
+        site.servers.push(SiteServer { id: 8, ..SiteServer::default() });
         assert_eq!(site.alternative_address(7), None, "which of the two it is nobody can tell");
         site.attributes.push(attribute("alt_addr.8", "192.0.2.8"));
         assert_eq!(site.alternative_address(8), Some("192.0.2.8".parse().unwrap()));

@@ -1,8 +1,8 @@
 use alloc::vec::Vec;
 
-use super::Reference;
+use super::ValueReference;
 use crate::error::DecodeError;
-use crate::wire::{Item, List, Reader, Writer};
+use crate::wire::{ListItem, WireList, WireReader, WireWriter};
 
 /// The data of `HS_VLIST`: a list of values of any records, used as a group of administrators.
 ///
@@ -21,32 +21,35 @@ use crate::wire::{Item, List, Reader, Writer};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ValueList<'a> {
     /// Keys, or further lists; index 0 stands for any key of the record.
-    pub members: Vec<Reference<'a>>,
+    pub members: Vec<ValueReference<'a>>,
 }
 
 impl<'a> ValueList<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        Ok(Self { members: list(bytes, "HS_VLIST")?.iter().collect() })
+        Ok(Self { members: decode_references(bytes, "HS_VLIST")?.iter().collect() })
     }
 
     /// The data of a value.
     pub fn to_bytes(&self) -> Vec<u8> {
-        list_bytes(&self.members)
+        encode_references(&self.members)
     }
 }
 
 /// References and nothing after them.
-pub(super) fn list<'a>(bytes: &'a [u8], field: &'static str) -> Result<List<'a, Reference<'a>>, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    let list = List::decode(&mut reader, field)?;
-    reader.finish(field)?;
+pub(super) fn decode_references<'a>(
+    bytes: &'a [u8],
+    field: &'static str,
+) -> Result<WireList<'a, ValueReference<'a>>, DecodeError> {
+    let mut reader = WireReader::new(bytes);
+    let list = WireList::decode(&mut reader, field)?;
+    reader.expect_end(field)?;
     Ok(list)
 }
 
-pub(super) fn list_bytes(references: &[Reference<'_>]) -> Vec<u8> {
+pub(super) fn encode_references(references: &[ValueReference<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut writer = Writer::new(&mut out);
+    let mut writer = WireWriter::new(&mut out);
     writer.count(references.len());
     for reference in references {
         reference.encode(&mut writer);

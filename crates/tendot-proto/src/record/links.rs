@@ -24,13 +24,13 @@ impl<'a> Links<'a> {
     const DEPTH: usize = 4;
 
     /// The most elements that are read.
-    pub const LIMIT: usize = 256;
+    pub const MAX_LINKS: usize = 256;
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let tree = xml::parse(bytes, "10320/links", Self::DEPTH)?;
-        if tree.children.len() > Self::LIMIT {
-            let kind = DecodeErrorKind::OverLimit { announced: tree.children.len(), limit: Self::LIMIT };
+        let tree = xml::parse_bounded(bytes, "10320/links", Self::DEPTH)?;
+        if tree.children.len() > Self::MAX_LINKS {
+            let kind = DecodeErrorKind::OverLimit { announced: tree.children.len(), limit: Self::MAX_LINKS };
             return Err(DecodeError::new("10320/links", 0, kind));
         }
         Ok(Self { source: tree.source, elements: tree.children })
@@ -43,7 +43,7 @@ impl<'a> Links<'a> {
 
     /// The links, in their order: all elements that say how they are related.
     pub fn iter(&self) -> impl Iterator<Item = Link<'_, 'a>> {
-        self.elements.iter().filter_map(Link::of)
+        self.elements.iter().filter_map(Link::from_element)
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Link<'e, 'a> {
 }
 
 impl<'e, 'a> Link<'e, 'a> {
-    pub(super) fn of(element: &'e XmlElement<'a>) -> Option<Self> {
+    pub(super) fn from_element(element: &'e XmlElement<'a>) -> Option<Self> {
         element.attribute("rel").map(|rel| Self { element, rel })
     }
 

@@ -37,18 +37,18 @@ impl<'a> Locations<'a> {
     const DEPTH: usize = 4;
 
     /// The most places that are read.
-    pub const LIMIT: usize = 256;
+    pub const MAX_LOCATIONS: usize = 256;
 
     /// How the deployed software chooses unless it is told.
     pub const DEFAULT_SELECTION_METHODS: &'static str = "locatt,address,country,score,weighted";
 
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let tree = xml::parse(bytes, "10320/loc", Self::DEPTH)?;
+        let tree = xml::parse_bounded(bytes, "10320/loc", Self::DEPTH)?;
         let (locations, others): (Vec<_>, Vec<_>) =
             tree.children.into_iter().partition(|child| matches!(child.tag, "location" | "loc_template"));
-        if locations.len() > Self::LIMIT {
-            let kind = DecodeErrorKind::OverLimit { announced: locations.len(), limit: Self::LIMIT };
+        if locations.len() > Self::MAX_LOCATIONS {
+            let kind = DecodeErrorKind::OverLimit { announced: locations.len(), limit: Self::MAX_LOCATIONS };
             return Err(DecodeError::new("10320/loc", 0, kind));
         }
         let locations = locations.into_iter().map(Location).collect();
@@ -68,32 +68,36 @@ impl<'a> Locations<'a> {
     /// The methods by which to choose, one after the other until one place is left.
     pub fn selection_methods(&self) -> impl Iterator<Item = &str> {
         let methods = self.attribute("chooseby").or_else(|| self.attribute("choose_by"));
-        methods.unwrap_or(Self::DEFAULT_SELECTION_METHODS).split(',').map(str::trim).filter(|method| !method.is_empty())
+        methods
+            .unwrap_or(Self::DEFAULT_SELECTION_METHODS)
+            .split(',')
+            .map(str::trim)
+            .filter(|method| !method.is_empty())
     }
 
     /// The status of the redirect, if one is asked for that exists.
     pub fn http_status(&self) -> Option<u16> {
-        status(&self.root)
+        redirect_status(&self.root)
     }
 
     /// Whether values of the type `URL` are to be left out.
     pub fn excludes_url_values(&self) -> bool {
-        is_set(&self.root, "no_legacy")
+        attribute_flag(&self.root, "no_legacy")
     }
 
     /// Whether the locations of the prefix are to be left out.
     pub fn excludes_prefix_locations(&self) -> bool {
-        is_set(&self.root, "no_nslocs")
+        attribute_flag(&self.root, "no_nslocs")
     }
 
     /// What values of the type `URL` weigh among the places, if it is said.
     pub fn url_weight(&self) -> Option<f64> {
-        self.attribute("urlWeight").map(weight)
+        self.attribute("urlWeight").map(parse_weight)
     }
 
     /// What values of types below `URL` weigh, if it is said.
     pub fn url_subtype_weight(&self) -> Option<f64> {
-        self.attribute("urlSubtypeWeight").map(weight)
+        self.attribute("urlSubtypeWeight").map(parse_weight)
     }
 }
 
@@ -133,7 +137,7 @@ impl<'a> Location<'a> {
     /// How often the place is to be chosen, compared with the others: 1 unless something is said, and 0 if that is
     /// less, no number, or more than [`Location::MAX_WEIGHT`].
     pub fn weight(&self) -> f64 {
-        self.attribute("weight").map_or(1.0, weight)
+        self.attribute("weight").map_or(1.0, parse_weight)
     }
 
     /// How good the place is; the best are chosen first.
@@ -147,7 +151,7 @@ impl<'a> Location<'a> {
     }
 
     /// The networks whose people are to be sent there, as `192.0.2.0/24`.
-    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+    pub fn client_networks(&self) -> impl Iterator<Item = &str> {
         let list = self.attribute("addresses").unwrap_or_default();
         list.split(',').map(str::trim).filter(|network| !network.is_empty())
     }
@@ -159,7 +163,7 @@ impl<'a> Location<'a> {
 
     /// The status of the redirect, if one is asked for that exists.
     pub fn http_status(&self) -> Option<u16> {
-        status(&self.0)
+        redirect_status(&self.0)
     }
 
     /// The media type that is found there: `ctype` or `media-type`.
@@ -179,24 +183,24 @@ impl<'a> Location<'a> {
 
     /// The place as a link of the answer, if it is to be one.
     pub fn link(&self) -> Option<Link<'_, 'a>> {
-        Link::of(&self.0)
+        Link::from_element(&self.0)
     }
 }
 
 /// A redirect of HTTP.
-fn status(element: &XmlElement<'_>) -> Option<u16> {
+fn redirect_status(element: &XmlElement<'_>) -> Option<u16> {
     let status = element.attribute("http_sc")?.trim().parse().ok()?;
     matches!(status, 301 | 302 | 303 | 307 | 308).then_some(status)
 }
 
-fn is_set(element: &XmlElement<'_>, name: &str) -> bool {
+fn attribute_flag(element: &XmlElement<'_>, name: &str) -> bool {
     element.attribute(name).is_some_and(|text| {
         let text = text.trim();
         !(text.is_empty() || text == "0" || ["false", "no"].iter().any(|no| text.eq_ignore_ascii_case(no)))
     })
 }
 
-fn weight(text: &str) -> f64 {
+fn parse_weight(text: &str) -> f64 {
     let weight = text.trim().parse().unwrap_or_default();
     if (0.0..=Location::MAX_WEIGHT).contains(&weight) { weight } else { 0.0 }
 }
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!((first.http_role(), first.http_status()), (Some("conneg"), None));
         assert_eq!((first.media_type(), first.link().is_none()), (Some("text/turtle"), true));
         assert_eq!(second.href(), Some("https://x/?a=1&b=2"));
-        assert!(second.addresses().eq(["192.0.2.0/24", "2001:db8::/32"]));
+        assert!(second.client_networks().eq(["192.0.2.0/24", "2001:db8::/32"]));
         assert_eq!((second.score(), second.link().unwrap().rel()), (Some(2.0), "cite-as"));
         assert_eq!(read.as_str(), xml);
     }

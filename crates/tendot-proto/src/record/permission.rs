@@ -2,9 +2,9 @@ use core::fmt;
 
 /// Who may read and change a value: one bit each. Bits without a meaning are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Permissions(pub u8);
+pub struct ValuePermissions(pub u8);
 
-impl Permissions {
+impl ValuePermissions {
     /// Administrators may read the value.
     pub const ADMIN_READ: Self = Self(0x08);
     /// Administrators may change it.
@@ -28,7 +28,7 @@ impl Permissions {
 }
 
 /// Four digits, as JSON has them: `1110`.
-impl fmt::Display for Permissions {
+impl fmt::Display for ValuePermissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04b}", self.0 & 0x0f)
     }

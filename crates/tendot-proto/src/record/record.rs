@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::Value;
+use super::HandleValue;
 
 /// A record: a handle and its values.
 ///
@@ -23,19 +23,19 @@ use super::Value;
 /// assert_eq!(Record::from_json(json.as_bytes()), Ok(record));
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Record<'a> {
+pub struct HandleRecord<'a> {
     /// Its name.
     pub handle: Cow<'a, [u8]>,
     /// What it says.
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<HandleValue<'a>>,
 }
 
-impl Record<'_> {
+impl HandleRecord<'_> {
     /// The same record, holding all that it needs.
-    pub fn into_owned(self) -> Record<'static> {
-        Record {
+    pub fn into_owned(self) -> HandleRecord<'static> {
+        HandleRecord {
             handle: Cow::Owned(self.handle.into_owned()),
-            values: self.values.into_iter().map(Value::into_owned).collect(),
+            values: self.values.into_iter().map(HandleValue::into_owned).collect(),
         }
     }
 }

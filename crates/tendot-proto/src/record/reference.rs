@@ -3,18 +3,18 @@ use core::fmt;
 
 use crate::error::DecodeError;
 use crate::handle::Handle;
-use crate::wire::{Item, Reader, Writer};
+use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// A value of some record, by index and handle: `300:0.NA/10`. So are administrators named, and members of groups.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Reference<'a> {
+pub struct ValueReference<'a> {
     /// The record.
     pub handle: Cow<'a, [u8]>,
     /// The value; 0 stands for any.
     pub index: u32,
 }
 
-impl<'a> Reference<'a> {
+impl<'a> ValueReference<'a> {
     /// Refers to the value at `index` of `handle`.
     pub fn new(index: u32, handle: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { handle: handle.into(), index }
@@ -34,36 +34,36 @@ impl<'a> Reference<'a> {
     }
 
     /// The same reference, holding all that it needs.
-    pub fn into_owned(self) -> Reference<'static> {
-        Reference { handle: Cow::Owned(self.handle.into_owned()), index: self.index }
+    pub fn into_owned(self) -> ValueReference<'static> {
+        ValueReference { handle: Cow::Owned(self.handle.into_owned()), index: self.index }
     }
 
     /// Whether both name the same value: ASCII case does not matter in the prefix, nor in all of `0.…`.
-    pub fn is_same(&self, other: &Reference<'_>) -> bool {
+    pub fn eq_identity(&self, other: &ValueReference<'_>) -> bool {
         self.index == other.index && self.handle().eq_identity(other.handle())
     }
 }
 
-impl fmt::Display for Reference<'_> {
+impl fmt::Display for ValueReference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.index, self.handle())
     }
 }
 
-impl<'a> Item<'a> for Reference<'a> {
-    const LEAST: usize = 8;
+impl<'a> ListItem<'a> for ValueReference<'a> {
+    const MIN_LEN: usize = 8;
 
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         let handle = Cow::Borrowed(reader.bytes("reference handle")?);
         Ok(Self { handle, index: reader.u32("reference index")? })
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.bytes(&self.handle);
         writer.u32(self.index);
     }
 
-    fn borrowed(item: &'a Self) -> Self {
+    fn reborrow(item: &'a Self) -> Self {
         Self { handle: Cow::Borrowed(&item.handle), index: item.index }
     }
 }

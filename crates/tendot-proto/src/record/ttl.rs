@@ -21,7 +21,7 @@ impl Ttl {
     pub const DEFAULT: Self = Self::Relative(86_400);
 
     /// Nothing is kept for longer than two days, whatever it asks for.
-    pub const LONGEST: Duration = Duration::from_secs(172_800);
+    pub const MAX: Duration = Duration::from_secs(172_800);
 
     pub(crate) const fn from_wire(kind: u8, seconds: u32) -> Self {
         match kind {
@@ -53,9 +53,9 @@ impl Ttl {
     /// assert!(!Ttl::Absolute(1_060).is_over(1_000, 1_060));
     /// assert!(Ttl::Absolute(u32::MAX).is_over(1_000, 1_000 + 172_801), "two days at most");
     /// ```
-    pub fn is_over(self, resolved: u64, now: u64) -> bool {
+    pub fn is_expired(self, resolved: u64, now: u64) -> bool {
         let age = now.saturating_sub(resolved);
-        let too_old = age > Self::LONGEST.as_secs();
+        let too_old = age > Self::MAX.as_secs();
         match self {
             Self::Relative(seconds) => seconds == 0 || age > u64::from(seconds) || too_old,
             Self::Absolute(date) => now > u64::from(date) || too_old,

@@ -1,4 +1,4 @@
-use super::text::text;
+use super::text::decode_text;
 use crate::error::DecodeError;
 
 /// The data of `URL`: where the thing is.
@@ -17,7 +17,7 @@ pub struct Url<'a>(&'a str);
 impl<'a> Url<'a> {
     /// Reads the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        text(bytes, "URL").map(Self)
+        decode_text(bytes, "URL").map(Self)
     }
 
     /// The address as it is written; nobody checked that it is one.

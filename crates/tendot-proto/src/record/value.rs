@@ -2,9 +2,9 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Permissions, Reference, Ttl};
+use super::{Ttl, ValuePermissions, ValueReference};
 use crate::error::DecodeError;
-use crate::wire::{Item, Reader, Writer};
+use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// One value of a record.
 ///
@@ -21,7 +21,7 @@ use crate::wire::{Item, Reader, Writer};
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Eq, PartialEq)]
-pub struct Value<'a> {
+pub struct HandleValue<'a> {
     /// The number by which the value is addressed within its record; 0 is never stored.
     pub index: u32,
     /// When it was last changed, in seconds since 1970; 0 is unknown.
@@ -29,16 +29,16 @@ pub struct Value<'a> {
     /// How long it may be kept by those who resolved it.
     pub ttl: Ttl,
     /// Who may read and change it.
-    pub permissions: Permissions,
+    pub permissions: ValuePermissions,
     /// Its type, as `URL` or `HS_ADMIN`. UTF-8 as a rule, though nobody checks.
     pub value_type: Cow<'a, [u8]>,
     /// What it says, in the form that belongs to the type.
     pub data: Cow<'a, [u8]>,
     /// Other values that belong to it.
-    pub references: Vec<Reference<'a>>,
+    pub references: Vec<ValueReference<'a>>,
 }
 
-impl<'a> Value<'a> {
+impl<'a> HandleValue<'a> {
     /// A value with the defaults of the deployed software: a day to live, readable by all, writable by administrators,
     /// no date.
     pub fn new(index: u32, value_type: impl Into<Cow<'a, str>>, data: impl Into<Cow<'a, str>>) -> Self {
@@ -55,7 +55,7 @@ impl<'a> Value<'a> {
             index,
             timestamp: 0,
             ttl: Ttl::DEFAULT,
-            permissions: Permissions::DEFAULT,
+            permissions: ValuePermissions::DEFAULT,
             value_type: into_bytes_cow(value_type.into()),
             data: data.into(),
             references: Vec::new(),
@@ -64,16 +64,16 @@ impl<'a> Value<'a> {
 
     /// Reads a value and nothing after it.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let value = Self::decode(&mut reader)?;
-        reader.finish("value")?;
+        reader.expect_end("value")?;
         Ok(value)
     }
 
     /// The value as it stands in messages and in storage.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.encode(&mut Writer::new(&mut out));
+        self.encode(&mut WireWriter::new(&mut out));
         out
     }
 
@@ -85,7 +85,7 @@ impl<'a> Value<'a> {
     /// Whether the value is of a type or of one below it: `URL.mobile` is a `URL` (RFC 3651, 3.1). ASCII case does not
     /// matter.
     pub fn has_type(&self, value_type: &str) -> bool {
-        is_type(&self.value_type, value_type)
+        type_matches(&self.value_type, value_type)
     }
 
     /// Whether a type that was asked for selects this value: the type itself, or with a dot at its end the type and
@@ -101,47 +101,47 @@ impl<'a> Value<'a> {
     }
 
     /// The same value, holding all that it needs.
-    pub fn into_owned(self) -> Value<'static> {
-        Value {
+    pub fn into_owned(self) -> HandleValue<'static> {
+        HandleValue {
             value_type: Cow::Owned(self.value_type.into_owned()),
             data: Cow::Owned(self.data.into_owned()),
-            references: self.references.into_iter().map(Reference::into_owned).collect(),
+            references: self.references.into_iter().map(ValueReference::into_owned).collect(),
             ..self
         }
     }
 }
 
-impl<'a> Item<'a> for Value<'a> {
-    const LEAST: usize = 26;
+impl<'a> ListItem<'a> for HandleValue<'a> {
+    const MIN_LEN: usize = 26;
 
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         let index = reader.u32("value index")?;
         let timestamp = reader.u32("value timestamp")?;
         let ttl = Ttl::from_wire(reader.u8("value TTL type")?, reader.u32("value TTL")?);
-        let permissions = Permissions(reader.u8("value permissions")?);
+        let permissions = ValuePermissions(reader.u8("value permissions")?);
         let value_type = Cow::Borrowed(reader.bytes("value type")?);
         let data = Cow::Borrowed(reader.bytes("value data")?);
-        let count = reader.count("value references", Reference::LEAST)?;
+        let count = reader.count("value references", ValueReference::MIN_LEN)?;
         // Grows as the references are read, not by the number announced.
         let mut references = Vec::new();
         for _ in 0..count {
-            references.push(Reference::decode(reader)?);
+            references.push(ValueReference::decode(reader)?);
         }
         Ok(Self { index, timestamp, ttl, permissions, value_type, data, references })
     }
 
-    fn skip(reader: &mut Reader<'a>) -> Result<(), DecodeError> {
+    fn skip(reader: &mut WireReader<'a>) -> Result<(), DecodeError> {
         reader.take("value", 14)?;
         reader.bytes("value type")?;
         reader.bytes("value data")?;
-        for _ in 0..reader.count("value references", Reference::LEAST)? {
-            Reference::skip(reader)?;
+        for _ in 0..reader.count("value references", ValueReference::MIN_LEN)? {
+            ValueReference::skip(reader)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u32(self.index);
         writer.u32(self.timestamp);
         let (kind, seconds) = self.ttl.to_wire();
@@ -156,25 +156,25 @@ impl<'a> Item<'a> for Value<'a> {
         }
     }
 
-    fn borrowed(item: &'a Self) -> Self {
+    fn reborrow(item: &'a Self) -> Self {
         Self {
             value_type: Cow::Borrowed(&item.value_type),
             data: Cow::Borrowed(&item.data),
-            references: item.references.iter().map(Reference::borrowed).collect(),
+            references: item.references.iter().map(ValueReference::reborrow).collect(),
             ..*item
         }
     }
 }
 
 /// Whether `of` is the type `wanted` or one below it.
-pub(super) fn is_type(of: &[u8], wanted: &str) -> bool {
+pub(super) fn type_matches(of: &[u8], wanted: &str) -> bool {
     of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
         start.eq_ignore_ascii_case(wanted.as_bytes()) && matches!(after.first(), None | Some(b'.'))
     })
 }
 
 /// Without the data of secret keys.
-impl fmt::Debug for Value<'_> {
+impl fmt::Debug for HandleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Value");
         fields.field("index", &self.index).field("type", &self.type_name());

@@ -3,11 +3,11 @@ use alloc::vec::Vec;
 
 use roxmltree::{Document, Node, ParsingOptions, StringStorage};
 
-use super::text::text;
+use super::text::decode_text;
 use crate::error::{DecodeError, DecodeErrorKind};
 
 /// Bytes of XML in a value.
-pub(super) const BYTES: usize = 65_536;
+pub(super) const MAX_XML_BYTES: usize = 65_536;
 /// Attributes of one element: the parser compares each with all others.
 const MAX_ATTRIBUTES: usize = 32;
 /// Declarations of namespaces: each element that has one gets a list of all that hold for it.
@@ -15,7 +15,7 @@ const MAX_NAMESPACES: usize = 64;
 /// Sections of CDATA: each is put together with the text before it.
 const MAX_CDATA_SECTIONS: usize = 64;
 /// Elements, texts and comments.
-const NODES: u32 = 4_096;
+const MAX_NODES: u32 = 4_096;
 
 /// An element of XML: its name, its attributes in their order, and the text that it begins with.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,8 +30,8 @@ pub struct XmlElement<'a> {
 
 impl<'a> XmlElement<'a> {
     fn new(node: Node<'_, 'a>) -> Self {
-        let attributes = node.attributes().map(|found| (found.name(), kept(found.value_storage())));
-        let text = match node.text_storage().map(kept) {
+        let attributes = node.attributes().map(|found| (found.name(), to_cow(found.value_storage())));
+        let text = match node.text_storage().map(to_cow) {
             Some(Cow::Borrowed(text)) => Cow::Borrowed(text.trim()),
             Some(Cow::Owned(text)) => Cow::Owned(text.trim().into()),
             None => Cow::default(),
@@ -45,7 +45,7 @@ impl<'a> XmlElement<'a> {
     }
 }
 
-fn kept<'a>(storage: &StringStorage<'a>) -> Cow<'a, str> {
+fn to_cow<'a>(storage: &StringStorage<'a>) -> Cow<'a, str> {
     match storage {
         StringStorage::Borrowed(text) => Cow::Borrowed(text),
         StringStorage::Owned(text) => Cow::Owned((**text).into()),
@@ -53,7 +53,7 @@ fn kept<'a>(storage: &StringStorage<'a>) -> Cow<'a, str> {
 }
 
 /// The source, its outermost element, and the elements right inside it.
-pub(super) struct Tree<'a> {
+pub(super) struct XmlTree<'a> {
     pub(super) source: &'a str,
     pub(super) root: XmlElement<'a>,
     pub(super) children: Vec<XmlElement<'a>>,
@@ -61,18 +61,22 @@ pub(super) struct Tree<'a> {
 
 /// Parses XML of a stranger, elements inside elements at most `depth` times. No document type is allowed, and so no entities of its own; what could make the parser
 /// work for longer than it takes to read the bytes is bounded before it begins.
-pub(super) fn parse<'a>(bytes: &'a [u8], field: &'static str, depth: usize) -> Result<Tree<'a>, DecodeError> {
+pub(super) fn parse_bounded<'a>(
+    bytes: &'a [u8],
+    field: &'static str,
+    depth: usize,
+) -> Result<XmlTree<'a>, DecodeError> {
     let error = |at, kind| DecodeError::new(field, at, kind);
-    if bytes.len() > BYTES {
-        return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: BYTES }));
+    if bytes.len() > MAX_XML_BYTES {
+        return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: MAX_XML_BYTES }));
     }
-    let source = text(bytes, field)?;
-    bound_xml(source, depth)
+    let source = decode_text(bytes, field)?;
+    check_xml_limits(source, depth)
         .map_err(|(at, announced, limit)| error(at, DecodeErrorKind::OverLimit { announced, limit }))?;
-    let options = ParsingOptions { nodes_limit: NODES, ..ParsingOptions::default() };
+    let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(source, options).map_err(|wrong| {
         if matches!(wrong, roxmltree::Error::NodesLimitReached) {
-            let limit = NODES as usize;
+            let limit = MAX_NODES as usize;
             return error(0, DecodeErrorKind::OverLimit { announced: limit + 1, limit });
         }
         let place = wrong.pos();
@@ -84,14 +88,14 @@ pub(super) fn parse<'a>(bytes: &'a [u8], field: &'static str, depth: usize) -> R
     })?;
     let root = document.root_element();
     let children = root.children().filter(Node::is_element).map(XmlElement::new).collect();
-    Ok(Tree { source, root: XmlElement::new(root), children })
+    Ok(XmlTree { source, root: XmlElement::new(root), children })
 }
 
 /// Whether XML of a stranger may be parsed without more work than it takes to read it: the error is place, number and limit.
 ///
 /// Looks only at where elements begin and end, how many attributes they have, and how often a namespace could be
 /// declared. What is not XML passes, since the parser will find that out at the same place.
-pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
+pub fn check_xml_limits(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
     let namespaces = source.matches("xmlns").count();
     if namespaces > MAX_NAMESPACES {
         return Err((0, namespaces, MAX_NAMESPACES));
@@ -115,7 +119,7 @@ pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usiz
             depth = depth.saturating_sub(1);
             end_of(">")
         } else {
-            let (attributes, empty, after) = tag(from);
+            let (attributes, empty, after) = scan_tag(from);
             if attributes > MAX_ATTRIBUTES {
                 return Err((at, attributes, MAX_ATTRIBUTES));
             }
@@ -130,7 +134,7 @@ pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usiz
 }
 
 /// How many attributes a tag has, whether it closes itself, and what follows.
-fn tag(from: &str) -> (usize, bool, &str) {
+fn scan_tag(from: &str) -> (usize, bool, &str) {
     let (mut quote, mut last, mut attributes) = (None, 0, 0);
     for (at, byte) in from.bytes().enumerate() {
         match quote {
@@ -179,7 +183,7 @@ mod tests {
             &format!("<a{}/>", many(6_000)),
             Err("XML at byte 0: 6000 items announced, at most 32 allowed"),
         );
-        let long = "x".repeat(BYTES);
+        let long = "x".repeat(MAX_XML_BYTES);
         check(&long, Err("XML at byte 0: has no meaning here"));
         check(&(long + "x"), Err("XML at byte 0: 65537 bytes announced, at most 65536 allowed"));
         check(&"<a>".repeat(10_000), Err("XML at byte 12: 5 items announced, at most 4 allowed"));
@@ -194,7 +198,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, outcome: Result<(), &str>) {
-        let parsed = parse(source.as_bytes(), "XML", 4).map(drop).map_err(|error| error.to_string());
+        let parsed = parse_bounded(source.as_bytes(), "XML", 4).map(drop).map_err(|error| error.to_string());
         assert_eq!(parsed, outcome.map_err(String::from), "{}", source.get(..80).unwrap_or(source));
     }
 }

@@ -14,14 +14,14 @@ use crate::time::Now;
 /// assert!(Stamp { time: 0, priority: 0 }.supersedes(None));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Stamp {
+pub struct VersionStamp {
     /// Milliseconds since 1970.
     pub time: i64,
     /// The index of the value with the source's site.
     pub priority: i32,
 }
 
-impl Stamp {
+impl VersionStamp {
     /// Whether what was done at this time is to be done here as well, over what is stored.
     pub fn supersedes(self, stored: Option<Self>) -> bool {
         stored.is_none_or(|stored| self >= stored)
@@ -37,7 +37,7 @@ impl Stamp {
     /// assert_eq!(Stamp::local(now, 1, None).time, 5_000);
     /// assert_eq!(Stamp::local(now, 1, Some(Stamp { time: 9_000, priority: 2 })).time, 9_001);
     /// ```
-    pub fn local(now: Now, priority: i32, stored: Option<Self>) -> Self {
+    pub fn next_local(now: Now, priority: i32, stored: Option<Self>) -> Self {
         let after = stored.map_or(i64::MIN, |stored| stored.time.saturating_add(1));
         Self { time: milliseconds(now).max(after), priority }
     }

@@ -1,16 +1,16 @@
 use alloc::borrow::Cow;
 
-use super::conflict::Stamp;
-use super::grammar::{Field, Format, StreamLayout, decode_values, encode_values, signed};
-use super::state::Position;
+use super::conflict::VersionStamp;
+use super::grammar::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
+use super::state::ReplicationPosition;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::message::DumpCursor;
-use crate::record::Record;
-use crate::wire::{Reader, Writer};
+use crate::record::HandleRecord;
+use crate::wire::{WireReader, WireWriter};
 
 /// The stream that answers operation 1002.
 #[derive(Clone, Copy, Debug)]
-pub enum Dump {}
+pub enum DumpStream {}
 
 /// A record of a [`Dump`], in the order in which they come.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,7 +18,7 @@ pub enum DumpRecord<'a> {
     /// The first.
     Begin {
         /// Where it ends.
-        format: Format,
+        format: StreamFormat,
     },
     /// How far the sender itself has got with others, if it is a mirror: a [`StreamTable`](super::StreamTable).
     OtherStates {
@@ -26,23 +26,23 @@ pub enum DumpRecord<'a> {
         text: Cow<'a, [u8]>,
     },
     /// From where on to ask for transactions when the dump is over. The last record in [`Format::One`].
-    Position(Position),
+    Position(ReplicationPosition),
     /// When a handle was last created or deleted, with several primaries.
     HandleDate {
         /// The handle.
         handle: Cow<'a, [u8]>,
         /// When, and by whom.
-        stamp: Stamp,
+        stamp: VersionStamp,
     },
     /// When a prefix was last homed or unhomed, with several primaries.
     PrefixDate {
         /// The prefix handle.
         handle: Cow<'a, [u8]>,
         /// When, and by whom.
-        stamp: Stamp,
+        stamp: VersionStamp,
     },
     /// A handle and its values.
-    Handle(Record<'a>),
+    Handle(HandleRecord<'a>),
     /// A prefix that is served.
     HomedPrefix {
         /// The prefix handle.
@@ -56,7 +56,7 @@ impl DumpRecord<'_> {
     /// How to ask for what follows this record, if it was the last that came before the connection broke.
     ///
     /// None for the records at the beginning: without one of the others the dump has to begin again.
-    pub fn resume(&self) -> Option<DumpCursor<'_>> {
+    pub fn cursor(&self) -> Option<DumpCursor<'_>> {
         let (after, kind) = match self {
             Self::HandleDate { handle, .. } => (handle, 0),
             Self::PrefixDate { handle, .. } => (handle, 1),
@@ -86,49 +86,62 @@ impl DumpRecord<'_> {
 }
 
 const TYPE_POSITION: u8 = 0;
-const HANDLE: u8 = 1;
+const TYPE_HANDLE: u8 = 1;
 const TYPE_HOMED_PREFIX: u8 = 2;
 const TYPE_HANDLE_STAMP: u8 = 3;
 const TYPE_PREFIX_STAMP: u8 = 4;
 const TYPE_OTHER_STATES: u8 = 5;
 const TYPE_END: u8 = 0xff;
 
-impl StreamLayout for Dump {
+impl StreamLayout for DumpStream {
     type Record<'a> = DumpRecord<'a>;
 
-    const HEADER: &'static [Field] = &[Field::Fixed("format", 4)];
+    const HEADER_FIELDS: &'static [RecordField] = &[RecordField::Fixed("format", 4)];
 
-    const NEVER_SIGNED: Option<u8> = Some(TYPE_END);
+    const UNSIGNED_RECORD_TYPE: Option<u8> = Some(TYPE_END);
 
-    fn fields(record_type: u8, _: Format) -> Option<&'static [Field]> {
+    fn fields(record_type: u8, _: StreamFormat) -> Option<&'static [RecordField]> {
         match record_type {
-            TYPE_POSITION => Some(&[Field::Fixed("last query time", 8), Field::Fixed("last transaction id", 8)]),
-            HANDLE => Some(&[Field::Bytes("handle"), Field::Values]),
-            TYPE_HOMED_PREFIX => Some(&[Field::Bytes("homed prefix")]),
-            TYPE_HANDLE_STAMP | TYPE_PREFIX_STAMP => {
-                Some(&[Field::Bytes("handle"), Field::Fixed("date", 8), Field::Fixed("priority", 4)])
-            }
-            TYPE_OTHER_STATES => Some(&[Field::Bytes("states of others")]),
+            TYPE_POSITION => Some(&[
+                RecordField::Fixed("last query time", 8),
+                RecordField::Fixed("last transaction id", 8),
+            ]),
+            TYPE_HANDLE => Some(&[RecordField::Bytes("handle"), RecordField::Values]),
+            TYPE_HOMED_PREFIX => Some(&[RecordField::Bytes("homed prefix")]),
+            TYPE_HANDLE_STAMP | TYPE_PREFIX_STAMP => Some(&[
+                RecordField::Bytes("handle"),
+                RecordField::Fixed("date", 8),
+                RecordField::Fixed("priority", 4),
+            ]),
+            TYPE_OTHER_STATES => Some(&[RecordField::Bytes("states of others")]),
             TYPE_END => Some(&[]),
             _ => None,
         }
     }
 
-    fn decode<'a>(reader: &mut Reader<'a>, format: Option<Format>) -> Result<DumpRecord<'a>, DecodeError> {
+    fn decode<'a>(
+        reader: &mut WireReader<'a>,
+        format: Option<StreamFormat>,
+    ) -> Result<DumpRecord<'a>, DecodeError> {
         if format.is_none() {
-            return Ok(DumpRecord::Begin { format: Format::decode(reader)? });
+            return Ok(DumpRecord::Begin { format: StreamFormat::decode(reader)? });
         }
         let start = *reader;
         Ok(match reader.u8("record type")? {
             TYPE_POSITION => {
-                let last_time = signed(reader, "last query time")?;
-                DumpRecord::Position(Position { last_id: signed(reader, "last transaction id")?, last_time })
+                let last_time = read_i64(reader, "last query time")?;
+                DumpRecord::Position(ReplicationPosition {
+                    last_id: read_i64(reader, "last transaction id")?,
+                    last_time,
+                })
             }
-            HANDLE => {
+            TYPE_HANDLE => {
                 let handle = Cow::Borrowed(reader.bytes("handle")?);
-                DumpRecord::Handle(Record { handle, values: decode_values(reader)? })
+                DumpRecord::Handle(HandleRecord { handle, values: decode_values(reader)? })
             }
-            TYPE_HOMED_PREFIX => DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) },
+            TYPE_HOMED_PREFIX => {
+                DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) }
+            }
             TYPE_HANDLE_STAMP => {
                 let (handle, stamp) = decode_date(reader)?;
                 DumpRecord::HandleDate { handle, stamp }
@@ -147,7 +160,7 @@ impl StreamLayout for Dump {
         })
     }
 
-    fn encode(record: &DumpRecord<'_>, writer: &mut Writer<'_>) {
+    fn encode(record: &DumpRecord<'_>, writer: &mut WireWriter<'_>) {
         match record {
             DumpRecord::Begin { format } => format.encode(writer),
             DumpRecord::OtherStates { text } => {
@@ -159,10 +172,14 @@ impl StreamLayout for Dump {
                 writer.u64(position.last_time.cast_unsigned());
                 writer.u64(position.last_id.cast_unsigned());
             }
-            DumpRecord::HandleDate { handle, stamp } => encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer),
-            DumpRecord::PrefixDate { handle, stamp } => encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer),
-            DumpRecord::Handle(Record { handle, values }) => {
-                writer.u8(HANDLE);
+            DumpRecord::HandleDate { handle, stamp } => {
+                encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer)
+            }
+            DumpRecord::PrefixDate { handle, stamp } => {
+                encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer)
+            }
+            DumpRecord::Handle(HandleRecord { handle, values }) => {
+                writer.u8(TYPE_HANDLE);
                 writer.bytes(handle);
                 encode_values(values, writer);
             }
@@ -174,29 +191,29 @@ impl StreamLayout for Dump {
         }
     }
 
-    fn begins(record: &DumpRecord<'_>) -> Option<Format> {
+    fn start_format(record: &DumpRecord<'_>) -> Option<StreamFormat> {
         match record {
             DumpRecord::Begin { format } => Some(*format),
             _ => None,
         }
     }
 
-    fn ends(record: &DumpRecord<'_>, format: Format) -> bool {
+    fn is_end(record: &DumpRecord<'_>, format: StreamFormat) -> bool {
         match record {
             DumpRecord::Done => true,
-            DumpRecord::Position(_) => format == Format::One,
+            DumpRecord::Position(_) => format == StreamFormat::One,
             _ => false,
         }
     }
 }
 
-fn decode_date<'a>(reader: &mut Reader<'a>) -> Result<(Cow<'a, [u8]>, Stamp), DecodeError> {
+fn decode_date<'a>(reader: &mut WireReader<'a>) -> Result<(Cow<'a, [u8]>, VersionStamp), DecodeError> {
     let handle = Cow::Borrowed(reader.bytes("handle")?);
-    let time = signed(reader, "date")?;
-    Ok((handle, Stamp { time, priority: reader.u32("priority")?.cast_signed() }))
+    let time = read_i64(reader, "date")?;
+    Ok((handle, VersionStamp { time, priority: reader.u32("priority")?.cast_signed() }))
 }
 
-fn encode_date(record_type: u8, handle: &[u8], stamp: Stamp, writer: &mut Writer<'_>) {
+fn encode_date(record_type: u8, handle: &[u8], stamp: VersionStamp, writer: &mut WireWriter<'_>) {
     writer.u8(record_type);
     writer.bytes(handle);
     writer.u64(stamp.time.cast_unsigned());
@@ -210,18 +227,18 @@ mod tests {
     #[test]
     fn where_a_dump_goes_on() {
         let handle = || Cow::Borrowed(&b"10.1000/1"[..]);
-        let stamp = Stamp { time: 1, priority: 2 };
+        let stamp = VersionStamp { time: 1, priority: 2 };
         let check = |record: DumpRecord<'_>, kind: Option<u32>| {
             let resume = kind.map(|kind| DumpCursor { after: b"10.1000/1", kind });
-            assert_eq!(record.resume(), resume, "{record:?}");
+            assert_eq!(record.cursor(), resume, "{record:?}");
         };
         check(DumpRecord::HandleDate { handle: handle(), stamp }, Some(0));
         check(DumpRecord::PrefixDate { handle: handle(), stamp }, Some(1));
-        check(DumpRecord::Handle(Record { handle: handle(), values: std::vec![] }), Some(2));
+        check(DumpRecord::Handle(HandleRecord { handle: handle(), values: std::vec![] }), Some(2));
         check(DumpRecord::HomedPrefix { handle: handle() }, Some(3));
-        check(DumpRecord::Begin { format: Format::Two }, None);
+        check(DumpRecord::Begin { format: StreamFormat::Two }, None);
         check(DumpRecord::OtherStates { text: handle() }, None);
-        check(DumpRecord::Position(Position::NONE), None);
+        check(DumpRecord::Position(ReplicationPosition::START), None);
         check(DumpRecord::Done, None);
     }
 }

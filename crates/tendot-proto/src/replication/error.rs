@@ -1,6 +1,6 @@
 use crate::auth::AuthError;
 use crate::error::DecodeError;
-use crate::work::Exhausted;
+use crate::work::BudgetExceeded;
 
 /// Why a stream cannot be read on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum ReplicationError {
     Algorithm(AuthError),
     /// It would cost too much. The same can be tried again with more [`Work`](crate::Work).
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }
 
 /// Why a record cannot be written.

@@ -1,22 +1,22 @@
 use alloc::vec::Vec;
 
-use super::{Action, RECORD};
+use super::{MAX_RECORD_LEN, TransactionAction};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
-use crate::record::Value;
-use crate::wire::{Item, Reader, Writer};
+use crate::record::HandleValue;
+use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// The layout of a stream, in its first four bytes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Format {
+pub enum StreamFormat {
     /// The transactions of the sender alone, or a dump that ends in [`DumpRecord::Position`](super::DumpRecord).
     One,
     /// The transactions of several sources, or a dump that goes on until [`DumpRecord::Done`](super::DumpRecord).
     Two,
 }
 
-impl Format {
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+impl StreamFormat {
+    pub(super) fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
         let start = *reader;
         match reader.u32("format")? {
             1 => Ok(Self::One),
@@ -25,7 +25,7 @@ impl Format {
         }
     }
 
-    pub(super) fn encode(self, writer: &mut Writer<'_>) {
+    pub(super) fn encode(self, writer: &mut WireWriter<'_>) {
         writer.u32(match self {
             Self::One => 1,
             Self::Two => 2,
@@ -39,35 +39,38 @@ pub trait StreamLayout {
     type Record<'a>;
 
     /// The first record, which has no type.
-    const HEADER: &'static [Field];
+    const HEADER_FIELDS: &'static [RecordField];
 
     /// The type of record that is not signed.
-    const NEVER_SIGNED: Option<u8>;
+    const UNSIGNED_RECORD_TYPE: Option<u8>;
 
     /// What follows the type of a record, if there is such a type in this format.
-    fn fields(record_type: u8, format: Format) -> Option<&'static [Field]>;
+    fn fields(record_type: u8, format: StreamFormat) -> Option<&'static [RecordField]>;
 
     /// Reads a record: the first if there is no format yet.
-    fn decode<'a>(reader: &mut Reader<'a>, format: Option<Format>) -> Result<Self::Record<'a>, DecodeError>;
+    fn decode<'a>(
+        reader: &mut WireReader<'a>,
+        format: Option<StreamFormat>,
+    ) -> Result<Self::Record<'a>, DecodeError>;
 
     /// Writes a record.
-    fn encode(record: &Self::Record<'_>, writer: &mut Writer<'_>);
+    fn encode(record: &Self::Record<'_>, writer: &mut WireWriter<'_>);
 
     /// The format, if this is the first record.
-    fn begins(record: &Self::Record<'_>) -> Option<Format>;
+    fn start_format(record: &Self::Record<'_>) -> Option<StreamFormat>;
 
     /// Whether this is the last record.
-    fn ends(record: &Self::Record<'_>, format: Format) -> bool;
+    fn is_end(record: &Self::Record<'_>, format: StreamFormat) -> bool;
 
     /// Whether a block, which begins at the start of a record, has a signature in a signed stream.
-    fn is_signed(block: &[u8], format: Option<Format>) -> bool {
-        format.is_none() || block.first().copied() != Self::NEVER_SIGNED
+    fn is_signed(block: &[u8], format: Option<StreamFormat>) -> bool {
+        format.is_none() || block.first().copied() != Self::UNSIGNED_RECORD_TYPE
     }
 }
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug)]
-pub enum Field {
+pub enum RecordField {
     /// So many bytes.
     Fixed(&'static str, usize),
     /// A length and as many bytes.
@@ -83,32 +86,33 @@ pub enum Field {
 /// Finds the end of a record while its bytes arrive. Each field is passed once, so a record of many values in many
 /// pieces is no more work than a whole one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
+pub(super) struct RecordScanner {
     /// What has been passed.
     at: usize,
     /// What is left; none before the type is known.
-    fields: Option<&'static [Field]>,
+    fields: Option<&'static [RecordField]>,
     values: u32,
-    action: Action,
+    action: TransactionAction,
 }
 
-impl Scan {
-    pub(super) const START: Self = Self { at: 0, fields: None, values: 0, action: Action::PLACEHOLDER };
+impl RecordScanner {
+    pub(super) const NEW: Self =
+        Self { at: 0, fields: None, values: 0, action: TransactionAction::PLACEHOLDER };
 
     /// How long the record is that begins `bytes`, which stand at `offset` of the stream. An error about bytes that are
     /// [missing](DecodeErrorKind::Short) is none when more can come: then this is to be called again.
-    pub(super) fn run<G: StreamLayout + ?Sized>(
+    pub(super) fn find_end<G: StreamLayout + ?Sized>(
         &mut self,
         bytes: &[u8],
         offset: usize,
-        format: Option<Format>,
+        format: Option<StreamFormat>,
     ) -> Result<usize, DecodeError> {
-        let mut reader = Reader::at_offset(bytes.get(self.at..).unwrap_or_default(), offset + self.at);
+        let mut reader = WireReader::at_offset(bytes.get(self.at..).unwrap_or_default(), offset + self.at);
         loop {
             self.step::<G>(&mut reader, format)?;
             // Only now, when the field has been passed as a whole.
-            self.at = bytes.len() - reader.rest().len();
-            if self.values == 0 && self.fields.is_some_and(<[Field]>::is_empty) {
+            self.at = bytes.len() - reader.remaining().len();
+            if self.values == 0 && self.fields.is_some_and(<[RecordField]>::is_empty) {
                 return Ok(self.at);
             }
         }
@@ -116,17 +120,17 @@ impl Scan {
 
     fn step<G: StreamLayout + ?Sized>(
         &mut self,
-        reader: &mut Reader<'_>,
-        format: Option<Format>,
+        reader: &mut WireReader<'_>,
+        format: Option<StreamFormat>,
     ) -> Result<(), DecodeError> {
         if self.values > 0 {
-            self.pass(reader, "value")?;
+            self.skip_field(reader, "value")?;
             self.values -= 1;
             return Ok(());
         }
         let Some(fields) = self.fields else {
             self.fields = Some(match format {
-                None => G::HEADER,
+                None => G::HEADER_FIELDS,
                 Some(format) => {
                     let start = *reader;
                     let found = reader.u8("record type")?;
@@ -138,14 +142,14 @@ impl Scan {
         };
         let Some((field, rest)) = fields.split_first() else { return Ok(()) };
         match *field {
-            Field::Fixed(name, length) => drop(reader.take(name, length)?),
-            Field::Bytes(name) => self.pass(reader, name)?,
-            Field::Action => self.action = Action(reader.u8("action")?),
-            Field::ValuesOfAction if !self.action.has_values() => {}
-            Field::Values | Field::ValuesOfAction => {
+            RecordField::Fixed(name, length) => drop(reader.take(name, length)?),
+            RecordField::Bytes(name) => self.skip_field(reader, name)?,
+            RecordField::Action => self.action = TransactionAction(reader.u8("action")?),
+            RecordField::ValuesOfAction if !self.action.has_values() => {}
+            RecordField::Values | RecordField::ValuesOfAction => {
                 let start = *reader;
                 let announced = reader.u32("values")?;
-                let limit = self.room() / (4 + Value::LEAST);
+                let limit = self.remaining_len() / (4 + HandleValue::MIN_LEN);
                 if announced as usize > limit {
                     let kind = DecodeErrorKind::OverLimit { announced: announced as usize, limit };
                     return Err(start.error("values", kind));
@@ -157,10 +161,10 @@ impl Scan {
         Ok(())
     }
 
-    fn pass(&self, reader: &mut Reader<'_>, name: &'static str) -> Result<(), DecodeError> {
+    fn skip_field(&self, reader: &mut WireReader<'_>, name: &'static str) -> Result<(), DecodeError> {
         let start = *reader;
         let announced = { start }.u32(name)? as usize;
-        let limit = self.room().min(limits::FIELD);
+        let limit = self.remaining_len().min(limits::FIELD);
         if announced > limit {
             return Err(start.error(name, DecodeErrorKind::TooLong { announced, limit }));
         }
@@ -168,25 +172,25 @@ impl Scan {
     }
 
     /// What may follow a length or a number in the same record.
-    const fn room(&self) -> usize {
-        RECORD.saturating_sub(self.at + 4)
+    const fn remaining_len(&self) -> usize {
+        MAX_RECORD_LEN.saturating_sub(self.at + 4)
     }
 }
 
 /// Values with a length each, in a record whose end has been found.
-pub(super) fn decode_values<'a>(reader: &mut Reader<'a>) -> Result<Vec<Value<'a>>, DecodeError> {
+pub(super) fn decode_values<'a>(reader: &mut WireReader<'a>) -> Result<Vec<HandleValue<'a>>, DecodeError> {
     // Collecting a Result begins with an empty Vec, so that nothing is allocated by the number announced.
     (0..reader.u32("values")?)
         .map(|_| {
             let mut inner = reader.sub("value")?;
-            let value = Value::decode(&mut inner)?;
-            inner.finish("value")?;
+            let value = HandleValue::decode(&mut inner)?;
+            inner.expect_end("value")?;
             Ok(value)
         })
         .collect()
 }
 
-pub(super) fn encode_values(values: &[Value<'_>], writer: &mut Writer<'_>) {
+pub(super) fn encode_values(values: &[HandleValue<'_>], writer: &mut WireWriter<'_>) {
     writer.count(values.len());
     for value in values {
         writer.sub(|writer| value.encode(writer));
@@ -194,6 +198,6 @@ pub(super) fn encode_values(values: &[Value<'_>], writer: &mut Writer<'_>) {
 }
 
 /// Eight bytes with a sign: numbers of transactions and milliseconds, where −1 is "none yet".
-pub(super) fn signed(reader: &mut Reader<'_>, field: &'static str) -> Result<i64, DecodeError> {
+pub(super) fn read_i64(reader: &mut WireReader<'_>, field: &'static str) -> Result<i64, DecodeError> {
     Ok(reader.u64(field)?.cast_signed())
 }

@@ -64,22 +64,24 @@ mod stream_table;
 mod transaction;
 mod writer;
 
-pub use conflict::Stamp;
-pub use dump::{Dump, DumpRecord};
+pub use conflict::VersionStamp;
+pub use dump::{DumpRecord, DumpStream};
 pub use error::{ReplicationError, ReplicationWriteError};
-pub use grammar::Format;
+pub use grammar::StreamFormat;
 pub use queue_name::{QueueName, QueueNameError};
-pub use reader::{Accept, Event, ReplicationReader};
-pub use receiver::{belongs_to, goes_to};
-pub use redump::{OldestTransaction, Queue, needs_redump};
-pub use state::{Position, ReplicationStatesError, States};
+pub use reader::{ReceiverConfig, ReplicationEvent, ReplicationReader};
+pub use receiver::{is_for_receiver, owns};
+pub use redump::{OldestTransaction, QueueExtent, needs_redump};
+pub use state::{ReplicationPosition, ReplicationStates, ReplicationStatesError};
 pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
-pub use transaction::{Action, Status, Transaction, TransactionRecord, Transactions};
+pub use transaction::{
+    Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream,
+};
 pub use writer::ReplicationWriter;
 
 /// Bytes of one record of a stream, its signature not included. The deployed software knows no limit; this one is sixty
 /// times what fits a message.
-pub const RECORD: usize = 16 * 1024 * 1024;
+pub const MAX_RECORD_LEN: usize = 16 * 1024 * 1024;
 
 /// Bytes of a signature: four times that of the largest key that is used.
 pub const MAX_SIGNATURE_LEN: usize = 4096;
@@ -89,11 +91,11 @@ pub const MAX_SIGNATURE_LEN: usize = 4096;
 pub const TLS_MARKER: [u8; 4] = *b"TLS\0";
 
 /// The first four bytes of a stream whose records are signed, and of one whose are not.
-const SIGNED: [u8; 4] = [0; 4];
+const SIGNED_MARKER: [u8; 4] = [0; 4];
 const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 
 /// A stream of records: [`Transactions`] or a [`Dump`].
-pub trait Stream: grammar::StreamLayout {}
+pub trait ReplicationStream: grammar::StreamLayout {}
 
-impl Stream for Transactions {}
-impl Stream for Dump {}
+impl ReplicationStream for TransactionStream {}
+impl ReplicationStream for DumpStream {}

@@ -3,14 +3,14 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::error::ReplicationError;
-use super::grammar::{Format, Scan};
-use super::{MAX_SIGNATURE_LEN, SIGNED, Stream, TLS_MARKER, UNSIGNED_MARKER};
-use crate::auth::{AuthError, Policy, verify};
-use crate::crypto::Crypto;
+use super::grammar::{RecordScanner, StreamFormat};
+use super::{MAX_SIGNATURE_LEN, ReplicationStream, SIGNED_MARKER, TLS_MARKER, UNSIGNED_MARKER};
+use crate::auth::{AuthError, AuthPolicy, verify_with_hash_name};
+use crate::crypto::CryptoProvider;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::PublicKey;
-use crate::wire::Reader;
-use crate::work::Work;
+use crate::wire::WireReader;
+use crate::work::Budget;
 
 /// Makes records of the bytes of a stream, in whatever pieces they come.
 ///
@@ -42,33 +42,33 @@ pub struct ReplicationReader<'k, S> {
     taken: usize,
     /// How much that was, since the stream began. May be more than the machine has memory.
     offset: u64,
-    stage: Stage,
+    stage: ReadState,
     /// None inside TLS, where nothing has to be decided.
-    accept: Option<Accept<'k>>,
+    accept: Option<ReceiverConfig<'k>>,
     /// The name of the hash of a signed stream.
     hash: Option<Vec<u8>>,
-    format: Option<Format>,
-    scan: Scan,
+    format: Option<StreamFormat>,
+    scan: RecordScanner,
     failed: Option<ReplicationError>,
     stream: PhantomData<S>,
 }
 
 /// What a receiver accepts.
 #[derive(Clone)]
-pub struct Accept<'k> {
+pub struct ReceiverConfig<'k> {
     /// The key of the sending server, as its site says. Without it no signed stream is read.
     pub key: Option<PublicKey<'k>>,
     /// Which signatures are good enough. What the deployed software signs needs [`Policy::sha1`].
-    pub policy: Policy,
+    pub policy: AuthPolicy,
     /// Who verifies them.
-    pub crypto: &'k dyn Crypto,
+    pub crypto: &'k dyn CryptoProvider,
     /// Whether a stream may have no signatures: only where HTTPS protects it.
     pub unsigned: bool,
 }
 
 /// What a [`ReplicationReader`] has to tell.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Event<R> {
+pub enum ReplicationEvent<R> {
     /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
     /// key of the sending server. [`ReplicationReader::into_rest`] is what has already come of it; what is decrypted goes
     /// to a new reader, made by [`ReplicationReader::inside_tls`].
@@ -78,7 +78,7 @@ pub enum Event<R> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum ReadState {
     Type,
     HashName,
     Records,
@@ -97,16 +97,16 @@ enum NextItem {
     },
 }
 
-impl<'k, S: Stream> ReplicationReader<'k, S> {
+impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     /// What an idle stream may keep of its buffer.
-    const KEPT: usize = 64 * 1024;
+    const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
     /// The longest name of a hash.
     const MAX_HASH_NAME_LEN: usize = 64;
 
     /// A stream from its first byte after the message on.
-    pub fn new(accept: Accept<'k>) -> Self {
-        Self { stage: Stage::Type, accept: Some(accept), ..Self::inside_tls() }
+    pub fn new(accept: ReceiverConfig<'k>) -> Self {
+        Self { stage: ReadState::Type, accept: Some(accept), ..Self::inside_tls() }
     }
 
     /// A stream from its first byte after the handshake on, whose peer has been authenticated.
@@ -115,11 +115,11 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
             buffer: Vec::new(),
             taken: 0,
             offset: 0,
-            stage: Stage::Records,
+            stage: ReadState::Records,
             accept: None,
             hash: None,
             format: None,
-            scan: Scan::START,
+            scan: RecordScanner::NEW,
             failed: None,
             stream: PhantomData,
         }
@@ -129,14 +129,14 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
     ///
     /// After the last record and after an error nothing is.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.failed.is_some() || matches!(self.stage, Stage::Finished) {
+        if self.failed.is_some() || matches!(self.stage, ReadState::Finished) {
             return;
         }
         // Not each time, or a large piece with many records would be moved once for each.
         if self.taken > self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;
-            if self.buffer.is_empty() && self.buffer.capacity() > Self::KEPT {
+            if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
                 self.buffer = Vec::new();
             }
         }
@@ -147,30 +147,33 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
     ///
     /// An error comes again each time, except that work which was too much can be [tried](StreamError::Exhausted)
     /// again.
-    pub fn next_event(&mut self, work: &mut Work) -> Result<Option<Event<S::Record<'_>>>, ReplicationError> {
+    pub fn next_event(
+        &mut self,
+        work: &mut Budget,
+    ) -> Result<Option<ReplicationEvent<S::Record<'_>>>, ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let (length, end) = match self.verified(work) {
+        let (length, end) = match self.next_verified(work) {
             Ok(NextItem::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
-            Ok(NextItem::StartTls) => return Ok(Some(Event::StartTls)),
+            Ok(NextItem::StartTls) => return Ok(Some(ReplicationEvent::StartTls)),
             Ok(NextItem::Finished) | Err(ReplicationError::Unfinished(_)) => return Ok(None),
             Err(error @ ReplicationError::Exhausted(_)) => return Err(error),
             Err(error) => return Err(self.fail(error)),
         };
         let from = self.taken;
-        let at = self.at(end);
-        self.take(end);
-        self.scan = Scan::START;
+        let at = self.offset(end);
+        self.consume(end);
+        self.scan = RecordScanner::NEW;
         let block = self.buffer.get(from..from + length).unwrap_or_default();
-        match S::decode(&mut Reader::at_offset(block, at), self.format) {
+        match S::decode(&mut WireReader::at_offset(block, at), self.format) {
             Ok(record) => {
-                if let Some(format) = S::begins(&record) {
+                if let Some(format) = S::start_format(&record) {
                     self.format = Some(format);
-                } else if self.format.is_some_and(|format| S::ends(&record, format)) {
-                    self.stage = Stage::Finished;
+                } else if self.format.is_some_and(|format| S::is_end(&record, format)) {
+                    self.stage = ReadState::Finished;
                 }
-                Ok(Some(Event::Record(record)))
+                Ok(Some(ReplicationEvent::Record(record)))
             }
             // No longer than its fields said, so it is wrong within.
             Err(error) => {
@@ -183,7 +186,7 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
 
     /// Whether the last record was given out.
     pub const fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Finished)
+        matches!(self.stage, ReadState::Finished)
     }
 
     /// To be asked when the connection ends: whether that was the end of the stream.
@@ -193,100 +196,105 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        match self.front()? {
+        match self.next_item()? {
             NextItem::StartTls | NextItem::Finished => Ok(()),
             NextItem::Record { length, .. } => {
                 let kind = DecodeErrorKind::Trailing { there: length };
-                Err(ReplicationError::Unfinished(DecodeError::new("record not taken", self.at(length), kind)))
+                Err(ReplicationError::Unfinished(DecodeError::new(
+                    "record not taken",
+                    self.offset(length),
+                    kind,
+                )))
             }
         }
     }
 
     /// What has come and was not taken.
-    pub fn into_rest(mut self) -> Vec<u8> {
+    pub fn into_remaining(mut self) -> Vec<u8> {
         self.buffer.split_off(self.taken)
     }
 
     /// What is at the front, its signature verified.
-    fn verified(&mut self, work: &mut Work) -> Result<NextItem, ReplicationError> {
-        let front = self.front()?;
+    fn next_verified(&mut self, work: &mut Budget) -> Result<NextItem, ReplicationError> {
+        let front = self.next_item()?;
         let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
         let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
         let Some(key) = &accept.key else { return Err(ReplicationError::NoKey) };
-        let rest = self.rest();
+        let rest = self.remaining();
         let block = rest.get(..length).unwrap_or_default();
         let signature = rest.get(begin..end).unwrap_or_default();
-        match verify(key, hash, block, signature, &accept.policy, accept.crypto, work) {
+        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, work) {
             Ok(()) => Ok(front),
-            Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.at(end) }),
+            Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.offset(end) }),
             Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
             Err(error) => Err(ReplicationError::Algorithm(error)),
         }
     }
 
     /// What is at the front. If not all of it is there, it is unfinished.
-    fn front(&mut self) -> Result<NextItem, ReplicationError> {
+    fn next_item(&mut self) -> Result<NextItem, ReplicationError> {
         loop {
-            let mut reader = Reader::at_offset(self.rest(), self.at(self.rest().len()));
+            let mut reader = WireReader::at_offset(self.remaining(), self.offset(self.remaining().len()));
             let start = reader;
             match self.stage {
-                Stage::Type => {
+                ReadState::Type => {
                     let accept = self.accept.as_ref();
-                    let found: [u8; 4] = reader.array("stream type").map_err(unfinished)?;
+                    let found: [u8; 4] = reader.array("stream type").map_err(map_truncated)?;
                     self.stage = match found {
-                        TLS_MARKER => Stage::Tls,
-                        SIGNED if accept.is_none_or(|accept| accept.key.is_none()) => {
+                        TLS_MARKER => ReadState::Tls,
+                        SIGNED_MARKER if accept.is_none_or(|accept| accept.key.is_none()) => {
                             return Err(ReplicationError::NoKey);
                         }
-                        SIGNED => Stage::HashName,
+                        SIGNED_MARKER => ReadState::HashName,
                         UNSIGNED_MARKER if accept.is_some_and(|accept| !accept.unsigned) => {
                             return Err(ReplicationError::Unsigned);
                         }
-                        UNSIGNED_MARKER => Stage::Records,
+                        UNSIGNED_MARKER => ReadState::Records,
                         other => {
                             let kind = DecodeErrorKind::Unexpected { found: u32::from_be_bytes(other) };
                             return Err(ReplicationError::Malformed(start.error("stream type", kind)));
                         }
                     };
-                    self.take(4);
+                    self.consume(4);
                 }
-                Stage::HashName => {
-                    let name = bounded(&mut reader, "hash algorithm", Self::MAX_HASH_NAME_LEN)?.to_vec();
-                    self.take(4 + name.len());
+                ReadState::HashName => {
+                    let name = read_bounded(&mut reader, "hash algorithm", Self::MAX_HASH_NAME_LEN)?.to_vec();
+                    self.consume(4 + name.len());
                     self.hash = Some(name);
-                    self.stage = Stage::Records;
+                    self.stage = ReadState::Records;
                 }
-                Stage::Records => return self.record(),
-                Stage::Tls => return Ok(NextItem::StartTls),
-                Stage::Finished => return Ok(NextItem::Finished),
+                ReadState::Records => return self.next_record(),
+                ReadState::Tls => return Ok(NextItem::StartTls),
+                ReadState::Finished => return Ok(NextItem::Finished),
             }
         }
     }
 
-    fn record(&mut self) -> Result<NextItem, ReplicationError> {
+    fn next_record(&mut self) -> Result<NextItem, ReplicationError> {
         let rest = self.buffer.get(self.taken..).unwrap_or_default();
-        let at = place(self.offset, rest.len());
-        let length = self.scan.run::<S>(rest, at, self.format).map_err(unfinished)?;
+        let at = saturating_offset(self.offset, rest.len());
+        let length = self.scan.find_end::<S>(rest, at, self.format).map_err(map_truncated)?;
         let block = rest.get(..length).unwrap_or_default();
         if self.hash.is_none() || !S::is_signed(block, self.format) {
             return Ok(NextItem::Record { length, signature: None });
         }
         let after = rest.get(length..).unwrap_or_default();
-        let signature = bounded(&mut Reader::at_offset(after, at + length), "signature", MAX_SIGNATURE_LEN)?;
+        let signature =
+            read_bounded(&mut WireReader::at_offset(after, at + length), "signature", MAX_SIGNATURE_LEN)?;
         let begin = length + 4;
         Ok(NextItem::Record { length, signature: Some((begin, begin + signature.len())) })
     }
 
-    fn rest(&self) -> &[u8] {
+    fn remaining(&self) -> &[u8] {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
     /// Where the front of the buffer stands in the stream, if so many bytes are to be told apart.
-    fn at(&self, length: usize) -> usize {
-        place(self.offset, length)
+    fn offset(&self, length: usize) -> usize {
+        saturating_offset(self.offset, length)
     }
 
-    fn take(&mut self, length: usize) {
+    fn consume(&mut self, length: usize) {
         self.taken += length;
         self.offset += length as u64;
     }
@@ -301,18 +309,22 @@ impl<'k, S: Stream> ReplicationReader<'k, S> {
 }
 
 /// A length and as many bytes, which are at most `limit`.
-fn bounded<'a>(reader: &mut Reader<'a>, field: &'static str, limit: usize) -> Result<&'a [u8], ReplicationError> {
+fn read_bounded<'a>(
+    reader: &mut WireReader<'a>,
+    field: &'static str,
+    limit: usize,
+) -> Result<&'a [u8], ReplicationError> {
     let start = *reader;
-    let announced = { start }.u32(field).map_err(unfinished)? as usize;
+    let announced = { start }.u32(field).map_err(map_truncated)? as usize;
     if announced > limit {
         let kind = DecodeErrorKind::TooLong { announced, limit };
         return Err(ReplicationError::Malformed(start.error(field, kind)));
     }
-    reader.bytes(field).map_err(unfinished)
+    reader.bytes(field).map_err(map_truncated)
 }
 
 /// Bytes that are missing may still come.
-fn unfinished(error: DecodeError) -> ReplicationError {
+fn map_truncated(error: DecodeError) -> ReplicationError {
     match error.kind() {
         DecodeErrorKind::Short { .. } => ReplicationError::Unfinished(error),
         _ => ReplicationError::Malformed(error),
@@ -321,11 +333,11 @@ fn unfinished(error: DecodeError) -> ReplicationError {
 
 /// An offset in the stream, so that the end of `length` bytes has one as well. A stream may be longer than errors can
 /// tell on a machine of 32 bits; the last place that they can is told then.
-fn place(offset: u64, length: usize) -> usize {
+fn saturating_offset(offset: u64, length: usize) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX).min(usize::MAX - length)
 }
 
-impl fmt::Debug for Accept<'_> {
+impl fmt::Debug for ReceiverConfig<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Accept")
             .field("key", &self.key.is_some())

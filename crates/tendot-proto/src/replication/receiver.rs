@@ -1,6 +1,6 @@
-use super::transaction::Action;
+use super::transaction::TransactionAction;
 use crate::handle::Handle;
-use crate::message::Receiver;
+use crate::message::HashPartition;
 use crate::record::HashOption;
 
 /// Whether a receiver keeps a handle. If nobody knows what it hashes, it gets everything.
@@ -15,10 +15,11 @@ use crate::record::HashOption;
 /// assert!(belongs_to(Handle::from("10.1000/abc"), &receiver(1)));
 /// assert!(!belongs_to(Handle::from("10.1000/abc"), &receiver(2)));
 /// ```
-pub fn belongs_to(handle: Handle<'_>, receiver: &Receiver) -> bool {
+pub fn owns(handle: Handle<'_>, receiver: &HashPartition) -> bool {
     match receiver.hash_option {
         HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
-            handle.server(receiver.hash_option, receiver.servers as usize) == Some(receiver.index as usize)
+            handle.server_index(receiver.hash_option, receiver.servers as usize)
+                == Some(receiver.index as usize)
         }
         _ => true,
     }
@@ -28,8 +29,8 @@ pub fn belongs_to(handle: Handle<'_>, receiver: &Receiver) -> bool {
 ///
 /// What the handle is now is for the caller to look at: a creation or update of what is gone, and a deletion of what is
 /// there again, are left out, since another transaction covers them.
-pub fn goes_to(action: Action, handle: Handle<'_>, receiver: &Receiver) -> bool {
-    matches!(action, Action::HOME | Action::UNHOME) || belongs_to(handle, receiver)
+pub fn is_for_receiver(action: TransactionAction, handle: Handle<'_>, receiver: &HashPartition) -> bool {
+    matches!(action, TransactionAction::HOME | TransactionAction::UNHOME) || owns(handle, receiver)
 }
 
 #[cfg(test)]
@@ -39,21 +40,21 @@ mod tests {
     #[test]
     fn who_gets_what() {
         let check = |action, hash_option, servers, index, expected| {
-            let receiver = Receiver { hash_option, servers, index };
-            let goes = goes_to(action, Handle::from("10.1000/abc"), &receiver);
+            let receiver = HashPartition { hash_option, servers, index };
+            let goes = is_for_receiver(action, Handle::from("10.1000/abc"), &receiver);
             assert_eq!(goes, expected, "{action:?} {receiver:?}");
         };
-        check(Action::CREATE, HashOption::WHOLE, 3, 1, true);
-        check(Action::CREATE, HashOption::WHOLE, 3, 0, false);
-        check(Action::DELETE, HashOption::SUFFIX, 3, 1, true);
-        check(Action::DELETE, HashOption::PREFIX, 3, 1, true);
-        check(Action::DELETE, HashOption::PREFIX, 3, 2, false);
-        check(Action::UPDATE, HashOption::WHOLE, 1, 0, true);
-        check(Action::UPDATE, HashOption::WHOLE, 1, 1, false);
-        check(Action::UPDATE, HashOption::WHOLE, 0, 0, false);
-        check(Action::UPDATE, HashOption(9), 3, 2, true);
-        check(Action::HOME, HashOption::WHOLE, 3, 0, true);
-        check(Action::UNHOME, HashOption::WHOLE, 3, 2, true);
-        check(Action(7), HashOption::WHOLE, 3, 2, false);
+        check(TransactionAction::CREATE, HashOption::WHOLE, 3, 1, true);
+        check(TransactionAction::CREATE, HashOption::WHOLE, 3, 0, false);
+        check(TransactionAction::DELETE, HashOption::SUFFIX, 3, 1, true);
+        check(TransactionAction::DELETE, HashOption::PREFIX, 3, 1, true);
+        check(TransactionAction::DELETE, HashOption::PREFIX, 3, 2, false);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 1, 0, true);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 1, 1, false);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 0, 0, false);
+        check(TransactionAction::UPDATE, HashOption(9), 3, 2, true);
+        check(TransactionAction::HOME, HashOption::WHOLE, 3, 0, true);
+        check(TransactionAction::UNHOME, HashOption::WHOLE, 3, 2, true);
+        check(TransactionAction(7), HashOption::WHOLE, 3, 2, false);
     }
 }

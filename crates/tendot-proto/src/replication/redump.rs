@@ -1,10 +1,10 @@
 use super::conflict::milliseconds;
-use super::state::Position;
+use super::state::ReplicationPosition;
 use crate::time::Now;
 
 /// What a sender has of the transactions of one source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Queue {
+pub struct QueueExtent {
     /// The number of the last transaction whose record is written; 0 if there never was one.
     pub last_id: i64,
     /// The oldest that is still there, if any is.
@@ -20,7 +20,7 @@ pub struct OldestTransaction {
     pub time: i64,
 }
 
-const DAY: i64 = 24 * 60 * 60 * 1000;
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 /// Whether a receiver may have missed transactions that the sender no longer has, so that it has to begin with a dump.
 ///
@@ -33,7 +33,7 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 /// assert!(!needs_redump(&queue, Position { last_id: 600, last_time: 1_695_000_000_000 }, now));
 /// assert!(needs_redump(&queue, Position { last_id: 100, last_time: 1_600_000_000_000 }, now));
 /// ```
-pub fn needs_redump(queue: &Queue, receiver: Position, now: Now) -> bool {
+pub fn needs_redump(queue: &QueueExtent, receiver: ReplicationPosition, now: Now) -> bool {
     if queue.last_id <= 0 {
         return false;
     }
@@ -41,9 +41,9 @@ pub fn needs_redump(queue: &Queue, receiver: Position, now: Now) -> bool {
     if oldest.time <= receiver.last_time {
         return false;
     }
-    let within_a_day = oldest.time <= receiver.last_time.saturating_add(DAY);
+    let within_a_day = oldest.time <= receiver.last_time.saturating_add(DAY_MILLIS);
     if receiver.last_id <= 0 {
-        let recent = oldest.time.saturating_add(10 * DAY) > milliseconds(now);
+        let recent = oldest.time.saturating_add(10 * DAY_MILLIS) > milliseconds(now);
         return !(oldest.id == 1 && (recent || within_a_day));
     }
     !(within_a_day && receiver.last_id.checked_add(1) == Some(oldest.id))
@@ -57,8 +57,11 @@ mod tests {
 
     #[track_caller]
     fn check(last_id: i64, oldest: Option<(i64, i64)>, receiver: (i64, i64), expected: bool) {
-        let queue = Queue { last_id, oldest: oldest.map(|(id, time)| OldestTransaction { id, time: TIME + time }) };
-        let position = Position { last_id: receiver.0, last_time: TIME + receiver.1 };
+        let queue = QueueExtent {
+            last_id,
+            oldest: oldest.map(|(id, time)| OldestTransaction { id, time: TIME + time }),
+        };
+        let position = ReplicationPosition { last_id: receiver.0, last_time: TIME + receiver.1 };
         let now = Now { elapsed: core::time::Duration::ZERO, unix: (TIME / 1000).cast_unsigned() };
         assert_eq!(needs_redump(&queue, position, now), expected, "{queue:?} {position:?}");
     }
@@ -72,19 +75,19 @@ mod tests {
         check(9, None, (8, 0), true);
         check(9, None, (9, 0), false);
         // The receiver has asked since the queue began.
-        check(9, Some((5, -DAY)), (2, -DAY), false);
-        check(9, Some((5, -DAY)), (2, -DAY - 1), true);
+        check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS), false);
+        check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS - 1), true);
         // A new mirror of a young server, or of one that began within a day of the last contact.
-        check(9, Some((1, -9 * DAY)), (0, -TIME), false);
-        check(9, Some((1, -10 * DAY)), (0, -TIME), true);
-        check(9, Some((1, -10 * DAY)), (0, -11 * DAY), false);
-        check(9, Some((1, -10 * DAY)), (0, -11 * DAY - 1), true);
-        check(9, Some((2, -9 * DAY)), (0, -TIME), true);
+        check(9, Some((1, -9 * DAY_MILLIS)), (0, -TIME), false);
+        check(9, Some((1, -10 * DAY_MILLIS)), (0, -TIME), true);
+        check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS), false);
+        check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS - 1), true);
+        check(9, Some((2, -9 * DAY_MILLIS)), (0, -TIME), true);
         // The queue goes on where the receiver stopped, not long after.
-        check(9, Some((5, -DAY)), (4, -2 * DAY), false);
-        check(9, Some((5, -DAY)), (4, -2 * DAY - 1), true);
-        check(9, Some((6, -DAY)), (4, -2 * DAY), true);
-        check(9, Some((4, -DAY)), (4, -2 * DAY), true);
+        check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), false);
+        check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS - 1), true);
+        check(9, Some((6, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), true);
+        check(9, Some((4, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), true);
         check(i64::MAX, Some((i64::MIN, i64::MAX - TIME)), (i64::MAX, i64::MAX - TIME - 1), true);
     }
 }

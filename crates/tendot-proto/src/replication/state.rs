@@ -7,25 +7,28 @@ use serde_json::Value as Json;
 
 use super::queue_name::{QueueName, QueueNameError};
 use super::stream_table::{StreamTable, StreamTableError, StreamTableValue};
-use crate::message::Since;
-use crate::record::{JsonError, Node};
+use crate::message::ReplicationStart;
+use crate::record::{JsonError, JsonNode};
 
 /// How far a receiver has got with one source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Position {
+pub struct ReplicationPosition {
     /// The number of the last transaction that was applied; not above 0 if there was none.
     pub last_id: i64,
     /// The time that the source told last, in milliseconds since 1970.
     pub last_time: i64,
 }
 
-impl Position {
+impl ReplicationPosition {
     /// Nothing has come yet.
-    pub const NONE: Self = Self { last_id: -1, last_time: -1 };
+    pub const START: Self = Self { last_id: -1, last_time: -1 };
 
     /// How to ask for what follows, in a request of a single source.
-    pub const fn since(self) -> Since<'static> {
-        Since::Transaction { id: self.last_id.cast_unsigned(), queried: self.last_time.cast_unsigned() }
+    pub const fn start(self) -> ReplicationStart<'static> {
+        ReplicationStart::Transaction {
+            id: self.last_id.cast_unsigned(),
+            queried: self.last_time.cast_unsigned(),
+        }
     }
 }
 
@@ -46,44 +49,45 @@ impl Position {
 /// # Ok::<(), tendot_proto::replication::ReplicationStatesError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct States {
+pub struct ReplicationStates {
     /// The sources.
-    pub sources: BTreeMap<QueueName, Position>,
+    pub sources: BTreeMap<QueueName, ReplicationPosition>,
     /// The name of the receiver's own site, whose transactions it does not want back. Not in the text form.
     pub own_name: Option<String>,
 }
 
-impl States {
+impl ReplicationStates {
     /// The position of a source; of one that is not known, that nothing has come yet.
-    pub fn position(&self, source: &QueueName) -> Position {
-        self.sources.get(source).copied().unwrap_or(Position::NONE)
+    pub fn position(&self, source: &QueueName) -> ReplicationPosition {
+        self.sources.get(source).copied().unwrap_or(ReplicationPosition::START)
     }
 
     /// Whether a source is a server of the receiver's own site.
-    pub fn is_own(&self, source: &QueueName) -> bool {
+    pub fn is_own_site(&self, source: &QueueName) -> bool {
         self.own_name.as_ref().is_some_and(|own| *own == source.site)
     }
 
     /// Reads what stands in a request for transactions of several sources ([`Since::States`]).
     pub fn from_json(json: &[u8]) -> Result<Self, ReplicationStatesError> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))?;
-        let root = Node::new(&json);
+        let json: Json = serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))?;
+        let root = JsonNode::new(&json);
         if !json.is_object() {
-            return Err(root.needs("an object").into());
+            return Err(root.expected("an object").into());
         }
         let mut states = Self::default();
         if let Some(name) = root.get("ownName") {
-            states.own_name = Some(name.text()?.into());
+            states.own_name = Some(name.string()?.into());
         }
         let Some(sources) = root.get("replicationServerStates") else { return Ok(states) };
-        let Json::Object(members) = sources.json() else { return Err(sources.needs("an object").into()) };
+        let Json::Object(members) = sources.json() else { return Err(sources.expected("an object").into()) };
         for name in members.keys() {
             let Some(state) = sources.get(name) else { continue };
             if !state.json().is_object() {
-                return Err(state.needs("an object").into());
+                return Err(state.expected("an object").into());
             }
-            let number = |key| state.get(key).map_or(Ok(0), |number| number.number());
-            let position = Position { last_id: number("lastTxnId")?, last_time: number("lastTimestamp")? };
+            let number = |key| state.get(key).map_or(Ok(0), |number| number.integer());
+            let position =
+                ReplicationPosition { last_id: number("lastTxnId")?, last_time: number("lastTimestamp")? };
             let source = name.parse().map_err(|error: QueueNameError| state.error(error))?;
             states.sources.insert(source, position);
         }
@@ -94,20 +98,22 @@ impl States {
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Root<'s> {
-            replication_server_states: BTreeMap<String, State>,
+        struct JsonStates<'s> {
+            replication_server_states: BTreeMap<String, JsonPosition>,
             #[serde(skip_serializing_if = "Option::is_none")]
             own_name: Option<&'s str>,
         }
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct State {
+        struct JsonPosition {
             last_txn_id: i64,
             last_timestamp: i64,
         }
-        let state =
-            |position: &Position| State { last_txn_id: position.last_id, last_timestamp: position.last_time };
-        let root = Root {
+        let state = |position: &ReplicationPosition| JsonPosition {
+            last_txn_id: position.last_id,
+            last_timestamp: position.last_time,
+        };
+        let root = JsonStates {
             replication_server_states: (self.sources.iter())
                 .map(|(source, position)| (source.to_string(), state(position)))
                 .collect(),
@@ -142,7 +148,10 @@ impl States {
                     }
                     Some(_) => Err(wrong("has a server with something else than a number")),
                 };
-                let position = Position { last_id: number(LAST_TXN_ID_KEY)?, last_time: number(LAST_TIMESTAMP_KEY)? };
+                let position = ReplicationPosition {
+                    last_id: number(LAST_TXN_ID_KEY)?,
+                    last_time: number(LAST_TIMESTAMP_KEY)?,
+                };
                 let server =
                     u16::try_from(server).map_err(|_| wrong("has more servers than 16 bits can tell"))?;
                 states.sources.insert(QueueName { site: site.clone(), server }, position);
@@ -154,7 +163,7 @@ impl States {
     /// What stands in the file `txnstat.dct` and in [`DumpRecord::OtherStates`](super::DumpRecord).
     pub fn to_stream_table(&self) -> Result<String, ReplicationStatesError> {
         // A server with a high number makes a long vector of nothing, which nobody would read.
-        let longest = StreamTable::LENGTH / "{}".len();
+        let longest = StreamTable::MAX_LEN / "{}".len();
         let mut servers = 0;
         let mut table = BTreeMap::new();
         for (source, position) in &self.sources {
@@ -172,7 +181,7 @@ impl States {
         }
         let vectors = table.into_iter().map(|(site, servers)| (site, StreamTableValue::Vector(servers)));
         let text = StreamTable(vectors.collect()).to_string();
-        if text.len() > StreamTable::LENGTH {
+        if text.len() > StreamTable::MAX_LEN {
             return Err(StreamTableError::TooLong { length: text.len() }.into());
         }
         Ok(text)
@@ -206,28 +215,28 @@ pub enum ReplicationStatesError {
 mod tests {
     use super::*;
 
-    fn states(sources: &[(&str, i64, i64)], own_name: Option<&str>) -> States {
+    fn states(sources: &[(&str, i64, i64)], own_name: Option<&str>) -> ReplicationStates {
         let sources = sources.iter().map(|(name, last_id, last_time)| {
-            (name.parse().unwrap(), Position { last_id: *last_id, last_time: *last_time })
+            (name.parse().unwrap(), ReplicationPosition { last_id: *last_id, last_time: *last_time })
         });
-        States { sources: sources.collect(), own_name: own_name.map(Into::into) }
+        ReplicationStates { sources: sources.collect(), own_name: own_name.map(Into::into) }
     }
 
     #[test]
     fn json() {
         #[track_caller]
-        fn check(json: &str, expected: Result<States, &str>) {
-            let read = States::from_json(json.as_bytes());
+        fn check(json: &str, expected: Result<ReplicationStates, &str>) {
+            let read = ReplicationStates::from_json(json.as_bytes());
             assert_eq!(
                 read.as_ref().map_err(|error| error.to_string()),
                 expected.as_ref().map_err(|text| (*text).into())
             );
             if let Ok(states) = read {
-                assert_eq!(States::from_json(states.to_json().as_bytes()), Ok(states));
+                assert_eq!(ReplicationStates::from_json(states.to_json().as_bytes()), Ok(states));
             }
         }
-        check("{}", Ok(States::default()));
-        check(r#"{"ownName":null,"other":1}"#, Ok(States::default()));
+        check("{}", Ok(ReplicationStates::default()));
+        check(r#"{"ownName":null,"other":1}"#, Ok(ReplicationStates::default()));
         check(
             r#"{"ownName":"s","replicationServerStates":{"1:a":{"lastTxnId":-1},"0:b":{"lastTimestamp":2}}}"#,
             Ok(states(&[("1:a", -1, 0), ("0:b", 0, 2)], Some("s"))),
@@ -251,15 +260,15 @@ mod tests {
     #[test]
     fn text() {
         #[track_caller]
-        fn check(text: &str, expected: Result<States, &str>) {
-            let read = States::from_stream_table(text, Some("own".into()));
+        fn check(text: &str, expected: Result<ReplicationStates, &str>) {
+            let read = ReplicationStates::from_stream_table(text, Some("own".into()));
             assert_eq!(
                 read.as_ref().map_err(|error| error.to_string()),
                 expected.as_ref().map_err(|text| (*text).into())
             );
             if let Ok(states) = read {
                 let again = states.to_stream_table().unwrap();
-                assert_eq!(States::from_stream_table(&again, Some("own".into())), Ok(states));
+                assert_eq!(ReplicationStates::from_stream_table(&again, Some("own".into())), Ok(states));
             }
         }
         check("{ }", Ok(states(&[], Some("own"))));
@@ -285,12 +294,18 @@ mod tests {
     #[test]
     fn long_vectors() {
         let one = states(&[("65535:a", 1, 2)], None);
-        assert_eq!(States::from_stream_table(&one.to_stream_table().unwrap(), None), Ok(one));
-        let mut many = States::default();
+        assert_eq!(ReplicationStates::from_stream_table(&one.to_stream_table().unwrap(), None), Ok(one));
+        let mut many = ReplicationStates::default();
         for site in 0..1000 {
-            many.sources.insert(QueueName { site: std::format!("{site}"), server: 65535 }, Position::NONE);
+            many.sources.insert(
+                QueueName { site: std::format!("{site}"), server: 65535 },
+                ReplicationPosition::START,
+            );
         }
-        assert!(matches!(many.to_stream_table(), Err(ReplicationStatesError::Text(StreamTableError::TooLong { .. }))));
+        assert!(matches!(
+            many.to_stream_table(),
+            Err(ReplicationStatesError::Text(StreamTableError::TooLong { .. }))
+        ));
     }
 
     #[test]
@@ -298,8 +313,11 @@ mod tests {
         let states = states(&[("0:a", 5, 6)], Some("b"));
         let source = |name: &str| name.parse::<QueueName>().unwrap();
         assert_eq!(states.position(&source("0:a")).last_id, 5);
-        assert_eq!(states.position(&source("1:a")), Position::NONE);
-        assert!(states.is_own(&source("3:b")) && !states.is_own(&source("0:a")));
-        assert_eq!(Position::NONE.since(), Since::Transaction { id: u64::MAX, queried: u64::MAX });
+        assert_eq!(states.position(&source("1:a")), ReplicationPosition::START);
+        assert!(states.is_own_site(&source("3:b")) && !states.is_own_site(&source("0:a")));
+        assert_eq!(
+            ReplicationPosition::START.start(),
+            ReplicationStart::Transaction { id: u64::MAX, queried: u64::MAX }
+        );
     }
 }

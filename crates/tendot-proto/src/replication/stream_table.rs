@@ -39,10 +39,10 @@ pub enum StreamTableValue {
 
 impl StreamTable {
     /// How deep tables and vectors may stand in each other.
-    pub const DEPTH: usize = 16;
+    pub const MAX_DEPTH: usize = 16;
 
     /// Bytes of the text of a table.
-    pub const LENGTH: usize = limits::FIELD;
+    pub const MAX_LEN: usize = limits::FIELD;
 }
 
 /// Why a text is not a [`StreamTable`].
@@ -66,13 +66,13 @@ pub enum StreamTableError {
         expected: &'static str,
     },
     /// Tables and vectors stand in each other too often.
-    #[error("more than {limit} tables and vectors in each other at byte {at}", limit = StreamTable::DEPTH)]
+    #[error("more than {limit} tables and vectors in each other at byte {at}", limit = StreamTable::MAX_DEPTH)]
     TooDeep {
         /// Where the one too many begins.
         at: usize,
     },
     /// The text is too long.
-    #[error("the text has {length} bytes, at most {limit} are allowed", limit = StreamTable::LENGTH)]
+    #[error("the text has {length} bytes, at most {limit} are allowed", limit = StreamTable::MAX_LEN)]
     TooLong {
         /// How long it is.
         length: usize,
@@ -84,10 +84,10 @@ impl core::str::FromStr for StreamTable {
 
     /// Reads a table. What follows it is not looked at, as the deployed software does.
     fn from_str(text: &str) -> Result<Self, StreamTableError> {
-        if text.len() > Self::LENGTH {
+        if text.len() > Self::MAX_LEN {
             return Err(StreamTableError::TooLong { length: text.len() });
         }
-        let mut parser = Parser { text, at: 0 };
+        let mut parser = StreamTableParser { text, at: 0 };
         match parser.next_token() {
             Some('{') => parser.table(1),
             found => Err(parser.unexpected(found, "`{`")),
@@ -95,19 +95,19 @@ impl core::str::FromStr for StreamTable {
     }
 }
 
-struct Parser<'t> {
+struct StreamTableParser<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl Parser<'_> {
+impl StreamTableParser<'_> {
     fn table(&mut self, depth: usize) -> Result<StreamTable, StreamTableError> {
         let mut table = BTreeMap::new();
         loop {
             let name = match self.next_token() {
                 Some('}') => return Ok(StreamTable(table)),
                 Some('"') => self.quoted()?,
-                Some(first) => self.word(first),
+                Some(first) => self.bare_word(first),
                 None => return Err(StreamTableError::End { expected: "a name or `}`" }),
             };
             match self.next_token() {
@@ -135,10 +135,12 @@ impl Parser<'_> {
     fn value(&mut self, first: char, depth: usize) -> Result<StreamTableValue, StreamTableError> {
         match first {
             '"' => Ok(StreamTableValue::Text(self.quoted()?)),
-            '{' | '(' if depth == StreamTable::DEPTH => Err(StreamTableError::TooDeep { at: self.at - 1 }),
+            '{' | '(' if depth == StreamTable::MAX_DEPTH => {
+                Err(StreamTableError::TooDeep { at: self.at - 1 })
+            }
             '{' => Ok(StreamTableValue::Table(self.table(depth + 1)?)),
             '(' => Ok(StreamTableValue::Vector(self.vector(depth + 1)?)),
-            first => Ok(StreamTableValue::Text(self.word(first))),
+            first => Ok(StreamTableValue::Text(self.bare_word(first))),
         }
     }
 
@@ -158,7 +160,7 @@ impl Parser<'_> {
         }
     }
 
-    fn word(&mut self, first: char) -> String {
+    fn bare_word(&mut self, first: char) -> String {
         let mut word = String::from(first);
         while let Some(next) = self.rest().chars().next().filter(|next| *next != '=' && !parts(*next)) {
             self.at += next.len_utf8();
@@ -305,10 +307,10 @@ mod tests {
     #[test]
     fn bounds() {
         let deep = |depth| std::format!("{{a={}{}}}", "(".repeat(depth), ")".repeat(depth));
-        assert!(deep(StreamTable::DEPTH - 1).parse::<StreamTable>().is_ok());
+        assert!(deep(StreamTable::MAX_DEPTH - 1).parse::<StreamTable>().is_ok());
         let error = deep(100_000).parse::<StreamTable>().unwrap_err();
-        assert_eq!(error, StreamTableError::TooDeep { at: 3 + StreamTable::DEPTH - 1 });
-        let long = " ".repeat(StreamTable::LENGTH + 1);
+        assert_eq!(error, StreamTableError::TooDeep { at: 3 + StreamTable::MAX_DEPTH - 1 });
+        let long = " ".repeat(StreamTable::MAX_LEN + 1);
         assert_eq!(long.parse::<StreamTable>(), Err(StreamTableError::TooLong { length: long.len() }));
     }
 }

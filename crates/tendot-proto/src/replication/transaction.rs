@@ -1,14 +1,14 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::grammar::{Field, Format, StreamLayout, decode_values, encode_values, signed};
+use super::grammar::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::record::Value;
-use crate::wire::{Reader, Writer};
+use crate::record::HandleValue;
+use crate::wire::{WireReader, WireWriter};
 
 /// The stream that answers operation 1001.
 #[derive(Clone, Copy, Debug)]
-pub enum Transactions {}
+pub enum TransactionStream {}
 
 /// A record of [`Transactions`].
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -16,9 +16,9 @@ pub enum TransactionRecord<'a> {
     /// The first.
     Begin {
         /// With how many sources.
-        format: Format,
+        format: StreamFormat,
         /// Whether transactions follow.
-        status: Status,
+        status: TransactionStatus,
     },
     /// Something that was done.
     Transaction(Transaction<'a>),
@@ -47,18 +47,18 @@ pub struct Transaction<'a> {
     /// To what.
     pub handle: Cow<'a, [u8]>,
     /// What.
-    pub action: Action,
+    pub action: TransactionAction,
     /// When, in milliseconds since 1970.
     pub time: i64,
     /// The values that the record has now, which need not be those it had then. Only written if the action has values.
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<HandleValue<'a>>,
 }
 
 /// Whether transactions follow. Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Status(pub u32);
+pub struct TransactionStatus(pub u32);
 
-impl Status {
+impl TransactionStatus {
     /// The receiver may have missed some that are no longer there: it has to begin with a dump. Nothing follows.
     pub const NEED_TO_REDUMP: Self = Self(1);
     /// They follow.
@@ -67,9 +67,9 @@ impl Status {
 
 /// What a transaction does. Unknown numbers are kept, and have no values.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Action(pub u8);
+pub struct TransactionAction(pub u8);
 
-impl Action {
+impl TransactionAction {
     /// Nothing.
     pub const PLACEHOLDER: Self = Self(0);
     /// The record is new.
@@ -109,72 +109,73 @@ impl Transaction<'_> {
     pub fn into_owned(self) -> Transaction<'static> {
         Transaction {
             handle: Cow::Owned(self.handle.into_owned()),
-            values: self.values.into_iter().map(Value::into_owned).collect(),
+            values: self.values.into_iter().map(HandleValue::into_owned).collect(),
             ..self
         }
     }
 }
 
-const END: u8 = 0;
+const TYPE_END: u8 = 0;
 const TYPE_TRANSACTION: u8 = 1;
 const TYPE_QUEUE: u8 = 2;
 const TYPE_QUEUE_END: u8 = 3;
 
-impl StreamLayout for Transactions {
+impl StreamLayout for TransactionStream {
     type Record<'a> = TransactionRecord<'a>;
 
-    const HEADER: &'static [Field] = &[Field::Fixed("format", 4), Field::Fixed("status", 4)];
+    const HEADER_FIELDS: &'static [RecordField] =
+        &[RecordField::Fixed("format", 4), RecordField::Fixed("status", 4)];
 
-    const NEVER_SIGNED: Option<u8> = None;
+    const UNSIGNED_RECORD_TYPE: Option<u8> = None;
 
-    fn fields(record_type: u8, format: Format) -> Option<&'static [Field]> {
+    fn fields(record_type: u8, format: StreamFormat) -> Option<&'static [RecordField]> {
         match (record_type, format) {
-            (END, Format::One) => Some(&[Field::Fixed("end time", 8)]),
-            (END, Format::Two) => Some(&[]),
+            (TYPE_END, StreamFormat::One) => Some(&[RecordField::Fixed("end time", 8)]),
+            (TYPE_END, StreamFormat::Two) => Some(&[]),
             (TYPE_TRANSACTION, _) => Some(&[
-                Field::Fixed("transaction id", 8),
-                Field::Bytes("handle"),
-                Field::Action,
-                Field::Fixed("transaction time", 8),
-                Field::ValuesOfAction,
+                RecordField::Fixed("transaction id", 8),
+                RecordField::Bytes("handle"),
+                RecordField::Action,
+                RecordField::Fixed("transaction time", 8),
+                RecordField::ValuesOfAction,
             ]),
-            (TYPE_QUEUE, Format::Two) => Some(&[Field::Bytes("queue name")]),
-            (TYPE_QUEUE_END, Format::Two) => Some(&[Field::Fixed("queue time", 8)]),
+            (TYPE_QUEUE, StreamFormat::Two) => Some(&[RecordField::Bytes("queue name")]),
+            (TYPE_QUEUE_END, StreamFormat::Two) => Some(&[RecordField::Fixed("queue time", 8)]),
             _ => None,
         }
     }
 
     fn decode<'a>(
-        reader: &mut Reader<'a>,
-        format: Option<Format>,
+        reader: &mut WireReader<'a>,
+        format: Option<StreamFormat>,
     ) -> Result<TransactionRecord<'a>, DecodeError> {
         let Some(format) = format else {
-            let format = Format::decode(reader)?;
-            return Ok(TransactionRecord::Begin { format, status: Status(reader.u32("status")?) });
+            let format = StreamFormat::decode(reader)?;
+            return Ok(TransactionRecord::Begin { format, status: TransactionStatus(reader.u32("status")?) });
         };
         let start = *reader;
         Ok(match reader.u8("record type")? {
-            END if format == Format::One => {
-                TransactionRecord::End { time: Some(signed(reader, "end time")?) }
+            TYPE_END if format == StreamFormat::One => {
+                TransactionRecord::End { time: Some(read_i64(reader, "end time")?) }
             }
-            END => TransactionRecord::End { time: None },
+            TYPE_END => TransactionRecord::End { time: None },
             TYPE_TRANSACTION => {
-                let id = signed(reader, "transaction id")?;
+                let id = read_i64(reader, "transaction id")?;
                 let handle = Cow::Borrowed(reader.bytes("handle")?);
-                let action = Action(reader.u8("action")?);
-                let time = signed(reader, "transaction time")?;
+                let action = TransactionAction(reader.u8("action")?);
+                let time = read_i64(reader, "transaction time")?;
                 let values = if action.has_values() { decode_values(reader)? } else { Vec::new() };
                 TransactionRecord::Transaction(Transaction { id, handle, action, time, values })
             }
             TYPE_QUEUE => TransactionRecord::Queue { name: Cow::Borrowed(reader.bytes("queue name")?) },
-            TYPE_QUEUE_END => TransactionRecord::QueueEnd { time: signed(reader, "queue time")? },
+            TYPE_QUEUE_END => TransactionRecord::QueueEnd { time: read_i64(reader, "queue time")? },
             found => {
                 return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
             }
         })
     }
 
-    fn encode(record: &TransactionRecord<'_>, writer: &mut Writer<'_>) {
+    fn encode(record: &TransactionRecord<'_>, writer: &mut WireWriter<'_>) {
         match record {
             TransactionRecord::Begin { format, status } => {
                 format.encode(writer);
@@ -199,7 +200,7 @@ impl StreamLayout for Transactions {
                 writer.u64(time.cast_unsigned());
             }
             TransactionRecord::End { time } => {
-                writer.u8(END);
+                writer.u8(TYPE_END);
                 if let Some(time) = time {
                     writer.u64(time.cast_unsigned());
                 }
@@ -207,14 +208,14 @@ impl StreamLayout for Transactions {
         }
     }
 
-    fn begins(record: &TransactionRecord<'_>) -> Option<Format> {
+    fn start_format(record: &TransactionRecord<'_>) -> Option<StreamFormat> {
         match record {
             TransactionRecord::Begin { format, .. } => Some(*format),
             _ => None,
         }
     }
 
-    fn ends(record: &TransactionRecord<'_>, _: Format) -> bool {
+    fn is_end(record: &TransactionRecord<'_>, _: StreamFormat) -> bool {
         matches!(record, TransactionRecord::End { .. })
     }
 }

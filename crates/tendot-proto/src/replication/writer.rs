@@ -2,13 +2,13 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use super::error::ReplicationWriteError;
-use super::grammar::{Format, Scan};
-use super::{SIGNED, Stream, UNSIGNED_MARKER};
+use super::grammar::{RecordScanner, StreamFormat};
+use super::{ReplicationStream, SIGNED_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, sign};
-use crate::crypto::{Hash, SigningKey};
+use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::error::DecodeErrorKind;
-use crate::wire::Writer;
-use crate::work::Work;
+use crate::wire::WireWriter;
+use crate::work::Budget;
 
 /// Makes the bytes of a stream of records.
 ///
@@ -31,7 +31,7 @@ use crate::work::Work;
 pub struct ReplicationWriter<'k, S> {
     /// What stands before the first record.
     opening: StreamProtection<'k>,
-    format: Option<Format>,
+    format: Option<StreamFormat>,
     finished: bool,
     stream: PhantomData<S>,
 }
@@ -40,10 +40,10 @@ pub struct ReplicationWriter<'k, S> {
 enum StreamProtection<'k> {
     None,
     Unsigned,
-    Signed(&'k dyn SigningKey, Hash),
+    Signed(&'k dyn SigningKey, HashAlgorithm),
 }
 
-impl<'k, S: Stream> ReplicationWriter<'k, S> {
+impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
     /// A stream inside TLS. The [marker](super::TLS) and the handshake came before.
     pub const fn inside_tls() -> Self {
         Self::with_protection(StreamProtection::None)
@@ -58,7 +58,7 @@ impl<'k, S: Stream> ReplicationWriter<'k, S> {
     ///
     /// The deployed software signs by [`Hash::Sha1`], and verifies that and [`Hash::Sha256`], which is the one to take:
     /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLcProvider`](crate::crypto) do not.
-    pub const fn signed(key: &'k dyn SigningKey, hash: Hash) -> Self {
+    pub const fn signed(key: &'k dyn SigningKey, hash: HashAlgorithm) -> Self {
         Self::with_protection(StreamProtection::Signed(key, hash))
     }
 
@@ -71,33 +71,33 @@ impl<'k, S: Stream> ReplicationWriter<'k, S> {
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
         let before = out.len();
-        let written = self.append(record, out, work);
+        let written = self.encode_record(record, out, work);
         if written.is_err() {
             out.truncate(before);
         }
         written
     }
 
-    fn append(
+    fn encode_record(
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
-        let begins = S::begins(record);
+        let begins = S::start_format(record);
         if self.finished || self.format.is_some() == begins.is_some() {
             return Err(ReplicationWriteError::OutOfPlace);
         }
         if self.format.is_none() {
-            self.open(&mut Writer::new(out))?;
+            self.write_preamble(&mut WireWriter::new(out))?;
         }
         let start = out.len();
-        S::encode(record, &mut Writer::new(out));
+        S::encode(record, &mut WireWriter::new(out));
         let block = out.get(start..).unwrap_or_default();
-        match { Scan::START }.run::<S>(block, 0, self.format) {
+        match { RecordScanner::NEW }.find_end::<S>(block, 0, self.format) {
             Ok(length) if length == block.len() => {}
             Err(error)
                 if !matches!(
@@ -113,22 +113,22 @@ impl<'k, S: Stream> ReplicationWriter<'k, S> {
             && S::is_signed(block, self.format)
         {
             let signature = sign(key, hash, block, work).map_err(ReplicationWriteError::Sign)?;
-            Writer::new(out).bytes(&signature);
+            WireWriter::new(out).bytes(&signature);
         }
         self.format = self.format.or(begins);
-        self.finished = self.format.is_some_and(|format| S::ends(record, format));
+        self.finished = self.format.is_some_and(|format| S::is_end(record, format));
         Ok(())
     }
 
-    fn open(&self, writer: &mut Writer<'_>) -> Result<(), ReplicationWriteError> {
+    fn write_preamble(&self, writer: &mut WireWriter<'_>) -> Result<(), ReplicationWriteError> {
         match self.opening {
             StreamProtection::None => {}
             StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
             StreamProtection::Signed(_, hash) => {
-                writer.raw(&SIGNED);
+                writer.raw(&SIGNED_MARKER);
                 writer.bytes(match hash {
-                    Hash::Sha1 => b"SHA1",
-                    Hash::Sha256 => b"SHA-256",
+                    HashAlgorithm::Sha1 => b"SHA1",
+                    HashAlgorithm::Sha256 => b"SHA-256",
                     _ => return Err(ReplicationWriteError::Sign(AuthError::UnknownAlgorithm)),
                 });
             }

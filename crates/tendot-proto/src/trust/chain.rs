@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use super::verify::{TrustError, reading};
 use super::{Claims, Jws, JwsAlgorithm};
-use crate::auth::{AuthError, Policy, verify_hash};
-use crate::crypto::Crypto;
+use crate::auth::{AuthError, AuthPolicy, verify};
+use crate::crypto::CryptoProvider;
 use crate::handle::Handle;
-use crate::record::{Certificate, KeyComponents, PublicKey, Reference, Value};
-use crate::work::Work;
+use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
+use crate::work::Budget;
 
 /// The keys that are believed without a certificate of somebody else.
 #[derive(Clone, Debug)]
@@ -29,71 +29,71 @@ impl TrustAnchors {
 
 /// Records that have been resolved on the way. That a record does not exist is known, too: it has no values.
 #[derive(Clone, Debug, Default)]
-pub struct Known(BTreeMap<Vec<u8>, Vec<Value<'static>>>);
+pub struct RecordSet(BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>);
 
-impl Known {
+impl RecordSet {
     /// Adds a record.
-    pub fn insert(&mut self, handle: Handle<'_>, values: Vec<Value<'static>>) {
-        self.0.insert(handle.folded().into_owned(), values);
+    pub fn insert(&mut self, handle: Handle<'_>, values: Vec<HandleValue<'static>>) {
+        self.0.insert(handle.canonical().into_owned(), values);
     }
 
-    fn get(&self, handle: Handle<'_>) -> Result<&[Value<'static>], TrustError> {
-        let needs = || TrustError::Needs(handle.folded().into_owned());
-        self.0.get(&*handle.folded()).map(Vec::as_slice).ok_or_else(needs)
+    fn require(&self, handle: Handle<'_>) -> Result<&[HandleValue<'static>], TrustError> {
+        let needs = || TrustError::Needs(handle.canonical().into_owned());
+        self.0.get(&*handle.canonical()).map(Vec::as_slice).ok_or_else(needs)
     }
 }
 
 /// How many certificates are followed.
-const LONGEST: usize = 50;
+const MAX_CHAIN_LEN: usize = 50;
 
 /// How many values of one record are looked at for certificates.
 const MAX_CERTIFICATES_PER_RECORD: usize = 16;
 
 /// Who is asked, and what a check needs.
 #[derive(Clone, Copy)]
-pub(super) struct Check<'c> {
+pub(super) struct ChainVerifier<'c> {
     pub(super) handle: Handle<'c>,
-    pub(super) known: &'c Known,
+    pub(super) known: &'c RecordSet,
     pub(super) roots: &'c TrustAnchors,
     pub(super) now: u64,
-    pub(super) policy: &'c Policy,
-    pub(super) crypto: &'c dyn Crypto,
+    pub(super) policy: &'c AuthPolicy,
+    pub(super) crypto: &'c dyn CryptoProvider,
 }
 
-impl<'c> Check<'c> {
+impl<'c> ChainVerifier<'c> {
     /// Follows the issuer of a statement to a root, and gives the issuers on the way.
-    pub(super) fn chain(
+    pub(super) fn verify_chain(
         &self,
         jws: &Jws<'_>,
         claims: &Claims,
-        work: &mut Work,
-    ) -> Result<Vec<Reference<'static>>, TrustError> {
+        work: &mut Budget,
+    ) -> Result<Vec<ValueReference<'static>>, TrustError> {
         let mut issuers = Vec::new();
-        let mut links: Vec<Reference<'static>> = Vec::new();
+        let mut links: Vec<ValueReference<'static>> = Vec::new();
         let (mut jws, mut claims) = (Cow::Borrowed(jws), Cow::Borrowed(claims));
         loop {
             let issuer = claims.issuer.clone();
             if !claims.is_valid_at(self.now) {
                 return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
             }
-            if issuers.len() == LONGEST {
-                return Err(TrustError::TooLong { links: LONGEST });
+            if issuers.len() == MAX_CHAIN_LEN {
+                return Err(TrustError::TooLong { links: MAX_CHAIN_LEN });
             }
-            if issuers.iter().any(|before: &Reference<'_>| before.is_same(&issuer)) {
+            if issuers.iter().any(|before: &ValueReference<'_>| before.eq_identity(&issuer)) {
                 return Err(TrustError::Loop { issuer: issuer.to_string() });
             }
             // A statement tells where its certificates are, all the way; only when that is used up does another count.
             if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
-            let certificate = self.certificate_of(&issuer, links.pop(), work)?;
-            self.signed_by(&jws, &certificate.public_key, &issuer, work)?;
+            let certificate = self.find_certificate(&issuer, links.pop(), work)?;
+            self.verify_signed_by(&jws, &certificate.public_key, &issuer, work)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
                 return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
             }
             issuers.push(issuer.clone());
-            if certificate.claims.issuer.is_same(&issuer) {
-                self.is_root(&certificate, &issuer, work)?;
+            if certificate.claims.issuer.eq_identity(&issuer) {
+                self.verify_root(&certificate, &issuer, work)?;
                 return Ok(issuers);
             }
             jws = Cow::Owned(certificate.jws);
@@ -103,66 +103,66 @@ impl<'c> Check<'c> {
 
     /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record; of several that are
     /// as new, the first.
-    fn certificate_of(
+    fn find_certificate(
         &self,
-        issuer: &Reference<'_>,
-        link: Option<Reference<'static>>,
-        work: &mut Work,
-    ) -> Result<Certificate<'c>, TrustError> {
-        let place = link.unwrap_or_else(|| Reference::new(0, issuer.handle.to_vec()));
-        let values = self.known.get(Handle::new(&place.handle))?;
+        issuer: &ValueReference<'_>,
+        link: Option<ValueReference<'static>>,
+        work: &mut Budget,
+    ) -> Result<HandleCertificate<'c>, TrustError> {
+        let place = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
+        let values = self.known.require(Handle::new(&place.handle))?;
         let candidates = values
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
             .filter(|value| place.index == 0 || value.index == place.index)
             .take(MAX_CERTIFICATES_PER_RECORD);
-        let mut newest: Option<Certificate<'c>> = None;
+        let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {
-            work.spend(reading(value.data.len()))?;
-            let Ok(certificate) = Certificate::from_bytes(&value.data) else { continue };
+            work.charge(reading(value.data.len()))?;
+            let Ok(certificate) = HandleCertificate::from_bytes(&value.data) else { continue };
             let is_newer =
                 newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
-            if is_newer && certificate.subject().is_same(issuer) {
+            if is_newer && certificate.subject().eq_identity(issuer) {
                 newest = Some(certificate);
             }
         }
         newest.ok_or_else(|| TrustError::NoCertificate { issuer: issuer.to_string() })
     }
 
-    fn is_root(
+    fn verify_root(
         &self,
-        certificate: &Certificate<'_>,
-        issuer: &Reference<'_>,
-        work: &mut Work,
+        certificate: &HandleCertificate<'_>,
+        issuer: &ValueReference<'_>,
+        work: &mut Budget,
     ) -> Result<(), TrustError> {
         let not_root = || TrustError::NotRoot { issuer: issuer.to_string() };
-        let known = self.roots.keys.iter().any(|key| key.kind() == certificate.public_key.kind());
-        if !known || !issuer.handle().is_same(Handle::new(&self.roots.handle)) {
+        let known = self.roots.keys.iter().any(|key| key.components() == certificate.public_key.components());
+        if !known || !issuer.handle().eq_ignore_case(Handle::new(&self.roots.handle)) {
             return Err(not_root());
         }
         if !certificate.claims.is_valid_at(self.now) {
             return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
         }
-        self.signed_by(&certificate.jws, &certificate.public_key, issuer, work)
+        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, work)
     }
 
     /// Whether a key made one of the signatures. The algorithm has to be one of the key's, whatever the signature says.
-    fn signed_by(
+    fn verify_signed_by(
         &self,
         jws: &Jws<'_>,
         key: &PublicKey<'_>,
-        issuer: &Reference<'_>,
-        work: &mut Work,
+        issuer: &ValueReference<'_>,
+        work: &mut Budget,
     ) -> Result<(), TrustError> {
         let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
         for signature in jws.signatures() {
-            let hash = match (signature.supported_algorithm(), key.kind()) {
+            let hash = match (signature.supported_algorithm(), key.components()) {
                 (Some(JwsAlgorithm::Rsa(hash)), KeyComponents::Rsa { .. }) => hash,
                 (Some(JwsAlgorithm::Dsa(hash)), KeyComponents::Dsa { .. }) => hash,
                 _ => continue,
             };
             let input = jws.signing_input(signature);
-            match verify_hash(key, hash, &input, signature.bytes(), self.policy, self.crypto, work) {
+            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, work) {
                 Ok(()) => return Ok(()),
                 Err(AuthError::Failed) => {}
                 Err(AuthError::Exhausted(exhausted)) => return Err(exhausted.into()),
@@ -173,7 +173,7 @@ impl<'c> Check<'c> {
     }
 }
 
-impl core::fmt::Debug for Check<'_> {
+impl core::fmt::Debug for ChainVerifier<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Check({})", String::from_utf8_lossy(self.handle.as_bytes()))
     }

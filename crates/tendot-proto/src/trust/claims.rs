@@ -3,13 +3,13 @@ use alloc::vec::Vec;
 
 use super::Jws;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::record::{JsonError, Node, Reference};
+use crate::record::{JsonError, JsonNode, ValueReference};
 
 /// What both a certificate and a signature of a record say: who says it about whom, and when.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
     /// Who says it: the value that holds the key.
-    pub issuer: Reference<'static>,
+    pub issuer: ValueReference<'static>,
     /// About whom: a key's value for a certificate, a handle for a signature.
     pub subject: String,
     /// The last second at which it holds, since 1970.
@@ -19,35 +19,35 @@ pub struct Claims {
     /// When it was said.
     pub issued_at: Option<u64>,
     /// Where the issuer's certificate is, the next one first; index 0 where none is named.
-    pub chain: Vec<Reference<'static>>,
+    pub chain: Vec<ValueReference<'static>>,
 }
 
 impl Claims {
     /// Reads the payload: what is common to both, and what `read` makes of the rest.
-    pub(crate) fn read<T>(
+    pub(crate) fn decode<T>(
         jws: &Jws<'_>,
         field: &'static str,
-        read: impl FnOnce(&Node<'_, '_>) -> Result<T, JsonError>,
+        read: impl FnOnce(&JsonNode<'_, '_>) -> Result<T, JsonError>,
     ) -> Result<(Self, T), DecodeError> {
         let claims = || {
             let json = serde_json::from_slice(jws.payload()).ok()?;
-            let node = Node::new(&json);
-            Some((Self::common(&node).ok()?, read(&node).ok()?))
+            let node = JsonNode::new(&json);
+            Some((Self::decode_common(&node).ok()?, read(&node).ok()?))
         };
         claims().ok_or(DecodeError::new(field, 0, DecodeErrorKind::NotUnderstood))
     }
 
-    fn common(node: &Node<'_, '_>) -> Result<Self, JsonError> {
-        let reference = |text| Reference::parse(text).into_owned();
-        let date = |key| node.get(key).map(|date| date.number::<u64>()).transpose();
+    fn decode_common(node: &JsonNode<'_, '_>) -> Result<Self, JsonError> {
+        let reference = |text| ValueReference::parse(text).into_owned();
+        let date = |key| node.get(key).map(|date| date.integer::<u64>()).transpose();
         Ok(Self {
-            issuer: reference(node.required("iss")?.text()?),
-            subject: node.required("sub")?.text()?.into(),
+            issuer: reference(node.required("iss")?.string()?),
+            subject: node.required("sub")?.string()?.into(),
             expires: date("exp")?,
             not_before: date("nbf")?,
             issued_at: date("iat")?,
             chain: (node.get("chain"))
-                .map_or(Ok(Vec::new()), |chain| chain.list(|link| link.text().map(reference)))?,
+                .map_or(Ok(Vec::new()), |chain| chain.map_list(|link| link.string().map(reference)))?,
         })
     }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 
-use crate::crypto::Hash;
+use crate::crypto::HashAlgorithm;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 
@@ -47,9 +47,9 @@ pub struct JwsSignature<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JwsAlgorithm {
     /// `RS256` and its like: RSA with PKCS #1 v1.5.
-    Rsa(Hash),
+    Rsa(HashAlgorithm),
     /// `DS256` and its like: DSA, which only the Handle System has.
-    Dsa(Hash),
+    Dsa(HashAlgorithm),
 }
 
 impl<'a> Jws<'a> {
@@ -58,8 +58,8 @@ impl<'a> Jws<'a> {
 
     /// Reads either form: three parts with dots between them, or JSON.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        if bytes.len() > limits::MESSAGE {
-            let kind = DecodeErrorKind::TooLong { announced: bytes.len(), limit: limits::MESSAGE };
+        if bytes.len() > limits::MAX_MESSAGE_LEN {
+            let kind = DecodeErrorKind::TooLong { announced: bytes.len(), limit: limits::MAX_MESSAGE_LEN };
             return Err(DecodeError::new("JWS", 0, kind));
         }
         let text = core::str::from_utf8(bytes)
@@ -71,30 +71,34 @@ impl<'a> Jws<'a> {
     }
 
     fn from_compact(text: &'a str) -> Result<Self, DecodeError> {
-        let missing = |field| not_understood(field, text.len());
+        let missing = |field| invalid(field, text.len());
         let (protected, rest) = text.split_once('.').ok_or(missing("JWS payload"))?;
         let (encoded, last) = rest.split_once('.').ok_or(missing("JWS signature"))?;
-        let payload = decode(encoded, "JWS payload", protected.len() + 1)?;
-        let bytes = decode(last, "JWS signature", text.len() - last.len())?;
+        let payload = decode_base64url(encoded, "JWS payload", protected.len() + 1)?;
+        let bytes = decode_base64url(last, "JWS signature", text.len() - last.len())?;
         let signatures = alloc::vec![JwsSignature::new(protected.into(), bytes)?];
         Ok(Self { source: text.as_bytes(), encoded: encoded.into(), payload, signatures })
     }
 
     fn from_json(text: &'a str) -> Result<Self, DecodeError> {
-        let json: JwsJson<'a> = serde_json::from_str(text).map_err(|_| not_understood("JWS", 0))?;
-        let payload = decode(&json.payload, "JWS payload", 0)?;
-        let one =
-            json.protected.zip(json.signature).map(|(protected, signature)| One { protected, signature });
+        let json: JwsJson<'a> = serde_json::from_str(text).map_err(|_| invalid("JWS", 0))?;
+        let payload = decode_base64url(&json.payload, "JWS payload", 0)?;
+        let one = json
+            .protected
+            .zip(json.signature)
+            .map(|(protected, signature)| JwsJsonSignature { protected, signature });
         let all: Vec<_> = one.into_iter().chain(json.signatures).collect();
         if all.is_empty() {
-            return Err(not_understood("JWS signature", 0));
+            return Err(invalid("JWS signature", 0));
         }
         if all.len() > Self::SIGNATURES {
             let kind = DecodeErrorKind::OverLimit { announced: all.len(), limit: Self::SIGNATURES };
             return Err(DecodeError::new("JWS signatures", 0, kind));
         }
         let signatures = (all.into_iter())
-            .map(|one| JwsSignature::new(one.protected, decode(&one.signature, "JWS signature", 0)?))
+            .map(|one| {
+                JwsSignature::new(one.protected, decode_base64url(&one.signature, "JWS signature", 0)?)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self { source: text.as_bytes(), encoded: json.payload, payload, signatures })
     }
@@ -122,11 +126,11 @@ impl<'a> Jws<'a> {
 
 impl<'a> JwsSignature<'a> {
     fn new(protected: Cow<'a, str>, bytes: Vec<u8>) -> Result<Self, DecodeError> {
-        let header = decode(&protected, "JWS header", 0)?;
-        let header: Header = serde_json::from_slice(&header).map_err(|_| not_understood("JWS header", 0))?;
+        let header = decode_base64url(&protected, "JWS header", 0)?;
+        let header: JwsHeader = serde_json::from_slice(&header).map_err(|_| invalid("JWS header", 0))?;
         // Whoever does not know what is declared critical must not accept it (RFC 7515, 4.1.11).
         if header.crit.is_some() {
-            return Err(not_understood("JWS critical header", 0));
+            return Err(invalid("JWS critical header", 0));
         }
         Ok(Self { protected, algorithm: header.alg, bytes })
     }
@@ -140,10 +144,10 @@ impl<'a> JwsSignature<'a> {
     pub fn supported_algorithm(&self) -> Option<JwsAlgorithm> {
         let (family, size) = self.algorithm.split_at_checked(2)?;
         let hash = match size {
-            "160" => Hash::Sha1,
-            "256" => Hash::Sha256,
-            "384" => Hash::Sha384,
-            "512" => Hash::Sha512,
+            "160" => HashAlgorithm::Sha1,
+            "256" => HashAlgorithm::Sha256,
+            "384" => HashAlgorithm::Sha384,
+            "512" => HashAlgorithm::Sha512,
             _ => return None,
         };
         match family {
@@ -169,11 +173,11 @@ struct JwsJson<'a> {
     #[serde(borrow)]
     signature: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    signatures: Vec<One<'a>>,
+    signatures: Vec<JwsJsonSignature<'a>>,
 }
 
 #[derive(Deserialize)]
-struct One<'a> {
+struct JwsJsonSignature<'a> {
     #[serde(borrow)]
     protected: Cow<'a, str>,
     #[serde(borrow)]
@@ -181,16 +185,16 @@ struct One<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct JwsHeader {
     alg: String,
     crit: Option<serde::de::IgnoredAny>,
 }
 
-fn decode(part: &str, field: &'static str, at: usize) -> Result<Vec<u8>, DecodeError> {
-    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|error| not_understood(field, at + error.position))
+fn decode_base64url(part: &str, field: &'static str, at: usize) -> Result<Vec<u8>, DecodeError> {
+    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|error| invalid(field, at + error.position))
 }
 
-const fn not_understood(field: &'static str, at: usize) -> DecodeError {
+const fn invalid(field: &'static str, at: usize) -> DecodeError {
     DecodeError::new(field, at, DecodeErrorKind::NotUnderstood)
 }
 
@@ -234,7 +238,10 @@ mod tests {
         let read = Jws::from_bytes(text.as_bytes());
         if let Ok(jws) = &read {
             assert_eq!(jws.as_bytes(), text.as_bytes());
-            assert_eq!(jws.signatures()[0].supported_algorithm(), Some(JwsAlgorithm::Rsa(Hash::Sha512)));
+            assert_eq!(
+                jws.signatures()[0].supported_algorithm(),
+                Some(JwsAlgorithm::Rsa(HashAlgorithm::Sha512))
+            );
         }
         let signatures = read.map(|jws| jws.signatures().len()).map_err(|error| error.to_string());
         assert_eq!(signatures, outcome.map_err(String::from), "{text}");

@@ -12,8 +12,8 @@ mod scope;
 mod sign;
 mod verify;
 
-pub use chain::{Known, TrustAnchors};
+pub use chain::{RecordSet, TrustAnchors};
 pub use claims::Claims;
 pub use jws::{Jws, JwsAlgorithm, JwsSignature};
-pub use sign::{Statement, sign_certificate, sign_record};
-pub use verify::{TrustError, VerificationReport, verify};
+pub use sign::{IssuerClaims, sign_certificate, sign_record};
+pub use verify::{TrustError, VerificationReport, verify_record};

@@ -7,7 +7,9 @@ impl CertificatePermission {
         let of = Handle::from(&*self.handle);
         match &self.scope {
             scope if *scope == CertificateScope::EVERYTHING => true,
-            scope if *scope == CertificateScope::THIS_HANDLE => handle.is_same(of) || is_under(handle, of),
+            scope if *scope == CertificateScope::THIS_HANDLE => {
+                handle.eq_ignore_case(of) || is_under(handle, of)
+            }
             scope if *scope == CertificateScope::DERIVED_PREFIXES => {
                 is_derived(handle, of) || is_derived(Handle::new(&handle.prefix_handle()), of)
             }
@@ -20,7 +22,7 @@ impl CertificatePermission {
 
 /// Whether the prefix of `handle` is the one that the record `of` is about.
 fn is_under(handle: Handle<'_>, of: Handle<'_>) -> bool {
-    of.is_prefix_handle() && of.is_same(Handle::new(&handle.prefix_handle()))
+    of.is_prefix_handle() && of.eq_ignore_case(Handle::new(&handle.prefix_handle()))
 }
 
 /// Whether `handle` is a prefix derived from the one that the record `of` is about: `0.NA/10.1` from `0.NA/10`.

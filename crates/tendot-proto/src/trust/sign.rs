@@ -4,56 +4,60 @@ use alloc::vec::Vec;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde::Serialize;
 
-use crate::crypto::{Crypto, CryptoError, Hash, SigningKey};
+use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm, SigningKey};
 use crate::handle::Handle;
-use crate::record::{CertificatePermission, PublicKey, Reference, Value};
+use crate::record::{CertificatePermission, HandleValue, PublicKey, ValueReference};
 
 /// Who signs, and for how long it holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Statement<'a> {
+pub struct IssuerClaims<'a> {
     /// The value that holds the signer's key.
-    pub issuer: Reference<'a>,
+    pub issuer: ValueReference<'a>,
     /// When it is said, in seconds since 1970; it holds from then on.
     pub issued_at: u64,
     /// The last second at which it holds.
     pub expires: u64,
     /// Where the signer's certificate is, the next one first; empty if it is in the signer's own record.
-    pub chain: Vec<Reference<'a>>,
+    pub chain: Vec<ValueReference<'a>>,
 }
 
 /// The data of an `HS_SIGNATURE` over values of a record, which must be those that it will have: what changes later is
 /// no longer signed.
 pub fn sign_record(
     handle: Handle<'_>,
-    values: &[Value<'_>],
-    statement: &Statement<'_>,
+    values: &[HandleValue<'_>],
+    statement: &IssuerClaims<'_>,
     key: &dyn SigningKey,
-    crypto: &dyn Crypto,
+    crypto: &dyn CryptoProvider,
 ) -> Result<Vec<u8>, CryptoError> {
     #[derive(Serialize)]
     struct DigestsClaim {
         alg: &'static str,
-        digests: Vec<Digest>,
+        digests: Vec<DigestClaim>,
     }
     #[derive(Serialize)]
-    struct Digest {
+    struct DigestClaim {
         index: u32,
         digest: String,
     }
-    let digest = |value: &Value<'_>| {
-        let digest = value.digest(crypto, Hash::Sha256)?;
-        Ok(Digest { index: value.index, digest: BASE64.encode(&digest) })
+    let digest = |value: &HandleValue<'_>| {
+        let digest = value.digest(crypto, HashAlgorithm::Sha256)?;
+        Ok(DigestClaim { index: value.index, digest: BASE64.encode(&digest) })
     };
     let digests = values.iter().map(digest).collect::<Result<_, _>>()?;
-    statement.sign(&handle.to_string(), [("digests", json(&DigestsClaim { alg: "SHA-256", digests })?)], key)
+    statement.sign(
+        &handle.to_string(),
+        [("digests", to_json(&DigestsClaim { alg: "SHA-256", digests })?)],
+        key,
+    )
 }
 
 /// The data of an `HS_CERT`: the subject's key may sign for some handles.
 pub fn sign_certificate(
-    subject: &Reference<'_>,
+    subject: &ValueReference<'_>,
     public_key: &PublicKey<'_>,
     permissions: &[CertificatePermission],
-    statement: &Statement<'_>,
+    statement: &IssuerClaims<'_>,
     key: &dyn SigningKey,
 ) -> Result<Vec<u8>, CryptoError> {
     #[derive(Serialize)]
@@ -66,10 +70,14 @@ pub fn sign_certificate(
         .map(|permission| PermissionClaim { handle: &permission.handle, perm: &permission.scope.0 })
         .collect();
     let jwk = public_key.jwk().ok_or(CryptoError::Key)?;
-    statement.sign(&subject.to_string(), [("publicKey", json(&jwk)?), ("perms", json(&permissions)?)], key)
+    statement.sign(
+        &subject.to_string(),
+        [("publicKey", to_json(&jwk)?), ("perms", to_json(&permissions)?)],
+        key,
+    )
 }
 
-impl Statement<'_> {
+impl IssuerClaims<'_> {
     fn sign<const N: usize>(
         &self,
         subject: &str,
@@ -93,7 +101,7 @@ impl Statement<'_> {
         let mut jws = BASE64URL_NOPAD.encode(br#"{"alg":"RS256"}"#);
         jws.push('.');
         jws += &BASE64URL_NOPAD.encode(payload.as_bytes());
-        let signature = key.sign(Hash::Sha256, jws.as_bytes())?;
+        let signature = key.sign(HashAlgorithm::Sha256, jws.as_bytes())?;
         jws.push('.');
         jws += &BASE64URL_NOPAD.encode(&signature);
         Ok(jws.into_bytes())
@@ -101,6 +109,6 @@ impl Statement<'_> {
 }
 
 /// Nothing that is put here fails: no map has keys that are no strings.
-fn json(claim: &impl Serialize) -> Result<serde_json::Value, CryptoError> {
+fn to_json(claim: &impl Serialize) -> Result<serde_json::Value, CryptoError> {
     serde_json::to_value(claim).map_err(|_| CryptoError::Unsupported)
 }

@@ -4,18 +4,18 @@ use alloc::vec::Vec;
 
 use subtle::ConstantTimeEq as _;
 
-use super::chain::{Check, Known, TrustAnchors};
-use crate::auth::{AuthError, Policy};
-use crate::crypto::{Crypto, CryptoError, Hash};
+use super::chain::{ChainVerifier, RecordSet, TrustAnchors};
+use crate::auth::{AuthError, AuthPolicy};
+use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
 use crate::handle::Handle;
-use crate::record::{Reference, Signature, Value};
-use crate::work::{Exhausted, Work};
+use crate::record::{HandleValue, RecordSignature, ValueReference};
+use crate::work::{Budget, BudgetExceeded};
 
 /// What came of looking at a record's signatures.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VerificationReport {
     /// Who signed it, each with all who certify them, up to the root.
-    pub signers: Vec<Vec<Reference<'static>>>,
+    pub signers: Vec<Vec<ValueReference<'static>>>,
     /// The indexes of values that no believed signature covers, also those that not everybody may read. If two values
     /// have the same index, neither is covered: a signature tells values by their index.
     pub unsigned: Vec<u32>,
@@ -57,22 +57,26 @@ const SIGNATURES: usize = 16;
 /// # Ok::<(), tendot_proto::trust::TrustError>(())
 /// ```
 #[expect(clippy::too_many_arguments, reason = "what is asked, what is known, and what it may cost")]
-pub fn verify(
+pub fn verify_record(
     handle: Handle<'_>,
-    values: &[Value<'_>],
-    known: &Known,
+    values: &[HandleValue<'_>],
+    known: &RecordSet,
     roots: &TrustAnchors,
     now: u64,
-    policy: &Policy,
-    crypto: &dyn Crypto,
-    work: &mut Work,
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    work: &mut Budget,
 ) -> Result<VerificationReport, TrustError> {
-    let check = Check { handle, known, roots, now, policy, crypto };
-    let mut verdict =
-        VerificationReport { signers: Vec::new(), unsigned: Vec::new(), missing: Vec::new(), refused: Vec::new() };
+    let check = ChainVerifier { handle, known, roots, now, policy, crypto };
+    let mut verdict = VerificationReport {
+        signers: Vec::new(),
+        unsigned: Vec::new(),
+        missing: Vec::new(),
+        refused: Vec::new(),
+    };
     let mut covered = Vec::new();
     for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
-        match check.signature(value, values, work) {
+        match check.verify_signature(value, values, work) {
             Ok(ValidSignature { signers, indexes, missing }) => {
                 verdict.signers.push(signers);
                 verdict.missing.extend(missing);
@@ -93,14 +97,14 @@ pub fn verify(
 
 /// A signature whose signers are known.
 struct ValidSignature {
-    signers: Vec<Reference<'static>>,
+    signers: Vec<ValueReference<'static>>,
     /// The values that it covers as they are.
     indexes: BTreeSet<u32>,
     /// Those that are not there.
     missing: Vec<u32>,
 }
 
-fn sorted_indexes(values: &[Value<'_>]) -> Vec<u32> {
+fn sorted_indexes(values: &[HandleValue<'_>]) -> Vec<u32> {
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
     indexes
@@ -112,32 +116,32 @@ fn is_once(indexes: &[u32], index: u32) -> bool {
     indexes.get(from) == Some(&index) && indexes.get(from + 1) != Some(&index)
 }
 
-impl Check<'_> {
+impl ChainVerifier<'_> {
     /// Who stands behind a signature, and which values it covers.
-    fn signature(
+    fn verify_signature(
         &self,
-        value: &Value<'_>,
-        values: &[Value<'_>],
-        work: &mut Work,
+        value: &HandleValue<'_>,
+        values: &[HandleValue<'_>],
+        work: &mut Budget,
     ) -> Result<ValidSignature, TrustError> {
-        work.spend(reading(value.data.len()))?;
+        work.charge(reading(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
-        let signature = Signature::from_bytes(&value.data).map_err(malformed)?;
-        if !self.handle.is_same(Handle::from(&*signature.claims.subject)) {
+        let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
+        if !self.handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
             return Err(TrustError::OtherRecord { subject: signature.claims.subject });
         }
         let unknown = || TrustError::UnknownHash { algorithm: signature.algorithm.clone() };
-        let hash = match signature.hash().ok_or_else(unknown)? {
-            Hash::Sha1 if !self.policy.sha1 => return Err(unknown()),
+        let hash = match signature.hash_algorithm().ok_or_else(unknown)? {
+            HashAlgorithm::Sha1 if !self.policy.sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signers = self.chain(&signature.jws, &signature.claims, work)?;
+        let signers = self.verify_chain(&signature.jws, &signature.claims, work)?;
         let mut believed = ValidSignature { signers, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
-            work.spend(reading(value.data.len()))?;
+            work.charge(reading(value.data.len()))?;
             let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
             if bool::from(digest.ct_eq(claimed)) {
                 believed.indexes.insert(value.index);
@@ -155,9 +159,9 @@ pub(super) fn reading(length: usize) -> u32 {
 }
 
 /// Whether a value is itself a signature, and so needs none. The root record has some of an older kind.
-fn is_signature(handle: Handle<'_>, value: &Value<'_>) -> bool {
+fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
     &*value.value_type == b"HS_SIGNATURE"
-        || handle.is_same(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
+        || handle.eq_ignore_case(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
 }
 
 /// Why a signature is not believed.
@@ -240,5 +244,5 @@ pub enum TrustError {
     Crypto(CryptoError),
     /// It would cost too much.
     #[error(transparent)]
-    Exhausted(#[from] Exhausted),
+    Exhausted(#[from] BudgetExceeded),
 }

@@ -1,27 +1,27 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::{Reader, Writer};
+use super::{WireReader, WireWriter};
 use crate::error::DecodeError;
 
 /// What a [`List`] can be made of.
-pub trait Item<'a>: Sized {
+pub trait ListItem<'a>: Sized {
     /// The fewest bytes that one takes.
-    const LEAST: usize;
+    const MIN_LEN: usize;
 
     /// Reads one.
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError>;
 
     /// Checks one and passes over it.
-    fn skip(reader: &mut Reader<'a>) -> Result<(), DecodeError> {
+    fn skip(reader: &mut WireReader<'a>) -> Result<(), DecodeError> {
         Self::decode(reader).map(drop)
     }
 
     /// Writes one.
-    fn encode(&self, writer: &mut Writer<'_>);
+    fn encode(&self, writer: &mut WireWriter<'_>);
 
     /// The same, borrowing what it can.
-    fn borrowed(item: &'a Self) -> Self;
+    fn reborrow(item: &'a Self) -> Self;
 }
 
 /// A counted list in a message: checked, but left as it came, so that reading a message allocates nothing; or the
@@ -35,9 +35,9 @@ pub trait Item<'a>: Sized {
 /// assert_eq!(read, List::from(&[7, 9][..]));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
-pub struct List<'a, T>(Kept<'a, T>);
+pub struct WireList<'a, T>(Repr<'a, T>);
 
-enum Kept<'a, T> {
+enum Repr<'a, T> {
     /// `count` items, each of which has been found decodable.
     Wire {
         count: u32,
@@ -46,29 +46,29 @@ enum Kept<'a, T> {
     Items(&'a [T]),
 }
 
-impl<'a, T: Item<'a>> List<'a, T> {
+impl<'a, T: ListItem<'a>> WireList<'a, T> {
     /// A list without items.
-    pub const EMPTY: Self = Self(Kept::Wire { count: 0, bytes: &[] });
+    pub const EMPTY: Self = Self(Repr::Wire { count: 0, bytes: &[] });
 
     /// Checks a list and all of its items.
-    pub fn decode(reader: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
-        let count = reader.count(field, T::LEAST)?;
+    pub fn decode(reader: &mut WireReader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        let count = reader.count(field, T::MIN_LEN)?;
         let from = *reader;
         for _ in 0..count {
             T::skip(reader)?;
         }
-        let length = reader.at() - from.at();
-        Ok(Self(Kept::Wire { count, bytes: from.rest().get(..length).unwrap_or_default() }))
+        let length = reader.offset() - from.offset();
+        Ok(Self(Repr::Wire { count, bytes: from.remaining().get(..length).unwrap_or_default() }))
     }
 
     /// Writes the number of items and all of them.
-    pub fn encode(&self, writer: &mut Writer<'_>) {
+    pub fn encode(&self, writer: &mut WireWriter<'_>) {
         match self.0 {
-            Kept::Wire { count, bytes } => {
+            Repr::Wire { count, bytes } => {
                 writer.u32(count);
                 writer.raw(bytes);
             }
-            Kept::Items(items) => {
+            Repr::Items(items) => {
                 writer.count(items.len());
                 for item in items {
                     item.encode(writer);
@@ -80,8 +80,8 @@ impl<'a, T: Item<'a>> List<'a, T> {
     /// The number of items.
     pub fn len(&self) -> usize {
         match self.0 {
-            Kept::Wire { count, .. } => count as usize,
-            Kept::Items(items) => items.len(),
+            Repr::Wire { count, .. } => count as usize,
+            Repr::Items(items) => items.len(),
         }
     }
 
@@ -94,39 +94,39 @@ impl<'a, T: Item<'a>> List<'a, T> {
     pub fn iter(&self) -> WireListIter<'a, T> {
         WireListIter {
             left: match self.0 {
-                Kept::Wire { count, bytes } => {
-                    Left::Wire { count, reader: Reader::new(bytes), items: PhantomData }
+                Repr::Wire { count, bytes } => {
+                    IterRepr::Wire { count, reader: WireReader::new(bytes), items: PhantomData }
                 }
-                Kept::Items(items) => Left::Items(items.iter()),
+                Repr::Items(items) => IterRepr::Items(items.iter()),
             },
         }
     }
 }
 
 // By hand, since a list of items that cannot be copied can be: it only points at them.
-impl<T> Clone for List<'_, T> {
+impl<T> Clone for WireList<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for List<'_, T> {}
+impl<T> Copy for WireList<'_, T> {}
 
-impl<T> Clone for Kept<'_, T> {
+impl<T> Clone for Repr<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Kept<'_, T> {}
+impl<T> Copy for Repr<'_, T> {}
 
-impl<'a, T> From<&'a [T]> for List<'a, T> {
+impl<'a, T> From<&'a [T]> for WireList<'a, T> {
     fn from(items: &'a [T]) -> Self {
-        Self(Kept::Items(items))
+        Self(Repr::Items(items))
     }
 }
 
-impl<'a, T: Item<'a>> IntoIterator for List<'a, T> {
+impl<'a, T: ListItem<'a>> IntoIterator for WireList<'a, T> {
     type Item = T;
     type IntoIter = WireListIter<'a, T>;
 
@@ -135,15 +135,15 @@ impl<'a, T: Item<'a>> IntoIterator for List<'a, T> {
     }
 }
 
-impl<'a, T: Item<'a> + PartialEq> PartialEq for List<'a, T> {
+impl<'a, T: ListItem<'a> + PartialEq> PartialEq for WireList<'a, T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl<'a, T: Item<'a> + Eq> Eq for List<'a, T> {}
+impl<'a, T: ListItem<'a> + Eq> Eq for WireList<'a, T> {}
 
-impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
+impl<'a, T: ListItem<'a> + fmt::Debug> fmt::Debug for WireList<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -152,68 +152,68 @@ impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
 /// The items of a [`List`].
 #[derive(Clone, Debug)]
 pub struct WireListIter<'a, T> {
-    left: Left<'a, T>,
+    left: IterRepr<'a, T>,
 }
 
 #[derive(Clone, Debug)]
-enum Left<'a, T> {
-    Wire { count: u32, reader: Reader<'a>, items: PhantomData<T> },
+enum IterRepr<'a, T> {
+    Wire { count: u32, reader: WireReader<'a>, items: PhantomData<T> },
     Items(core::slice::Iter<'a, T>),
 }
 
-impl<'a, T: Item<'a>> Iterator for WireListIter<'a, T> {
+impl<'a, T: ListItem<'a>> Iterator for WireListIter<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
         match &mut self.left {
-            Left::Wire { count, reader, .. } => {
+            IterRepr::Wire { count, reader, .. } => {
                 *count = count.checked_sub(1)?;
                 // Checked when the list was decoded, so an error cannot come; if it did, the list would end.
                 T::decode(reader).ok()
             }
-            Left::Items(items) => items.next().map(T::borrowed),
+            IterRepr::Items(items) => items.next().map(T::reborrow),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = match &self.left {
-            Left::Wire { count, .. } => *count as usize,
-            Left::Items(items) => items.len(),
+            IterRepr::Wire { count, .. } => *count as usize,
+            IterRepr::Items(items) => items.len(),
         };
         (left, Some(left))
     }
 }
 
-impl<'a, T: Item<'a>> ExactSizeIterator for WireListIter<'a, T> {}
+impl<'a, T: ListItem<'a>> ExactSizeIterator for WireListIter<'a, T> {}
 
-impl Item<'_> for u32 {
-    const LEAST: usize = 4;
+impl ListItem<'_> for u32 {
+    const MIN_LEN: usize = 4;
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
         reader.u32("index")
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u32(*self);
     }
 
-    fn borrowed(item: &Self) -> Self {
+    fn reborrow(item: &Self) -> Self {
         *item
     }
 }
 
-impl<'a> Item<'a> for &'a [u8] {
-    const LEAST: usize = 4;
+impl<'a> ListItem<'a> for &'a [u8] {
+    const MIN_LEN: usize = 4;
 
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         reader.bytes("string")
     }
 
-    fn encode(&self, writer: &mut Writer<'_>) {
+    fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.bytes(self);
     }
 
-    fn borrowed(item: &'a Self) -> Self {
+    fn reborrow(item: &'a Self) -> Self {
         item
     }
 }

@@ -4,6 +4,6 @@ mod list;
 mod reader;
 mod writer;
 
-pub use list::{Item, List, WireListIter};
-pub use reader::Reader;
-pub use writer::Writer;
+pub use list::{ListItem, WireList, WireListIter};
+pub use reader::WireReader;
+pub use writer::WireWriter;

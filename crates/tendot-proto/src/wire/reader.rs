@@ -5,13 +5,13 @@ use crate::limits;
 ///
 /// Lengths are compared with what is there before anything else happens, and nothing is allocated.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct WireReader<'a> {
     rest: &'a [u8],
     /// Offset of the first byte after `rest`, counted from where decoding began.
     end: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     /// Reads `bytes`; offsets are counted from their start.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, end: bytes.len() }
@@ -23,12 +23,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The offset of what comes next.
-    pub const fn at(&self) -> usize {
+    pub const fn offset(&self) -> usize {
         self.end - self.rest.len()
     }
 
     /// All that has not been read.
-    pub const fn rest(&self) -> &'a [u8] {
+    pub const fn remaining(&self) -> &'a [u8] {
         self.rest
     }
 
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn take(&mut self, field: &'static str, len: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.rest.split_at_checked(len) else {
-            return Err(self.short(field, len));
+            return Err(self.truncated(field, len));
         };
         self.rest = rest;
         Ok(taken)
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
-            return Err(self.short(field, N));
+            return Err(self.truncated(field, N));
         };
         self.rest = rest;
         Ok(*taken)
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     /// A length of four bytes and as many bytes. An error is told at the length.
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
-        let at = self.at();
+        let at = self.offset();
         let announced = self.u32(field)? as usize;
         if announced > limits::FIELD {
             return Err(DecodeError::new(
@@ -104,14 +104,14 @@ impl<'a> Reader<'a> {
     /// A length of four bytes and a reader of just as many bytes, which cannot run past them.
     pub fn sub(&mut self, field: &'static str) -> Result<Self, DecodeError> {
         let bytes = self.bytes(field)?;
-        Ok(Self { rest: bytes, end: self.at() })
+        Ok(Self { rest: bytes, end: self.offset() })
     }
 
     /// The number of items of a list, each of which has at least `item` bytes. A number that cannot be true is an
     /// error here, before anybody counts to it.
     #[inline]
     pub fn count(&mut self, field: &'static str, item: usize) -> Result<u32, DecodeError> {
-        let at = self.at();
+        let at = self.offset();
         let count = self.u32(field)?;
         let announced = count as usize;
         if announced > limits::FIELD {
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that nothing follows.
-    pub fn finish(&self, field: &'static str) -> Result<(), DecodeError> {
+    pub fn expect_end(&self, field: &'static str) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
             there => Err(self.error(field, DecodeErrorKind::Trailing { there })),
@@ -136,11 +136,11 @@ impl<'a> Reader<'a> {
 
     /// An error about what comes next.
     pub fn error(&self, field: &'static str, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError::new(field, self.at(), kind)
+        DecodeError::new(field, self.offset(), kind)
     }
 
     #[cold]
-    fn short(&self, field: &'static str, announced: usize) -> DecodeError {
+    fn truncated(&self, field: &'static str, announced: usize) -> DecodeError {
         self.error(field, DecodeErrorKind::Short { announced, there: self.rest.len() })
     }
 }
@@ -153,25 +153,25 @@ mod tests {
 
     #[test]
     fn a_field_cannot_be_left() {
-        let mut outer = Reader::new(&[0, 0, 0, 2, 7, 8, 9]);
+        let mut outer = WireReader::new(&[0, 0, 0, 2, 7, 8, 9]);
         let mut inner = outer.sub("inner").unwrap();
-        assert_eq!((inner.at(), outer.at()), (4, 6));
+        assert_eq!((inner.offset(), outer.offset()), (4, 6));
         assert_eq!(inner.u16("pair"), Ok(0x0708));
         let error = inner.u8("beyond").unwrap_err();
-        assert_eq!((error.field(), error.at()), ("beyond", 6));
+        assert_eq!((error.field(), error.offset()), ("beyond", 6));
         assert_eq!(outer.u8("after"), Ok(9));
     }
 
     #[test]
     fn an_error_stands_at_the_length_that_lies() {
-        let error = Reader::new(&[0x7f, 0xff, 0xff, 0xff, 1]).bytes("handle").unwrap_err();
+        let error = WireReader::new(&[0x7f, 0xff, 0xff, 0xff, 1]).bytes("handle").unwrap_err();
         assert_eq!(
             error.to_string(),
             "handle at byte 0: 2147483647 bytes announced, at most 1048576 allowed"
         );
-        let error = Reader::new(&[0, 0, 0, 4, 1]).bytes("handle").unwrap_err();
+        let error = WireReader::new(&[0, 0, 0, 4, 1]).bytes("handle").unwrap_err();
         assert_eq!(error.to_string(), "handle at byte 0: 4 bytes announced, 1 there");
-        let error = Reader::new(&[0, 0, 0, 4, 1]).count("indexes", 4).unwrap_err();
+        let error = WireReader::new(&[0, 0, 0, 4, 1]).count("indexes", 4).unwrap_err();
         assert_eq!(error.to_string(), "indexes at byte 0: 4 items announced, 1 bytes there for them");
     }
 }

@@ -2,11 +2,11 @@ use alloc::vec::Vec;
 
 /// Appends fields to a buffer of the caller.
 #[derive(Debug)]
-pub struct Writer<'b> {
+pub struct WireWriter<'b> {
     out: &'b mut Vec<u8>,
 }
 
-impl<'b> Writer<'b> {
+impl<'b> WireWriter<'b> {
     /// Appends to `out`.
     pub const fn new(out: &'b mut Vec<u8>) -> Self {
         Self { out }
@@ -57,12 +57,12 @@ impl<'b> Writer<'b> {
     }
 
     /// A length of four bytes, then whatever `write` appends.
-    pub fn sub(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+    pub fn sub(&mut self, write: impl FnOnce(&mut WireWriter<'_>)) {
         let at = self.out.len();
         self.u32(0);
-        write(&mut Writer { out: self.out });
+        write(&mut WireWriter { out: self.out });
         let length = self.out.len() - at - 4;
-        self.patch(at, u32::try_from(length).unwrap_or(u32::MAX));
+        self.overwrite_u32(at, u32::try_from(length).unwrap_or(u32::MAX));
     }
 
     /// How many bytes the buffer holds.
@@ -76,7 +76,7 @@ impl<'b> Writer<'b> {
     }
 
     /// Puts a number over the four bytes at `at`, which have been written before.
-    pub(crate) fn patch(&mut self, at: usize, number: u32) {
+    pub(crate) fn overwrite_u32(&mut self, at: usize, number: u32) {
         if let Some(place) = self.out.get_mut(at..).and_then(|from| from.first_chunk_mut::<4>()) {
             *place = number.to_be_bytes();
         }

@@ -3,12 +3,12 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tendot_proto::auth::{
-    PrivateKey, PublicKeyResponse, SecretKeyResponse, SessionKey, check_key, sign_message, verify_mac,
-    verify_signature,
+    PrivateKey, PublicKeyResponse, SecretKeyResponse, SessionKey, sign_message, validate_public_key,
+    verify_message_mac, verify_message_signature,
 };
-use tendot_proto::crypto::{AwsLcProvider, Crypto, Hash, SystemRandom};
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, HashAlgorithm, SystemRandom};
 use tendot_proto::record::PublicKey;
-use tendot_proto::{Envelope, Handle, Message, Now, Parts, Version};
+use tendot_proto::{Envelope, Handle, Message, MessageParts, Now, ProtocolVersion};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 
 use crate::support::budget;
@@ -34,11 +34,11 @@ fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn challenge_responses_round_trip(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
-        if let Ok(answer) = SecretKeyResponse::from_bytes(&bytes, Version::new(2, minor)) {
+        if let Ok(answer) = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::new(2, minor)) {
             prop_assert_eq!(answer.to_bytes(), &*bytes);
         }
         let derived = [&[0x22, 0, 0, 0, 3][..], &bytes].concat();
-        if let Ok(answer) = SecretKeyResponse::from_bytes(&derived, Version::OURS) {
+        if let Ok(answer) = SecretKeyResponse::from_bytes(&derived, ProtocolVersion::LATEST) {
             prop_assert_eq!(answer.to_bytes(), derived);
         }
         if let Ok(answer) = PublicKeyResponse::from_bytes(&bytes) {
@@ -49,7 +49,7 @@ proptest! {
     #[test]
     fn key_files_do_not_panic(wrapper in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
         let file = [&[0, 0, 0, wrapper][..], &bytes].concat();
-        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLcProvider, &mut budget()) {
+        if let Ok(key) = PrivateKey::from_file_bytes(&file, Some(b"x"), &AwsLcProvider, &mut budget()) {
             prop_assert_eq!(&**key.to_file_bytes(), &file);
         }
         let _ = PrivateKey::from_der(&bytes);
@@ -60,7 +60,7 @@ proptest! {
     fn damaged_key_file_is_rejected_or_parsed(at in 0_usize..1213, byte in any::<u8>()) {
         let mut file = handle_net_file("admpriv.bin");
         file[at] = byte;
-        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLcProvider, &mut budget()) {
+        if let Ok(key) = PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut budget()) {
             prop_assert_eq!(&**key.to_file_bytes(), &file);
             let _ = key.signing_key(&AwsLcProvider);
         }
@@ -77,14 +77,14 @@ proptest! {
         e in vec(any::<u8>(), 0..8),
     ) {
         for key in [PublicKey::dsa(&q, &p, &g, &y), PublicKey::dsa(&p, &q, &y, &g), PublicKey::rsa(&n, &e)] {
-            let _ = check_key(&key);
-            prop_assert!(AwsLcProvider.verify(&key, Hash::Sha256, b"message", &signature).is_err());
+            let _ = validate_public_key(&key);
+            prop_assert!(AwsLcProvider.verify_signature(&key, HashAlgorithm::Sha256, b"message", &signature).is_err());
         }
     }
 
     #[test]
     fn untrusted_ciphertexts_do_not_panic(bytes in vec(any::<u8>(), 0..100)) {
-        let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(Version::OURS) };
+        let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(ProtocolVersion::LATEST) };
         let message = [&envelope.to_bytes()[..], &bytes].concat();
         let key = SessionKey::new([3; 32]);
         let _ = key.decrypt(&bytes, &AwsLcProvider, &mut budget());
@@ -103,11 +103,11 @@ proptest! {
         let length = bytes.len() as u32 - 20;
         bytes[1] = minor;
         bytes[16..20].copy_from_slice(&length.to_be_bytes());
-        let parts = Parts::split(&bytes).unwrap();
+        let parts = MessageParts::split(&bytes).unwrap();
         let public = handle_net_file("pubkey.bin");
         let public = PublicKey::from_bytes(&public).unwrap();
-        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLcProvider, &mut budget()).is_err());
-        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLcProvider, &mut budget()).is_err());
+        prop_assert!(verify_message_signature(&parts, &public, &Default::default(), &AwsLcProvider, &mut budget()).is_err());
+        prop_assert!(verify_message_mac(&parts, &SessionKey::new([3; 32]), &AwsLcProvider, &mut budget()).is_err());
         let before = bytes.clone();
         if !tail.is_empty() {
             let key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();

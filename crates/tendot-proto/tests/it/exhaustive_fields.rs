@@ -1,9 +1,9 @@
 //! All values of small fields: decoded or preserved, never rejected because they are unknown, never a panic.
 
-use tendot_proto::wire::List;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request, Response,
-    ResponseCode, CredentialSection, Value, Version,
+    CredentialSection, Envelope, EnvelopeFlags, Handle, HandleValue, Message, MessageBody, MessageHeader,
+    Now, OpFlags, Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
 };
 
 use crate::support::code_points;
@@ -17,19 +17,19 @@ fn bodies() -> Vec<Vec<u8>> {
     resolution.extend([0; 8]);
     let mut values = named.clone();
     values.extend(1_u32.to_be_bytes());
-    values.extend(Value::new(1, "URL", "https://example.org/").to_bytes());
+    values.extend(HandleValue::new(1, "URL", "https://example.org/").to_bytes());
     vec![Vec::new(), named, resolution, values, vec![0; 40], vec![0xff; 40]]
 }
 
 fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<u8> {
     let message = Message {
-        envelope: Envelope::new(Version::OURS),
-        header: Header {
+        envelope: Envelope::new(ProtocolVersion::LATEST),
+        header: MessageHeader {
             response_code: ResponseCode(response_code),
             flags,
-            ..Header::request(Opcode(opcode), NOW)
+            ..MessageHeader::for_request(Opcode(opcode), NOW)
         },
-        body: Body::Request(Request::Unknown(body)),
+        body: MessageBody::Request(Request::Unknown(body)),
         body_rest: &[],
         tail: CredentialSection::Empty,
     };
@@ -44,7 +44,7 @@ fn round_trips(bytes: &[u8]) -> bool {
             true
         }
         Err(error) => {
-            assert!(error.at() <= bytes.len());
+            assert!(error.offset() <= bytes.len());
             false
         }
     }
@@ -53,10 +53,10 @@ fn round_trips(bytes: &[u8]) -> bool {
 #[test]
 fn all_opcodes() {
     let bodies = bodies();
-    assert!(Opcode::KNOWN.iter().all(|opcode| code_points().any(|code| code == opcode.0)));
+    assert!(Opcode::ALL.iter().all(|opcode| code_points().any(|code| code == opcode.0)));
     for opcode in code_points() {
         let known = Opcode(opcode).name().is_some();
-        assert_eq!(known, Opcode::KNOWN.contains(&Opcode(opcode)));
+        assert_eq!(known, Opcode::ALL.contains(&Opcode(opcode)));
         for response_code in [0, 1] {
             for body in &bodies {
                 let round_tripped = round_trips(&message(opcode, response_code, OpFlags::DEFAULT, body));
@@ -69,10 +69,10 @@ fn all_opcodes() {
 #[test]
 fn all_response_codes() {
     let bodies = bodies();
-    assert!(ResponseCode::KNOWN.iter().all(|known| code_points().any(|code| code == known.0)));
+    assert!(ResponseCode::ALL.iter().all(|known| code_points().any(|code| code == known.0)));
     for response_code in code_points().filter(|code| *code != 0) {
         let code = ResponseCode(response_code);
-        assert_eq!(code.name().is_some(), ResponseCode::KNOWN.contains(&code));
+        assert_eq!(code.name().is_some(), ResponseCode::ALL.contains(&code));
         for opcode in [1, 105, 400, 999] {
             for body in &bodies {
                 round_trips(&message(opcode, response_code, OpFlags::DEFAULT, body));
@@ -88,7 +88,8 @@ fn all_response_codes() {
         if code.is_error() {
             let bytes = message(1, response_code, OpFlags::DEFAULT, b"\0\0\0\x03why");
             let read = Message::from_bytes(&bytes).unwrap();
-            let Body::Response(Response { outcome: Outcome::Failed { message }, .. }) = read.body else {
+            let MessageBody::Response(Response { outcome: ResponseData::Failed { message }, .. }) = read.body
+            else {
                 panic!("{response_code}: {read:?}")
             };
             assert_eq!(message, Some(&b"why"[..]));
@@ -102,7 +103,7 @@ fn all_flags() {
         assert!(round_trips(&message(1, 0, OpFlags(1 << bit), &bodies()[2])), "bit {bit}");
     }
     assert!(round_trips(&message(1, 0, OpFlags(u32::MAX), &bodies()[2])));
-    let named: u32 = OpFlags::NAMES.iter().map(|(flag, _)| flag.0).sum();
+    let named: u32 = OpFlags::MNEMONICS.iter().map(|(flag, _)| flag.0).sum();
     assert_eq!(named, 0xfff0_0000, "each bit from the top has one name");
 }
 
@@ -114,8 +115,11 @@ fn all_versions() {
             bytes[0] = major;
             bytes[1] = minor;
             assert!(round_trips(&bytes));
-            let envelope = Envelope { version: Version::new(major, minor), ..Envelope::new(Version::OURS) };
-            assert!(envelope.response_version() <= Version::OURS);
+            let envelope = Envelope {
+                version: ProtocolVersion::new(major, minor),
+                ..Envelope::new(ProtocolVersion::LATEST)
+            };
+            assert!(envelope.response_version() <= ProtocolVersion::LATEST);
         }
     }
     for third in 0..=255_u8 {
@@ -125,18 +129,18 @@ fn all_versions() {
         let understood =
             !envelope.flags.has(EnvelopeFlags::ENCRYPTED) && !envelope.flags.has(EnvelopeFlags::COMPRESSED);
         assert_eq!(Message::from_bytes(&bytes).is_ok(), understood, "third byte {third:#x}");
-        assert!(envelope.response_version() <= Version::OURS.max(envelope.version));
+        assert!(envelope.response_version() <= ProtocolVersion::LATEST.max(envelope.version));
     }
 }
 
 #[test]
 fn all_value_header_bytes() {
-    let value = Value::new(1, "URL", "https://example.org/").to_bytes();
+    let value = HandleValue::new(1, "URL", "https://example.org/").to_bytes();
     for at in 0..14 {
         for byte in 0..=255 {
             let mut changed = value.clone();
             changed[at] = byte;
-            assert_eq!(Value::from_bytes(&changed).unwrap().to_bytes(), changed, "byte {at} = {byte}");
+            assert_eq!(HandleValue::from_bytes(&changed).unwrap().to_bytes(), changed, "byte {at} = {byte}");
         }
     }
 }
@@ -147,8 +151,8 @@ fn all_truncations_and_single_byte_changes() {
     let types = [&b"URL"[..], b"HS_SITE."];
     let request = Request::Resolve {
         handle: Handle::from("10.1000/182"),
-        indexes: List::from(&[1, 100][..]),
-        types: List::from(&types[..]),
+        indexes: WireList::from(&[1, 100][..]),
+        types: WireList::from(&types[..]),
     };
     let bytes = Message::request(Opcode::RESOLUTION, request, 7, NOW).to_bytes().unwrap();
     for cut in 0..bytes.len() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tendot_proto::{
-    Envelope, FragmentError, Fragments, Framer, Handle, Message, Now, Opcode, Parts, Reassembly, Version,
-    limits,
+    Envelope, FragmentError, Fragments, Framer, Handle, Message, MessageParts, Now, Opcode, ProtocolVersion,
+    Reassembly, limits,
 };
 use tendot_testing::recordings::recordings;
 use tendot_testing::repetitions;
@@ -21,7 +21,7 @@ fn source(number: u32) -> SocketAddr {
 
 fn message(request_id: u32, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u32;
-    let envelope = Envelope { request_id, length, ..Envelope::new(Version::OURS) };
+    let envelope = Envelope { request_id, length, ..Envelope::new(ProtocolVersion::LATEST) };
     [&envelope.to_bytes()[..], payload].concat()
 }
 
@@ -52,7 +52,7 @@ proptest! {
                 break;
             }
         }
-        prop_assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+        prop_assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
     }
 
     #[test]
@@ -62,14 +62,14 @@ proptest! {
     ) {
         let mut reassembly = Reassembly::with_budget(6000);
         for (at, (from, request_id, sequence, length, size)) in many.into_iter().enumerate() {
-            let envelope = Envelope { request_id, sequence, length, ..Envelope::new(Version::OURS) };
+            let envelope = Envelope { request_id, sequence, length, ..Envelope::new(ProtocolVersion::LATEST) };
             let datagram = [&envelope.to_bytes()[..], &vec![7; size]].concat();
             let _ = reassembly.insert(now(at as u64 * 100), source(from), &datagram);
-            prop_assert!(reassembly.used() <= 6000);
-            prop_assert_eq!(reassembly.used() == 0, reassembly.unfinished() == 0);
+            prop_assert!(reassembly.used_bytes() <= 6000);
+            prop_assert_eq!(reassembly.used_bytes() == 0, reassembly.pending_messages() == 0);
         }
-        reassembly.expire(now(100_000));
-        prop_assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+        reassembly.purge_expired(now(100_000));
+        prop_assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
     }
 
     #[test]
@@ -109,7 +109,7 @@ fn recorded_fragments() {
         }
     }
     assert!(whole_messages > 0);
-    assert_eq!(reassembly.unfinished(), 0);
+    assert_eq!(reassembly.pending_messages(), 0);
 }
 
 /// First fragments of many long messages, never completed: memory stays within the budget, no network exceeds its share, and an
@@ -125,7 +125,7 @@ fn attack_u3_incomplete_messages() {
         first[8..12].copy_from_slice(&number.to_be_bytes());
         let elapsed = u64::from(number) * 1000 / u64::from(count);
         assert_eq!(reassembly.insert(now(elapsed), source(number * 256), first), Ok(None));
-        max_used = max_used.max(reassembly.used());
+        max_used = max_used.max(reassembly.used_bytes());
     }
     assert!(max_used <= Reassembly::DEFAULT_BUDGET_BYTES, "{max_used}");
     assert!(max_used > Reassembly::DEFAULT_BUDGET_BYTES / 2, "the budget is used");
@@ -141,19 +141,19 @@ fn attack_u3_incomplete_messages() {
     for number in 0..count / 10 {
         first[8..12].copy_from_slice(&number.to_be_bytes());
         assert_eq!(reassembly.insert(now(0), source(number % 256), first), Ok(None));
-        assert!(reassembly.unfinished() <= Reassembly::MAX_MESSAGES_PER_NETWORK);
+        assert!(reassembly.pending_messages() <= Reassembly::MAX_MESSAGES_PER_NETWORK);
     }
-    reassembly.expire(now(5_000));
-    assert_eq!(reassembly.used(), 0);
+    reassembly.purge_expired(now(5_000));
+    assert_eq!(reassembly.used_bytes(), 0);
 }
 
 /// The last fragment of a message of 256 KiB, alone, costs only its own size.
 #[test]
 fn attack_u3_last_fragment_first() {
     let mut reassembly = Reassembly::new();
-    let last = datagrams(&message(0, &vec![1; limits::MESSAGE])).pop().unwrap();
+    let last = datagrams(&message(0, &vec![1; limits::MAX_MESSAGE_LEN])).pop().unwrap();
     assert_eq!(reassembly.insert(now(0), source(1), &last), Ok(None));
-    assert!(reassembly.used() < 2048);
+    assert!(reassembly.used_bytes() < 2048);
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn attack_u4_contradictory_fragments() {
         // A contradiction starts a new message; the first one is dropped, and the two are not mixed.
         let mut reassembly = Reassembly::new();
         assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
-        let one = reassembly.used();
+        let one = reassembly.used_bytes();
         assert_eq!(reassembly.insert(now(0), source(1), &other), Ok(None));
-        assert_eq!((reassembly.used(), reassembly.unfinished()), (one, 1));
+        assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (one, 1));
     }
 }
 
@@ -218,7 +218,7 @@ fn check_rejected_fragment(fragments: &[Vec<u8>], bad: &[u8], error: FragmentErr
     let mut reassembly = Reassembly::new();
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(1), bad), Err(error));
-    assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+    assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[1]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[2]), Ok(None));
 }
@@ -229,11 +229,11 @@ fn attack_u4_duplicates_and_other_lengths() {
     let fragments = datagrams(&whole);
     let mut reassembly = Reassembly::new();
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
-    let used = reassembly.used();
+    let used = reassembly.used_bytes();
     for _ in 0..100 {
         assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     }
-    assert_eq!(reassembly.used(), used, "not counted twice");
+    assert_eq!(reassembly.used_bytes(), used, "not counted twice");
     // A fragment with another message length belongs to another message.
     assert_eq!(reassembly.insert(now(0), source(1), &datagrams(&message(1, &[4; 984]))[1]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[1]), Ok(None));
@@ -251,13 +251,13 @@ fn attack_u5_two_sources_one_request_id() {
     assert_eq!(reassembly.insert(now(0), other_port, &twos[1]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(2), &twos[0]).unwrap().as_deref(), Some(&two[..]));
     assert_eq!(reassembly.insert(now(0), source(1), &ones[1]).unwrap().as_deref(), Some(&one[..]));
-    assert_eq!(reassembly.unfinished(), 1);
+    assert_eq!(reassembly.pending_messages(), 1);
 }
 
 /// TCP: an error with everything that an error response needs. UDP: dropped.
 #[test]
 fn attack_n1_oversized_length() {
-    for length in [limits::MESSAGE as u32 + 1, 1 << 31, u32::MAX] {
+    for length in [limits::MAX_MESSAGE_LEN as u32 + 1, 1 << 31, u32::MAX] {
         let request = Message::resolution(Handle::from("10.1000/1"), 77, now(0));
         let mut bytes = request.to_bytes().unwrap();
         bytes[16..20].copy_from_slice(&length.to_be_bytes());
@@ -269,7 +269,7 @@ fn attack_n1_oversized_length() {
 
         let mut reassembly = Reassembly::new();
         assert!(matches!(reassembly.insert(now(0), source(1), &bytes), Err(FragmentError::Envelope(_))));
-        assert_eq!(reassembly.used(), 0);
+        assert_eq!(reassembly.used_bytes(), 0);
     }
 }
 
@@ -286,7 +286,7 @@ fn attack_n3_length_shorter_than_data() {
 
     let mut reassembly = Reassembly::new();
     let passed = reassembly.insert(now(0), source(1), &both).unwrap().unwrap();
-    let error = Parts::split(&passed).unwrap_err();
+    let error = MessageParts::split(&passed).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("message at byte {}: {} bytes follow where none should", one.len(), two.len())

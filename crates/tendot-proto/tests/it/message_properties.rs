@@ -2,13 +2,15 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tendot_proto::message::{KeyExchangeMode, Receiver, DumpCursor, SessionKeyMaterial, SessionSetup, Since};
-use tendot_proto::record::{HashOption, Reference, Value};
-use tendot_proto::wire::List;
+use tendot_proto::message::{
+    DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, SessionKeyMaterial, SessionSetup,
+};
+use tendot_proto::record::{HandleValue, HashOption, ValueReference};
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Opcode, Outcome,
-    Permissions, Request, RequestDigest, Response, ResponseCode, CredentialSection, Ttl, Version,
-    message::DigestAlgorithm,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, Handle, Message, MessageBody, MessageHeader,
+    OpFlags, Opcode, ProtocolVersion, Request, RequestDigest, Response, ResponseCode, ResponseData, Ttl,
+    ValuePermissions, message::DigestAlgorithm,
 };
 
 /// Owned inputs from which messages are built.
@@ -19,7 +21,7 @@ struct MessageInputs {
     third: Vec<u8>,
     numbers: Vec<u32>,
     strings: Vec<Vec<u8>>,
-    values: Vec<Value<'static>>,
+    values: Vec<HandleValue<'static>>,
     number: u32,
     long: u64,
 }
@@ -28,7 +30,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..40)
 }
 
-fn value() -> impl Strategy<Value = Value<'static>> {
+fn value() -> impl Strategy<Value = HandleValue<'static>> {
     let ttl = (any::<u8>(), any::<u32>()).prop_map(|(kind, seconds)| match kind {
         0..=99 => Ttl::Relative(seconds),
         100..=199 => Ttl::Absolute(seconds),
@@ -36,14 +38,17 @@ fn value() -> impl Strategy<Value = Value<'static>> {
     });
     let references = vec((any::<u32>(), bytes()), 0..3);
     (any::<u32>(), any::<u32>(), ttl, any::<u8>(), bytes(), bytes(), references).prop_map(
-        |(index, timestamp, ttl, permissions, value_type, data, references)| Value {
+        |(index, timestamp, ttl, permissions, value_type, data, references)| HandleValue {
             index,
             timestamp,
             ttl,
-            permissions: Permissions(permissions),
+            permissions: ValuePermissions(permissions),
             value_type: value_type.into(),
             data: data.into(),
-            references: references.into_iter().map(|(index, handle)| Reference::new(index, handle)).collect(),
+            references: references
+                .into_iter()
+                .map(|(index, handle)| ValueReference::new(index, handle))
+                .collect(),
         },
     )
 }
@@ -68,8 +73,9 @@ fn message_inputs() -> impl Strategy<Value = MessageInputs> {
 fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, Request<'a>)> {
     let handle = Handle::new(&inputs.name);
     let MessageInputs { other, third, numbers, values, number, long, .. } = inputs;
-    let (indexes, values, types) = (List::from(&numbers[..]), List::from(&values[..]), List::from(strings));
-    let receiver = Receiver { hash_option: HashOption(*number as u8), servers: *number, index: 7 };
+    let (indexes, values, types) =
+        (WireList::from(&numbers[..]), WireList::from(&values[..]), WireList::from(strings));
+    let receiver = HashPartition { hash_option: HashOption(*number as u8), servers: *number, index: 7 };
     let setup = |mode, key| {
         let mode = KeyExchangeMode(mode);
         Request::SessionSetup(SessionSetup {
@@ -111,10 +117,13 @@ fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32,
         (402, Request::ExchangeKey { key: other }),
         (
             1001,
-            Request::RetrieveTransactions { since: Since::Transaction { id: *long, queried: 5 }, receiver },
+            Request::RetrieveTransactions {
+                since: ReplicationStart::Transaction { id: *long, queried: 5 },
+                receiver,
+            },
         ),
-        (1001, Request::RetrieveTransactions { since: Since::States(other), receiver }),
-        (1001, Request::RetrieveTransactions { since: Since::Other(9), receiver }),
+        (1001, Request::RetrieveTransactions { since: ReplicationStart::States(other), receiver }),
+        (1001, Request::RetrieveTransactions { since: ReplicationStart::Other(9), receiver }),
         (1002, Request::Dump { receiver, resume: None }),
         (1002, Request::Dump { receiver, resume: Some(DumpCursor { after: other, kind: *number }) }),
         (999, Request::Unknown(other)),
@@ -131,27 +140,29 @@ fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32,
 }
 
 /// Response data of every kind, with opcodes and response codes.
-fn outcomes<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, u32, Outcome<'a>)> {
+fn outcomes<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, u32, ResponseData<'a>)> {
     let handle = Handle::new(&inputs.name);
     let MessageInputs { other, values, number, long, .. } = inputs;
-    let values = List::from(&values[..]);
+    let values = WireList::from(&values[..]);
     let mut all = vec![
-        (1, 1, Outcome::Resolved { handle, values }),
-        (2, 1, Outcome::SiteInfo(other)),
-        (100, 1, Outcome::Created { handle: Some(handle) }),
-        (100, 1, Outcome::Created { handle: None }),
-        (201, 1, Outcome::Verified(*number as u8)),
-        (400, 1, Outcome::Session { mode: KeyExchangeMode(*number as u16), data: other }),
-        (1000, 1, Outcome::NextTransactionId(*long)),
-        (1001, 1, Outcome::Transactions { flags: *number as u8 }),
-        (1, 302, Outcome::Referral { handle, values: Some(values) }),
-        (1, 303, Outcome::Referral { handle, values: None }),
-        (1, 2, Outcome::Failed { message: Some(other) }),
-        (100, 101, Outcome::Failed { message: None }),
-        (777, 1, Outcome::Unknown(other)),
+        (1, 1, ResponseData::Resolved { handle, values }),
+        (2, 1, ResponseData::SiteInfo(other)),
+        (100, 1, ResponseData::Created { handle: Some(handle) }),
+        (100, 1, ResponseData::Created { handle: None }),
+        (201, 1, ResponseData::Verified(*number as u8)),
+        (400, 1, ResponseData::Session { mode: KeyExchangeMode(*number as u16), data: other }),
+        (1000, 1, ResponseData::NextTransactionId(*long)),
+        (1001, 1, ResponseData::Transactions { flags: *number as u8 }),
+        (1, 302, ResponseData::Referral { handle, values: Some(values) }),
+        (1, 303, ResponseData::Referral { handle, values: None }),
+        (1, 2, ResponseData::Failed { message: Some(other) }),
+        (100, 101, ResponseData::Failed { message: None }),
+        (777, 1, ResponseData::Unknown(other)),
     ];
-    all.extend([105, 106, 302].map(|opcode| (opcode, 1, Outcome::Handles(List::from(strings)))));
-    all.extend([101, 102, 103, 104, 300, 301, 401, 402, 1002, 1003].map(|opcode| (opcode, 1, Outcome::Done)));
+    all.extend([105, 106, 302].map(|opcode| (opcode, 1, ResponseData::Handles(WireList::from(strings)))));
+    all.extend(
+        [101, 102, 103, 104, 300, 301, 401, 402, 1002, 1003].map(|opcode| (opcode, 1, ResponseData::Done)),
+    );
     all
 }
 
@@ -180,8 +191,8 @@ fn tails(inputs: &MessageInputs) -> [CredentialSection<'_>; 3] {
     [CredentialSection::Absent, CredentialSection::Empty, CredentialSection::Credential(credential)]
 }
 
-fn header(opcode: u32, code: u32, number: u32) -> Header {
-    Header {
+fn header(opcode: u32, code: u32, number: u32) -> MessageHeader {
+    MessageHeader {
         opcode: Opcode(opcode),
         response_code: ResponseCode(code),
         flags: OpFlags(number).without(OpFlags::REQUEST_DIGEST),
@@ -194,8 +205,8 @@ fn header(opcode: u32, code: u32, number: u32) -> Header {
 
 fn envelope(number: u32, minor: u8) -> Envelope {
     Envelope {
-        version: Version::new(2, minor),
-        suggestion: Version::new((number & 31) as u8, minor),
+        version: ProtocolVersion::new(2, minor),
+        suggestion: ProtocolVersion::new((number & 31) as u8, minor),
         flags: EnvelopeFlags::NONE,
         session_id: number,
         request_id: !number,
@@ -216,7 +227,7 @@ proptest! {
             check(Message {
                 envelope: envelope(inputs.number, minor),
                 header: header(opcode, 0, inputs.number),
-                body: Body::Request(request),
+                body: MessageBody::Request(request),
                 body_rest: if optional { &[] } else { &rest },
                 tail: tails(&inputs)[at % 3],
             });
@@ -229,8 +240,8 @@ proptest! {
         for (at, (opcode, code, outcome)) in outcomes(&inputs, &strings).into_iter().enumerate() {
             let optional = matches!(
                 outcome,
-                Outcome::Created { handle: None } | Outcome::Failed { message: None } | Outcome::Referral { values: None, .. }
-                    | Outcome::SiteInfo(_) | Outcome::Unknown(_)
+                ResponseData::Created { handle: None } | ResponseData::Failed { message: None } | ResponseData::Referral { values: None, .. }
+                    | ResponseData::SiteInfo(_) | ResponseData::Unknown(_)
             );
             let digest = RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: &[7; 32] };
             for digest in [None, Some(digest)] {
@@ -241,7 +252,7 @@ proptest! {
                 check(Message {
                     envelope: envelope(inputs.number, minor),
                     header,
-                    body: Body::Response(Response { digest, outcome }),
+                    body: MessageBody::Response(Response { digest, outcome }),
                     body_rest: if optional { &[] } else { &rest },
                     tail: tails(&inputs)[at % 3],
                 });
@@ -257,11 +268,11 @@ proptest! {
             if digest.is_some() {
                 header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
             }
-            let outcome = Outcome::Challenge { nonce: &nonce, old_digest };
+            let outcome = ResponseData::Challenge { nonce: &nonce, old_digest };
             check(Message {
                 envelope: envelope(7, 11),
                 header,
-                body: Body::Response(Response { digest, outcome }),
+                body: MessageBody::Response(Response { digest, outcome }),
                 body_rest: &[],
                 tail: CredentialSection::Empty,
             });
@@ -272,12 +283,12 @@ proptest! {
 /// Before 2.9 a request for transactions does not contain its kind.
 #[test]
 fn transaction_requests_before_2_9() {
-    let receiver = Receiver { hash_option: HashOption::WHOLE, servers: 1, index: 0 };
-    let since = Since::Transaction { id: 100, queried: 1_700_000_000_000 };
+    let receiver = HashPartition { hash_option: HashOption::WHOLE, servers: 1, index: 0 };
+    let since = ReplicationStart::Transaction { id: 100, queried: 1_700_000_000_000 };
     check(Message {
         envelope: envelope(1, 8),
         header: header(1001, 0, 0),
-        body: Body::Request(Request::RetrieveTransactions { since, receiver }),
+        body: MessageBody::Request(Request::RetrieveTransactions { since, receiver }),
         body_rest: &[],
         tail: CredentialSection::Empty,
     });

@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tendot_proto::record::{
-    Admin, AdminPermissions, Attribute, Data, HashOption, Interface, InterfaceKind, Primary, PublicKey,
-    Record, Server, Site, Transport, ValueList,
+    Admin, AdminPermissions, HandleRecord, HashOption, InterfaceKind, InterfaceProtocol, PrimarySites,
+    PublicKey, ServerInterface, Site, SiteAttribute, SiteServer, ValueData, ValueList,
 };
-use tendot_proto::{Permissions, Reference, Ttl, Value};
+use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
 
 const TYPES: &[&str] = &[
     "URL",
@@ -36,15 +36,15 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..20), any::<String>().prop_map(String::into_bytes)]
 }
 
-fn references() -> impl Strategy<Value = Vec<Reference<'static>>> {
-    vec((any::<u32>(), bytes()).prop_map(|(index, handle)| Reference::new(index, handle)), 0..4)
+fn references() -> impl Strategy<Value = Vec<ValueReference<'static>>> {
+    vec((any::<u32>(), bytes()).prop_map(|(index, handle)| ValueReference::new(index, handle)), 0..4)
 }
 
 fn admin() -> impl Strategy<Value = Admin<'static>> {
     (any::<u16>(), any::<u32>(), bytes(), any::<bool>()).prop_map(
         |(bits, index, handle, legacy_byte_length)| Admin {
             permissions: AdminPermissions(bits),
-            reference: Reference::new(index, handle),
+            reference: ValueReference::new(index, handle),
             legacy_byte_length,
         },
     )
@@ -66,24 +66,21 @@ fn address() -> impl Strategy<Value = [u8; 16]> {
     prop_oneof![any::<[u8; 16]>(), four(0), four(0xff)]
 }
 
-fn server() -> impl Strategy<Value = Server<'static>> {
-    let interface = (0_u8..5, 0_u8..5, any::<u32>()).prop_map(|(kind, transport, port)| Interface {
+fn server() -> impl Strategy<Value = SiteServer<'static>> {
+    let interface = (0_u8..5, 0_u8..5, any::<u32>()).prop_map(|(kind, transport, port)| ServerInterface {
         kind: InterfaceKind(kind),
-        transport: Transport(transport),
+        transport: InterfaceProtocol(transport),
         port,
     });
     let key = prop_oneof![bytes(), key().prop_map(|key| key.to_bytes())];
-    (any::<u32>(), address(), key, vec(interface, 0..3)).prop_map(|(id, address, key, interfaces)| Server {
-        id,
-        address,
-        public_key: key.into(),
-        interfaces,
+    (any::<u32>(), address(), key, vec(interface, 0..3)).prop_map(|(id, address, key, interfaces)| {
+        SiteServer { id, address, public_key: key.into(), interfaces }
     })
 }
 
 fn site() -> impl Strategy<Value = Site<'static>> {
     let attribute =
-        (bytes(), bytes()).prop_map(|(name, value)| Attribute { name: name.into(), value: value.into() });
+        (bytes(), bytes()).prop_map(|(name, value)| SiteAttribute { name: name.into(), value: value.into() });
     let flags = prop_oneof![Just(0x80), Just(0xc0), any::<u8>()];
     let fixed = (any::<u16>(), any::<[u8; 2]>(), any::<u16>(), flags, 0_u8..4, bytes());
     (fixed, vec(attribute, 0..3), vec(server(), 0..3)).prop_map(
@@ -109,24 +106,24 @@ fn typed() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
         (prop::sample::select(TYPES), bytes()),
         admin().prop_map(|admin| ("HS_ADMIN", admin.to_bytes())),
         references().prop_map(|members| ("HS_VLIST", ValueList { members }.to_bytes())),
-        references().prop_map(|sites| ("HS_PRIMARY", Primary { sites }.to_bytes())),
+        references().prop_map(|sites| ("HS_PRIMARY", PrimarySites { sites }.to_bytes())),
         key().prop_map(|key| ("HS_PUBKEY", key.to_bytes())),
         site().prop_map(|site| ("HS_SITE", site.to_bytes())),
     ]
 }
 
-fn value() -> impl Strategy<Value = Value<'static>> {
+fn value() -> impl Strategy<Value = HandleValue<'static>> {
     let ttl = prop_oneof![any::<u32>().prop_map(Ttl::Relative), any::<u32>().prop_map(Ttl::Absolute)];
     let references = vec((any::<u32>(), any::<String>()), 0..3);
     (any::<u32>(), any::<u32>(), ttl, 0_u8..16, typed(), references).prop_map(
-        |(index, timestamp, ttl, permissions, (value_type, data), references)| Value {
+        |(index, timestamp, ttl, permissions, (value_type, data), references)| HandleValue {
             timestamp,
             ttl,
-            permissions: Permissions(permissions),
+            permissions: ValuePermissions(permissions),
             references: (references.into_iter())
-                .map(|(index, handle)| Reference::new(index, handle.into_bytes()))
+                .map(|(index, handle)| ValueReference::new(index, handle.into_bytes()))
                 .collect(),
-            ..Value::with_data(index, value_type, data)
+            ..HandleValue::with_data(index, value_type, data)
         },
     )
 }
@@ -134,7 +131,7 @@ fn value() -> impl Strategy<Value = Value<'static>> {
 proptest! {
     #[test]
     fn data_round_trip((value_type, data) in typed()) {
-        if let Ok(read) = Data::decode(value_type.as_bytes(), &data) {
+        if let Ok(read) = ValueData::decode(value_type.as_bytes(), &data) {
             prop_assert_eq!(read.encode(), &*data);
         }
     }
@@ -165,24 +162,24 @@ proptest! {
         let list = ValueList { members: references.clone() };
         let bytes = list.to_bytes();
         prop_assert_eq!(&ValueList::from_bytes(&bytes).unwrap(), &list);
-        let primary = Primary { sites: references };
+        let primary = PrimarySites { sites: references };
         let bytes = primary.to_bytes();
-        prop_assert_eq!(&Primary::from_bytes(&bytes).unwrap(), &primary);
+        prop_assert_eq!(&PrimarySites::from_bytes(&bytes).unwrap(), &primary);
     }
 
     #[test]
     fn value_round_trip(value in value()) {
         let bytes = value.to_bytes();
-        prop_assert_eq!(&Value::from_bytes(&bytes).unwrap(), &value);
+        prop_assert_eq!(&HandleValue::from_bytes(&bytes).unwrap(), &value);
         let json = serde_json::to_string(&value).unwrap();
-        prop_assert_eq!(Value::from_json(json.as_bytes()), Ok(value), "{}", json);
+        prop_assert_eq!(HandleValue::from_json(json.as_bytes()), Ok(value), "{}", json);
     }
 
     #[test]
     fn record_round_trip(handle in any::<String>(), values in vec(value(), 0..4)) {
-        let record = Record { handle: handle.into_bytes().into(), values };
+        let record = HandleRecord { handle: handle.into_bytes().into(), values };
         let json = serde_json::to_string(&record).unwrap();
-        prop_assert_eq!(Record::from_json(json.as_bytes()), Ok(record));
+        prop_assert_eq!(HandleRecord::from_json(json.as_bytes()), Ok(record));
     }
 
     /// Arbitrary bytes, and valid ones with a byte changed or cut.
@@ -193,23 +190,23 @@ proptest! {
             *changed = byte;
         }
         for cut in [&data[..], &data[..offset], &data[offset..]] {
-            if let Ok(read) = Data::decode(value_type.as_bytes(), cut) {
+            if let Ok(read) = ValueData::decode(value_type.as_bytes(), cut) {
                 prop_assert_eq!(read.encode(), cut);
             }
-            let _ = Value::from_bytes(cut);
-            let value = Value::with_data(1, value_type, cut);
+            let _ = HandleValue::from_bytes(cut);
+            let value = HandleValue::with_data(1, value_type, cut);
             let json = serde_json::to_string(&value).unwrap();
-            prop_assert_eq!(Value::from_json(json.as_bytes()), Ok(value), "{}", json);
+            prop_assert_eq!(HandleValue::from_json(json.as_bytes()), Ok(value), "{}", json);
         }
     }
 
     #[test]
     fn no_text_panics(text in r#"[<>/a"'=&;!\-\[\]? \n.{}:,]{0,60}"#) {
         for value_type in TYPES {
-            if let Ok(read) = Data::decode(value_type.as_bytes(), text.as_bytes()) {
+            if let Ok(read) = ValueData::decode(value_type.as_bytes(), text.as_bytes()) {
                 prop_assert_eq!(read.encode(), text.as_bytes());
             }
         }
-        let _ = Record::from_json(text.as_bytes());
+        let _ = HandleRecord::from_json(text.as_bytes());
     }
 }

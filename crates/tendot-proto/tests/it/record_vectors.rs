@@ -2,10 +2,10 @@
 
 use serde_json::Value as Json;
 use tendot_proto::record::{
-    Admin, AdminPermissions, HashOption, InterfaceKind, KeyComponents, PublicKey, Record, Site, Transport,
-    ValueList,
+    Admin, AdminPermissions, HandleRecord, HashOption, InterfaceKind, InterfaceProtocol, KeyComponents,
+    PublicKey, Site, ValueList,
 };
-use tendot_proto::{Reference, Ttl, Value};
+use tendot_proto::{HandleValue, Ttl, ValueReference};
 use tendot_testing::recordings::encoding;
 
 const RECORDS: &str = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
@@ -15,14 +15,14 @@ const SITE: &str = include_str!("../../../../conformance/vectors/handle-net/site
 #[test]
 fn values() {
     let bytes = encoding("val_url");
-    let url = Value { timestamp: 0x6400_0000, ..Value::new(1, "URL", "https://example.org/") };
-    assert_eq!(Value::from_bytes(&bytes), Ok(url.clone()));
+    let url = HandleValue { timestamp: 0x6400_0000, ..HandleValue::new(1, "URL", "https://example.org/") };
+    assert_eq!(HandleValue::from_bytes(&bytes), Ok(url.clone()));
     assert_eq!(url.to_bytes(), bytes);
 
     let bytes = encoding("val_abs");
-    let email = Value::from_bytes(&bytes).unwrap();
+    let email = HandleValue::from_bytes(&bytes).unwrap();
     assert_eq!(email.ttl, Ttl::Absolute(0x7000_0000));
-    assert_eq!(email.references, [Reference::parse("300:10.1000/2")]);
+    assert_eq!(email.references, [ValueReference::parse("300:10.1000/2")]);
     assert_eq!(email.to_bytes(), bytes);
     check_json(
         &email,
@@ -39,14 +39,14 @@ fn admin() {
         let bytes = encoding(name);
         let admin = Admin {
             permissions: AdminPermissions(0x07f3),
-            reference: Reference::parse("200:0.NA/10"),
+            reference: ValueReference::parse("200:0.NA/10"),
             legacy_byte_length,
         };
         assert_eq!(Admin::from_bytes(&bytes).as_ref(), Ok(&admin));
         assert_eq!(admin.to_bytes(), bytes);
         let legacy = if legacy_byte_length { r#","legacyByteLength":true"# } else { "" };
         check_json(
-            &Value::with_data(100, "HS_ADMIN", bytes),
+            &HandleValue::with_data(100, "HS_ADMIN", bytes),
             format!(
                 r#"{{"index":100,"type":"HS_ADMIN","data":{{"format":"admin","value":{{"handle":"0.NA/10","index":200,"permissions":"011111110011"{legacy}}}}},"ttl":86400}}"#
             ),
@@ -58,10 +58,10 @@ fn admin() {
 fn vlist() {
     let bytes = encoding("vlist");
     let list = ValueList::from_bytes(&bytes).unwrap();
-    assert_eq!(list.members, [Reference::parse("300:10.1000/A"), Reference::parse("0:0.NA/10")]);
+    assert_eq!(list.members, [ValueReference::parse("300:10.1000/A"), ValueReference::parse("0:0.NA/10")]);
     assert_eq!(list.to_bytes(), bytes);
     check_json(
-        &Value::with_data(200, "HS_VLIST", bytes),
+        &HandleValue::with_data(200, "HS_VLIST", bytes),
         r#"{"index":200,"type":"HS_VLIST","data":{"format":"vlist","value":[{"handle":"10.1000/A","index":300},"#
             .to_owned()
             + r#"{"handle":"0.NA/10","index":0}]},"ttl":86400}"#,
@@ -72,17 +72,17 @@ fn vlist() {
 fn keys() {
     let bytes = encoding("rsa_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    let KeyComponents::Rsa { modulus, exponent } = key.kind() else { panic!("{key:?}") };
+    let KeyComponents::Rsa { modulus, exponent } = key.components() else { panic!("{key:?}") };
     assert_eq!((modulus.len(), modulus.first(), exponent), (64, Some(&0xc1), &[1, 0, 1][..]));
     assert_eq!(PublicKey::rsa(modulus, exponent).to_bytes(), bytes);
     assert_eq!(PublicKey::from_jwk(&serde_json::to_value(key.jwk()).unwrap()).unwrap().to_bytes(), bytes);
 
     let bytes = encoding("dsa_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    assert_eq!(key.kind(), KeyComponents::Dsa { q: &[0x29], p: &[0x83], g: &[4], y: &[0x11] });
+    assert_eq!(key.components(), KeyComponents::Dsa { q: &[0x29], p: &[0x83], g: &[4], y: &[0x11] });
     assert_eq!(key.to_bytes(), bytes);
     check_json(
-        &Value::with_data(300, "HS_PUBKEY", bytes),
+        &HandleValue::with_data(300, "HS_PUBKEY", bytes),
         r#"{"index":300,"type":"HS_PUBKEY","data":{"format":"key","value":{"kty":"DSA","y":"EQ","p":"gw","#
             .to_owned()
             + r#""q":"KQ","g":"BA"}},"ttl":86400}"#,
@@ -90,7 +90,7 @@ fn keys() {
 
     let bytes = encoding("dh_pub");
     let key = PublicKey::from_bytes(&bytes).unwrap();
-    assert_eq!(key.kind(), KeyComponents::DiffieHellman { y: &[0x90], p: &[0xfb], g: &[2] });
+    assert_eq!(key.components(), KeyComponents::DiffieHellman { y: &[0x90], p: &[0xfb], g: &[2] });
     assert_eq!(key.to_bytes(), bytes);
     assert!(key.jwk().is_none());
 }
@@ -109,13 +109,13 @@ fn site() {
     );
     let interfaces = server.interfaces.iter().map(|found| (found.kind, found.transport, found.port));
     assert!(interfaces.eq([
-        (InterfaceKind::BOTH, Transport::TCP, 2641),
-        (InterfaceKind::QUERY, Transport::UDP, 2641),
-        (InterfaceKind::BOTH, Transport::HTTP, 8000),
+        (InterfaceKind::BOTH, InterfaceProtocol::TCP, 2641),
+        (InterfaceKind::QUERY, InterfaceProtocol::UDP, 2641),
+        (InterfaceKind::BOTH, InterfaceProtocol::HTTP, 8000),
     ]));
     assert_eq!(site.to_bytes(), bytes);
     check_json(
-        &Value::with_data(3, "HS_SITE", bytes),
+        &HandleValue::with_data(3, "HS_SITE", bytes),
         r#"{"index":3,"type":"HS_SITE","data":{"format":"site","value":{"version":1,"protocolVersion":"2.11","#
             .to_owned()
             + r#""serialNumber":5,"primarySite":true,"multiPrimary":false,"attributes":[{"name":"desc","value":"Test"}],"#
@@ -165,23 +165,23 @@ fn bytes_and_texts() {
 #[track_caller]
 fn check_data(value_type: &str, data: &[u8], json: &str) {
     let json = format!(r#"{{"index":1,"type":"{value_type}","data":{json},"ttl":86400}}"#);
-    check_json(&Value::with_data(1, value_type, data), json);
+    check_json(&HandleValue::with_data(1, value_type, data), json);
 }
 
 #[track_caller]
-fn check_json(value: &Value<'_>, json: String) {
+fn check_json(value: &HandleValue<'_>, json: String) {
     assert_eq!(serde_json::to_string(value).unwrap(), json);
-    assert_eq!(Value::from_json(json.as_bytes()).as_ref(), Ok(value));
-    assert_eq!(&serde_json::from_str::<Value<'_>>(&json).unwrap(), value);
+    assert_eq!(HandleValue::from_json(json.as_bytes()).as_ref(), Ok(value));
+    assert_eq!(&serde_json::from_str::<HandleValue<'_>>(&json).unwrap(), value);
 }
 
 #[test]
 fn records() {
     let mut seen = 0;
     for line in RECORDS.lines() {
-        let record = Record::from_json(line.as_bytes()).unwrap();
+        let record = HandleRecord::from_json(line.as_bytes()).unwrap();
         for value in &record.values {
-            assert_eq!(&Value::from_bytes(&value.to_bytes()).unwrap(), value);
+            assert_eq!(&HandleValue::from_bytes(&value.to_bytes()).unwrap(), value);
         }
         let json: Json = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_value(&record).unwrap(), json);
@@ -219,11 +219,11 @@ fn http_responses() {
 fn site_file() {
     let site: Json = serde_json::from_str(SITE).unwrap();
     let json = format!(r#"{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{SITE}}}}}"#);
-    let value = Value::from_json(json.as_bytes()).unwrap();
+    let value = HandleValue::from_json(json.as_bytes()).unwrap();
     assert_eq!(serde_json::to_value(&value).unwrap()["data"]["value"], site);
     let read = Site::from_bytes(&value.data).unwrap();
     assert_eq!(read.description(), Some("test site"));
-    assert!(matches!(read.servers[0].key().unwrap().kind(), KeyComponents::Rsa { .. }));
+    assert!(matches!(read.servers[0].decode_public_key().unwrap().components(), KeyComponents::Rsa { .. }));
 }
 
 /// Old and unusual forms, as Handle.Net's code reads and writes them.
@@ -234,7 +234,7 @@ fn json_compatibility_with_handle_net() {
             r#"{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{{"protocolVersion":"2.11",
             "serialNumber":1,"primarySite":true,{servers}}}}}}}"#
         );
-        Value::from_json(json.as_bytes()).map(|value| serde_json::to_string(&value).unwrap())
+        HandleValue::from_json(json.as_bytes()).map(|value| serde_json::to_string(&value).unwrap())
     };
     let server = |key: &str| format!(r#"{{"serverId":1,"address":"192.0.2.1",{key}"interfaces":[]}}"#);
     // Without attributes and key, both are written as empty.
@@ -253,9 +253,9 @@ fn json_compatibility_with_handle_net() {
     assert!(mapped.contains(r#""address":"::ffff:c000:201""#), "{mapped}");
     // Integers of four bytes are signed in Java.
     let negative = br#"{"index":-1,"type":"X","data":"","ttl":-2}"#;
-    let value = Value::from_json(negative).unwrap();
+    let value = HandleValue::from_json(negative).unwrap();
     assert_eq!((value.index, value.ttl), (u32::MAX, Ttl::Relative(u32::MAX - 1)));
     let written = serde_json::to_string(&value).unwrap();
     assert_eq!(written, r#"{"index":-1,"type":"X","data":{"format":"string","value":""},"ttl":-2}"#);
-    assert!(Value::from_json(br#"{"index":-2147483649,"type":"X","data":""}"#).is_err());
+    assert!(HandleValue::from_json(br#"{"index":-2147483649,"type":"X","data":""}"#).is_err());
 }

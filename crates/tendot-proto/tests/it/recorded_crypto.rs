@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    Answer, AuthError, Challenge, CredentialError, Credentials, ComputedDigest, Policy, PublicKeyResponse,
-    SecretKeyResponse, SecretKeyMacSet, SessionKey, mac_message, sign_message, verify_mac, verify_signature,
+    AuthError, AuthPolicy, Challenge, ChallengeResponse, ClientKey, ComputedDigest, CredentialError,
+    PublicKeyResponse, SecretKeyMacSet, SecretKeyResponse, SessionKey, add_mac, sign_message,
+    verify_message_mac, verify_message_signature,
 };
-use tendot_proto::crypto::{AwsLcProvider, Random};
+use tendot_proto::crypto::{AwsLcProvider, SecureRandom};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, CredentialSection, Value, Version,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, HandleValue, Message, MessageBody, MessageParts,
+    ProtocolVersion, RequestDigest, ResponseData,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::hex;
@@ -19,14 +21,14 @@ use tendot_testing::recordings::{Recording, encoding, recordings};
 use crate::support::budget;
 
 /// The policy that accepts all digests of the recordings.
-fn policy() -> Policy {
-    Policy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..Policy::default() }
+fn policy() -> AuthPolicy {
+    AuthPolicy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..AuthPolicy::default() }
 }
 
 /// Random source that returns given bytes.
 struct FixedRandom(Vec<u8>);
 
-impl Random for FixedRandom {
+impl SecureRandom for FixedRandom {
     fn fill(&mut self, out: &mut [u8]) {
         out.copy_from_slice(&self.0);
     }
@@ -91,8 +93,9 @@ fn ciphertexts_round_trip() {
     for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
-        let again =
-            key.encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget()).unwrap();
+        let again = key
+            .encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget())
+            .unwrap();
         assert_eq!(again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
@@ -100,8 +103,10 @@ fn ciphertexts_round_trip() {
     // Example E35 of the protocol description.
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let message =
-        [&Envelope { length: 7, ..Envelope::new(Version::OURS) }.to_bytes()[..], b"Handle!"].concat();
-    let cipher = key.encrypt(&message, &AwsLcProvider, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
+        [&Envelope { length: 7, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes()[..], b"Handle!"]
+            .concat();
+    let cipher =
+        key.encrypt(&message, &AwsLcProvider, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
     assert_eq!(cipher[20..], hex::decode("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
     assert_eq!(key.decrypt(&cipher, &AwsLcProvider, &mut budget()).unwrap(), message);
 }
@@ -111,15 +116,17 @@ fn request_digests_verify() {
     let mut requests = HashMap::new();
     let mut seen = [0; 3];
     for message in decrypted_recordings() {
-        let parts = Parts::split(&message.bytes).unwrap();
+        let parts = MessageParts::split(&message.bytes).unwrap();
         let key = (message.conversation.clone(), parts.envelope.request_id);
         if message.is_request {
             requests.insert(key, parts.header_and_body.to_vec());
             continue;
         }
-        let Body::Response(response) = Message::from_parts(&parts).unwrap().body else { unreachable!() };
+        let MessageBody::Response(response) = Message::from_parts(&parts).unwrap().body else {
+            unreachable!()
+        };
         let old = match response.outcome {
-            Outcome::Challenge { old_digest, .. } => old_digest,
+            ResponseData::Challenge { old_digest, .. } => old_digest,
             _ => None,
         };
         let old = old.map(|bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes });
@@ -131,14 +138,21 @@ fn request_digests_verify() {
             _ => 2,
         }] += 1;
         if digest.algorithm != DigestAlgorithm::Sha256 {
-            let refused = ComputedDigest::check(&digest, request, &Policy::default(), &AwsLcProvider, &mut budget());
+            let refused = ComputedDigest::verify(
+                &digest,
+                request,
+                &AuthPolicy::default(),
+                &AwsLcProvider,
+                &mut budget(),
+            );
             assert!(matches!(refused, Err(AuthError::NotAllowed { .. })), "{}", message.name);
         }
         if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy") {
-            let checked = ComputedDigest::check(&digest, request, &policy(), &AwsLcProvider, &mut budget());
+            let checked = ComputedDigest::verify(&digest, request, &policy(), &AwsLcProvider, &mut budget());
             assert_eq!(checked, Ok(()), "{}", message.name);
             let version = parts.envelope.version;
-            let own = ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget()).unwrap();
+            let own = ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget())
+                .unwrap();
             assert_eq!(own.as_request_digest(), digest, "{}", message.name);
         }
     }
@@ -146,13 +160,16 @@ fn request_digests_verify() {
 }
 
 /// The keys of the recorded server's records.
-fn key_values(handle: &str) -> Vec<Value<'static>> {
-    let secret = |text: &'static str| Value::new(301, "HS_SECKEY", text);
+fn key_values(handle: &str) -> Vec<HandleValue<'static>> {
+    let secret = |text: &'static str| HandleValue::new(301, "HS_SECKEY", text);
     match handle {
         "10.5555/ADMIN" => vec![secret("opensesame")],
         "10.5555/READER" => vec![secret("readonly")],
         "0.NA/10.5555" => {
-            vec![secret("opensesame"), Value::with_data(300, "HS_PUBKEY", handle_net_file("admpub.bin"))]
+            vec![
+                secret("opensesame"),
+                HandleValue::with_data(300, "HS_PUBKEY", handle_net_file("admpub.bin")),
+            ]
         }
         other => panic!("{other}"),
     }
@@ -165,15 +182,15 @@ fn challenge_responses_verify() {
     for message in decrypted_recordings() {
         let read = Message::from_bytes(&message.bytes).unwrap();
         let id = (message.conversation.clone(), read.envelope.session_id);
-        if let Body::Response(response) = read.body
-            && let Outcome::Challenge { nonce, .. } = response.outcome
+        if let MessageBody::Response(response) = read.body
+            && let ResponseData::Challenge { nonce, .. } = response.outcome
             && let Some(digest) = response.digest
         {
             challenges.insert(id, (nonce.to_vec(), digest.bytes.to_vec()));
             continue;
         }
-        let Body::Request(request) = read.body else { continue };
-        let Some(answer) = Answer::of(&request) else { continue };
+        let MessageBody::Request(request) = read.body else { continue };
+        let Some(answer) = ChallengeResponse::of(&request) else { continue };
         let (nonce, digest) = &challenges[&id];
         let challenge = Challenge { nonce, digest };
         let values = key_values(answer.key_handle.to_str().unwrap());
@@ -209,8 +226,8 @@ fn our_client_computes_the_same_responses() {
     for window in messages.windows(3) {
         let [request, challenge, answer] = window else { unreachable!() };
         let read = Message::from_bytes(&answer.bytes).unwrap();
-        let Body::Request(body) = read.body else { continue };
-        let Some(answer) = Answer::of(&body) else { continue };
+        let MessageBody::Request(body) = read.body else { continue };
+        let Some(answer) = ChallengeResponse::of(&body) else { continue };
         if request.conversation.starts_with("create_bad_") {
             continue;
         }
@@ -218,13 +235,14 @@ fn our_client_computes_the_same_responses() {
         let values = key_values(handle);
         let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
         let (credentials, mut random) = match answer.auth_type {
-            b"HS_SECKEY" => (Credentials::SecretKey(&value.data), FixedRandom(answer.answer[5..21].to_vec())),
-            _ => (Credentials::PrivateKey(&*key), FixedRandom(Vec::new())),
+            b"HS_SECKEY" => (ClientKey::SecretKey(&value.data), FixedRandom(answer.answer[5..21].to_vec())),
+            _ => (ClientKey::PrivateKey(&*key), FixedRandom(Vec::new())),
         };
         assert_eq!(credentials.auth_type(), answer.auth_type);
-        let parts = Parts::split(&request.bytes).unwrap();
+        let parts = MessageParts::split(&request.bytes).unwrap();
         let challenge = Message::from_bytes(&challenge.bytes).unwrap();
-        let own = credentials.answer(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
+        let own =
+            credentials.respond(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
         assert_eq!(own.as_deref(), Ok(answer.answer), "{}", request.name);
         seen += 1;
     }
@@ -240,10 +258,12 @@ fn server_signatures_verify() {
     let signing_key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();
     let mut seen = 0;
     for message in decrypted_recordings() {
-        let parts = Parts::split(&message.bytes).unwrap();
+        let parts = MessageParts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
-        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLcProvider, &mut budget());
-        if read.credential().is_none_or(|credential| credential.credential_type != Credential::SIGNED) {
+        let verify = |key| {
+            verify_message_signature(&parts, key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
+        };
+        if read.credential().is_none_or(|credential| credential.credential_type != Credential::TYPE_SIGNED) {
             assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
             continue;
         }
@@ -263,7 +283,7 @@ fn session_macs_verify() {
     let keys = session_keys(&recordings());
     let (mut seen, mut without) = (0, Vec::new());
     for message in decrypted_recordings() {
-        let parts = Parts::split(&message.bytes).unwrap();
+        let parts = MessageParts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
         let Some(credential) = read.credential() else { continue };
         if credential.credential_type != Credential::TYPE_MAC {
@@ -274,12 +294,15 @@ fn session_macs_verify() {
             continue;
         };
         seen += 1;
-        let verified = verify_mac(&parts, key, &AwsLcProvider, &mut budget());
+        let verified = verify_message_mac(&parts, key, &AwsLcProvider, &mut budget());
         assert_eq!(verified, Ok(credential.counter), "{}", message.name);
         let other = SessionKey::new([7; 32]);
-        assert_eq!(verify_mac(&parts, &other, &AwsLcProvider, &mut budget()), Err(CredentialError::Wrong));
+        assert_eq!(
+            verify_message_mac(&parts, &other, &AwsLcProvider, &mut budget()),
+            Err(CredentialError::Wrong)
+        );
         let mut unsigned = Message { tail: CredentialSection::Empty, ..read }.to_bytes().unwrap();
-        mac_message(&mut unsigned, key, credential.counter, &AwsLcProvider, &mut budget()).unwrap();
+        add_mac(&mut unsigned, key, credential.counter, &AwsLcProvider, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
     assert_eq!(seen, 8);
@@ -290,11 +313,11 @@ fn session_macs_verify() {
 #[test]
 fn protocol_examples() {
     let request = encoding("req_del");
-    let parts = Parts::split(&request).unwrap();
+    let parts = MessageParts::split(&request).unwrap();
     let digest = ComputedDigest::for_request(
         parts.header_and_body,
-        Version::OURS,
-        &Policy::default(),
+        ProtocolVersion::LATEST,
+        &AuthPolicy::default(),
         &AwsLcProvider,
         &mut budget(),
     )
@@ -303,17 +326,32 @@ fn protocol_examples() {
     let challenge = encoding("challenge");
     let challenge = Message::from_bytes(&challenge).unwrap();
     let salt = FixedRandom((0xa0..0xb0).collect());
-    let answer = |random: &mut dyn Random, challenge: &Message<'_>, policy: &Policy| {
-        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLcProvider, random, &mut budget())
+    let answer = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
+        ClientKey::SecretKey(b"secret").respond(
+            &parts,
+            challenge,
+            policy,
+            &AwsLcProvider,
+            random,
+            &mut budget(),
+        )
     };
-    assert_eq!(answer(&mut { salt }, &challenge, &Policy::default()), Ok(encoding("seckey_pbkdf2")));
+    assert_eq!(answer(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
 
     let verify = encoding("req_verify");
-    let verify = Parts::split(&verify).unwrap();
+    let verify = MessageParts::split(&verify).unwrap();
     let verified = encoding("resp_verify");
-    let Body::Response(response) = Message::from_bytes(&verified).unwrap().body else { unreachable!() };
+    let MessageBody::Response(response) = Message::from_bytes(&verified).unwrap().body else {
+        unreachable!()
+    };
     let checked = |header_and_body| {
-        ComputedDigest::check(&response.digest.unwrap(), header_and_body, &policy(), &AwsLcProvider, &mut budget())
+        ComputedDigest::verify(
+            &response.digest.unwrap(),
+            header_and_body,
+            &policy(),
+            &AwsLcProvider,
+            &mut budget(),
+        )
     };
     assert_eq!(checked(verify.header_and_body), Ok(()));
     assert_eq!(checked(parts.header_and_body), Err(AuthError::OtherRequest));
@@ -321,7 +359,7 @@ fn protocol_examples() {
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let mut message = encoding("req_del");
     message[7] = 9;
-    mac_message(&mut message, &key, 1, &AwsLcProvider, &mut budget()).unwrap();
+    add_mac(&mut message, &key, 1, &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(message, encoding("req_del_mac"));
 
     #[cfg(feature = "legacy")]
@@ -330,12 +368,13 @@ fn protocol_examples() {
         use tendot_proto::crypto::SystemRandom;
 
         // E21: the challenge has version 2.3, and the digest is of SHA-1.
-        let old = Version::new(2, 3);
+        let old = ProtocolVersion::new(2, 3);
         let digest =
-            ComputedDigest::for_request(parts.header_and_body, old, &policy(), &AwsLcProvider, &mut budget()).unwrap();
+            ComputedDigest::for_request(parts.header_and_body, old, &policy(), &AwsLcProvider, &mut budget())
+                .unwrap();
         let mut challenge = challenge;
         challenge.envelope.version = old;
-        let Body::Response(response) = &mut challenge.body else { unreachable!() };
+        let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
         response.digest = Some(digest.as_request_digest());
         let mut policy = policy();
         let rejected = answer(&mut SystemRandom, &challenge, &policy);

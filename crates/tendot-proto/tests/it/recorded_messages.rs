@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use tendot_proto::message::{DigestAlgorithm, SessionKeyMaterial};
-use tendot_proto::record::Value;
-use tendot_proto::wire::List;
+use tendot_proto::record::HandleValue;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Outcome, Parts, Request,
-    RequestDigest, Response, ResponseCode, CredentialSection, Ttl,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader,
+    MessageParts, OpFlags, Request, RequestDigest, Response, ResponseCode, ResponseData, Ttl,
 };
 use tendot_testing::hex::encode as hex;
 use tendot_testing::recordings::{Recording, encodings, recordings};
@@ -68,7 +68,7 @@ fn show(recording: &Recording) -> Option<String> {
         }
     };
     let whole = &whole[..envelope.length as usize];
-    let parts = Parts::split_payload(envelope, whole).unwrap();
+    let parts = MessageParts::split_payload(envelope, whole).unwrap();
     let message = Message::from_parts(&parts).unwrap_or_else(|error| panic!("{}: {error}", recording.name));
     assert_eq!(message.to_bytes().unwrap()[20..], whole[..], "{}", recording.name);
     if !shown.ends_with("reassembled: ") {
@@ -101,7 +101,7 @@ fn show_envelope(envelope: &Envelope) -> String {
         "envelope{{ver={} flags=[{}] suggest={} sessionId={} requestId=0x{:08x} seq={} messageLength={}}}",
         envelope.version,
         flags.join(","),
-        envelope.suggested(),
+        envelope.newest_version(),
         envelope.session_id,
         envelope.request_id,
         envelope.sequence,
@@ -109,7 +109,7 @@ fn show_envelope(envelope: &Envelope) -> String {
     )
 }
 
-fn show_header(header: &Header, body_length: usize) -> String {
+fn show_header(header: &MessageHeader, body_length: usize) -> String {
     let flags = [
         (OpFlags::AUTHORITATIVE, "AUTH"),
         (OpFlags::CERTIFY, "CERT"),
@@ -149,8 +149,8 @@ fn show_header(header: &Header, body_length: usize) -> String {
 fn show_body(message: &Message<'_>) -> String {
     let rest = message.body_rest;
     let shown = match &message.body {
-        Body::Request(request) => show_request(request, rest),
-        Body::Response(Response { digest, outcome }) => {
+        MessageBody::Request(request) => show_request(request, rest),
+        MessageBody::Response(Response { digest, outcome }) => {
             let digest = digest.map(|digest| show_digest(&digest) + "; ").unwrap_or_default();
             digest + &show_outcome(outcome, rest)
         }
@@ -219,31 +219,31 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
     }
 }
 
-fn show_outcome(outcome: &Outcome<'_>, rest: &[u8]) -> String {
+fn show_outcome(outcome: &ResponseData<'_>, rest: &[u8]) -> String {
     match outcome {
-        Outcome::Resolved { handle, values } => {
+        ResponseData::Resolved { handle, values } => {
             format!("handle='{handle}'; nValues={} [{}]", values.len(), show_values(values))
         }
-        Outcome::Referral { handle, values } => {
+        ResponseData::Referral { handle, values } => {
             let values = values.unwrap();
             format!("handle='{handle}'; nValues={} [{}]", values.len(), show_values(&values))
         }
-        Outcome::SiteInfo(site) => format!("siteInfoRecord={} bytes", site.len()),
-        Outcome::Created { handle } => format!("handle='{}'", handle.unwrap()),
-        Outcome::Handles(handles) => {
+        ResponseData::SiteInfo(site) => format!("siteInfoRecord={} bytes", site.len()),
+        ResponseData::Created { handle } => format!("handle='{}'", handle.unwrap()),
+        ResponseData::Handles(handles) => {
             let shown = show_strings(handles);
             format!("nHandles={} [{},...,{}]", shown.len(), shown[..3].join(","), shown[shown.len() - 1])
         }
-        Outcome::Verified(valid) => format!("isValid={valid}"),
-        Outcome::Session { mode, data } => {
+        ResponseData::Verified(valid) => format!("isValid={valid}"),
+        ResponseData::Session { mode, data } => {
             format!("keyExchangeMode={}; exchangeData={} bytes", mode.0, 4 + data.len() + rest.len())
         }
-        Outcome::Done => String::new(),
-        Outcome::Challenge { nonce, old_digest } => match old_digest {
+        ResponseData::Done => String::new(),
+        ResponseData::Challenge { nonce, old_digest } => match old_digest {
             None => format!("nonce={}", hex(nonce)),
             Some(digest) => format!("nonce={}; oldFormatDigest={}", hex(nonce), hex(digest)),
         },
-        Outcome::Failed { message } => match text(message.unwrap()) {
+        ResponseData::Failed { message } => match text(message.unwrap()) {
             quoted if quoted.contains('\'') => format!("message=\"{quoted}\""),
             plain => format!("message='{plain}'"),
         },
@@ -256,16 +256,16 @@ fn show_digest(digest: &RequestDigest<'_>) -> String {
     format!("requestDigest{{SHA256 {}}}", hex(digest.bytes))
 }
 
-fn show_strings(strings: &List<'_, &[u8]>) -> Vec<String> {
+fn show_strings(strings: &WireList<'_, &[u8]>) -> Vec<String> {
     strings.iter().map(|one| format!("'{}'", text(one))).collect()
 }
 
-fn show_values(values: &List<'_, Value<'_>>) -> String {
+fn show_values(values: &WireList<'_, HandleValue<'_>>) -> String {
     let all: Vec<String> = values.iter().map(|value| show_value(&value)).collect();
     all.join(",")
 }
 
-fn show_value(value: &Value<'_>) -> String {
+fn show_value(value: &HandleValue<'_>) -> String {
     let (kind, ttl) = match value.ttl {
         Ttl::Relative(seconds) => (0, seconds),
         Ttl::Absolute(date) => (1, date),
@@ -288,7 +288,7 @@ fn show_value(value: &Value<'_>) -> String {
     )
 }
 
-fn show_data(value: &Value<'_>) -> String {
+fn show_data(value: &HandleValue<'_>) -> String {
     if &*value.value_type == b"HS_ADMIN" {
         let data = &value.data;
         let handle = &data[6..data.len() - 4];
@@ -308,7 +308,14 @@ fn show_tail(tail: &CredentialSection<'_>) -> String {
         CredentialSection::Absent => "no credential field (0 bytes)".into(),
         CredentialSection::Empty => "credentialLength=0".into(),
         CredentialSection::Other(bytes) => panic!("not in the recordings: {bytes:?}"),
-        CredentialSection::Credential(Credential { options, signer, counter, credential_type, algorithm, signature }) => {
+        CredentialSection::Credential(Credential {
+            options,
+            signer,
+            counter,
+            credential_type,
+            algorithm,
+            signature,
+        }) => {
             let info = 8 + algorithm.len() + signature.len();
             let length = 4 + 4 + signer.len() + 4 + 4 + credential_type.len() + 4 + info;
             let mac = if signature.len() == 32 { format!(" {}", hex(signature)) } else { String::new() };

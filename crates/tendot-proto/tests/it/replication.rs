@@ -4,15 +4,16 @@ use std::time::{Duration, Instant};
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use tendot_proto::auth::{AuthError, Policy};
-use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Digest, Hash, SigningKey};
-use tendot_proto::record::{PublicKey, Record};
+use tendot_proto::auth::{AuthError, AuthPolicy};
+use tendot_proto::crypto::{AwsLcProvider, CryptoError, CryptoProvider, Digest, HashAlgorithm, SigningKey};
+use tendot_proto::record::{HandleRecord, PublicKey};
 use tendot_proto::replication::{
-    Accept, Action, Dump, DumpRecord, Event, Format, Position, QueueName, RECORD, Stamp, States, Status,
-    Stream, ReplicationError, ReplicationReader, StreamTable, StreamTableValue, ReplicationWriter, Transaction,
-    TransactionRecord, Transactions, ReplicationWriteError,
+    DumpRecord, DumpStream, MAX_RECORD_LEN, QueueName, ReceiverConfig, ReplicationError, ReplicationEvent,
+    ReplicationPosition, ReplicationReader, ReplicationStates, ReplicationStream, ReplicationWriteError,
+    ReplicationWriter, StreamFormat, StreamTable, StreamTableValue, Transaction, TransactionAction,
+    TransactionRecord, TransactionStatus, TransactionStream, VersionStamp,
 };
-use tendot_proto::{DecodeErrorKind, Value, Work};
+use tendot_proto::{Budget, DecodeErrorKind, HandleValue};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{hex, repetitions};
 
@@ -23,8 +24,8 @@ use crate::support::budget;
 struct FakeProvider;
 
 impl FakeProvider {
-    fn signature(hash: Hash, message: &[u8]) -> [u8; 8] {
-        let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(hash == Hash::Sha1);
+    fn signature(hash: HashAlgorithm, message: &[u8]) -> [u8; 8] {
+        let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(hash == HashAlgorithm::Sha1);
         for byte in message {
             sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -33,21 +34,21 @@ impl FakeProvider {
 }
 
 impl SigningKey for FakeProvider {
-    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn sign(&self, hash: HashAlgorithm, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         Ok(Self::signature(hash, message).to_vec())
     }
 
-    fn signature_length(&self) -> usize {
+    fn signature_len(&self) -> usize {
         8
     }
 }
 
-impl Crypto for FakeProvider {
-    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+impl CryptoProvider for FakeProvider {
+    fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         AwsLcProvider.hash(hash, parts)
     }
 
-    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+    fn hmac(&self, hash: HashAlgorithm, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         AwsLcProvider.hmac(hash, key, parts)
     }
 
@@ -61,54 +62,54 @@ impl Crypto for FakeProvider {
         Err(CryptoError::Unsupported)
     }
 
-    fn verify(
+    fn verify_signature(
         &self,
         _: &PublicKey<'_>,
-        hash: Hash,
+        hash: HashAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         if Self::signature(hash, message) == signature { Ok(()) } else { Err(CryptoError::Signature) }
     }
 
-    fn signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+    fn load_signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         Err(CryptoError::Unsupported)
     }
 
-    fn encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn aes128_cbc_encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
         Err(CryptoError::Unsupported)
     }
 
-    fn decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn aes128_cbc_decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
         Err(CryptoError::Unsupported)
     }
 
-    fn power(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    fn mod_exp(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
         Err(CryptoError::Unsupported)
     }
 }
 
-fn accept_fake_signatures() -> Accept<'static> {
+fn accept_fake_signatures() -> ReceiverConfig<'static> {
     let key = Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]));
-    Accept { key, policy: Policy::default(), crypto: &FakeProvider, unsigned: false }
+    ReceiverConfig { key, policy: AuthPolicy::default(), crypto: &FakeProvider, unsigned: false }
 }
 
-fn accept_unsigned() -> Accept<'static> {
-    Accept { key: None, unsigned: true, ..accept_fake_signatures() }
+fn accept_unsigned() -> ReceiverConfig<'static> {
+    ReceiverConfig { key: None, unsigned: true, ..accept_fake_signatures() }
 }
 
 /// Conversion to owned records.
-trait OwnedRecord: Stream {
+trait OwnedRecord: ReplicationStream {
     fn to_owned_record(record: Self::Record<'_>) -> Self::Record<'static>;
 }
 
-impl OwnedRecord for Transactions {
+impl OwnedRecord for TransactionStream {
     fn to_owned_record(record: TransactionRecord<'_>) -> TransactionRecord<'static> {
         record.into_owned()
     }
 }
 
-impl OwnedRecord for Dump {
+impl OwnedRecord for DumpStream {
     fn to_owned_record(record: DumpRecord<'_>) -> DumpRecord<'static> {
         record.into_owned()
     }
@@ -124,8 +125,8 @@ fn read_all<'p, S: OwnedRecord>(
         reader.push(chunk);
         loop {
             let record = |event| match event {
-                Event::Record(record) => Some(S::to_owned_record(record)),
-                Event::StartTls => None,
+                ReplicationEvent::Record(record) => Some(S::to_owned_record(record)),
+                ReplicationEvent::StartTls => None,
             };
             let event = reader.next_event(&mut budget()).map(|event| event.map(record));
             match event {
@@ -145,7 +146,10 @@ fn read_all<'p, S: OwnedRecord>(
     (records, end)
 }
 
-fn write_all<S: Stream>(mut writer: ReplicationWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
+fn write_all<S: ReplicationStream>(
+    mut writer: ReplicationWriter<'_, S>,
+    records: &[S::Record<'_>],
+) -> Vec<u8> {
     let mut stream = Vec::new();
     for record in records {
         writer.write(record, &mut stream, &mut budget()).unwrap();
@@ -161,9 +165,9 @@ fn chunks<'s>(stream: &'s [u8], cuts: &[usize]) -> Vec<&'s [u8]> {
     cuts.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect()
 }
 
-fn value() -> impl Strategy<Value = Value<'static>> {
+fn value() -> impl Strategy<Value = HandleValue<'static>> {
     (any::<u32>(), "[A-Z_]{0,9}", vec(any::<u8>(), 0..40))
-        .prop_map(|(index, value_type, data)| Value::with_data(index, value_type, data))
+        .prop_map(|(index, value_type, data)| HandleValue::with_data(index, value_type, data))
 }
 
 fn bytes() -> impl Strategy<Value = std::borrow::Cow<'static, [u8]>> {
@@ -173,7 +177,7 @@ fn bytes() -> impl Strategy<Value = std::borrow::Cow<'static, [u8]>> {
 fn transaction() -> impl Strategy<Value = TransactionRecord<'static>> {
     (any::<i64>(), bytes(), 0_u8..9, any::<i64>(), vec(value(), 0..4)).prop_map(
         |(id, handle, action, time, mut values)| {
-            let action = Action(action);
+            let action = TransactionAction(action);
             if !action.has_values() {
                 values.clear();
             }
@@ -183,9 +187,9 @@ fn transaction() -> impl Strategy<Value = TransactionRecord<'static>> {
 }
 
 fn transactions() -> impl Strategy<Value = Vec<TransactionRecord<'static>>> {
-    let status = || any::<u32>().prop_map(Status);
+    let status = || any::<u32>().prop_map(TransactionStatus);
     let one = (status(), vec(transaction(), 0..6), any::<i64>()).prop_map(|(status, mut records, time)| {
-        records.insert(0, TransactionRecord::Begin { format: Format::One, status });
+        records.insert(0, TransactionRecord::Begin { format: StreamFormat::One, status });
         records.push(TransactionRecord::End { time: Some(time) });
         records
     });
@@ -195,7 +199,7 @@ fn transactions() -> impl Strategy<Value = Vec<TransactionRecord<'static>>> {
         any::<i64>().prop_map(|time| TransactionRecord::QueueEnd { time }),
     ];
     let two = (status(), vec(record, 0..6)).prop_map(|(status, mut records)| {
-        records.insert(0, TransactionRecord::Begin { format: Format::Two, status });
+        records.insert(0, TransactionRecord::Begin { format: StreamFormat::Two, status });
         records.push(TransactionRecord::End { time: None });
         records
     });
@@ -203,21 +207,21 @@ fn transactions() -> impl Strategy<Value = Vec<TransactionRecord<'static>>> {
 }
 
 fn dump() -> impl Strategy<Value = Vec<DumpRecord<'static>>> {
-    let stamp = || (any::<i64>(), any::<i32>()).prop_map(|(time, priority)| Stamp { time, priority });
+    let stamp = || (any::<i64>(), any::<i32>()).prop_map(|(time, priority)| VersionStamp { time, priority });
     let position = || {
         (any::<i64>(), any::<i64>())
-            .prop_map(|(last_id, last_time)| DumpRecord::Position(Position { last_id, last_time }))
+            .prop_map(|(last_id, last_time)| DumpRecord::Position(ReplicationPosition { last_id, last_time }))
     };
     let record = prop_oneof![
         bytes().prop_map(|text| DumpRecord::OtherStates { text }),
         (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::HandleDate { handle, stamp }),
         (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::PrefixDate { handle, stamp }),
         (bytes(), vec(value(), 0..4))
-            .prop_map(|(handle, values)| DumpRecord::Handle(Record { handle, values })),
+            .prop_map(|(handle, values)| DumpRecord::Handle(HandleRecord { handle, values })),
         bytes().prop_map(|handle| DumpRecord::HomedPrefix { handle }),
     ];
     (vec(record, 0..6), position(), any::<bool>()).prop_map(|(mut records, position, old)| {
-        let format = if old { Format::One } else { Format::Two };
+        let format = if old { StreamFormat::One } else { StreamFormat::Two };
         records.insert(0, DumpRecord::Begin { format });
         records.push(position);
         if !old {
@@ -236,10 +240,12 @@ where
     let kinds: [WriterAndReader<'_, S>; 4] = [
         (ReplicationWriter::inside_tls(), &ReplicationReader::inside_tls),
         (ReplicationWriter::unsigned(), &|| ReplicationReader::new(accept_unsigned())),
-        (ReplicationWriter::signed(&FakeProvider, Hash::Sha256), &|| ReplicationReader::new(accept_fake_signatures())),
-        (ReplicationWriter::signed(&FakeProvider, Hash::Sha1), &|| {
-            ReplicationReader::new(Accept {
-                policy: Policy { sha1: true, ..Policy::default() },
+        (ReplicationWriter::signed(&FakeProvider, HashAlgorithm::Sha256), &|| {
+            ReplicationReader::new(accept_fake_signatures())
+        }),
+        (ReplicationWriter::signed(&FakeProvider, HashAlgorithm::Sha1), &|| {
+            ReplicationReader::new(ReceiverConfig {
+                policy: AuthPolicy { sha1: true, ..AuthPolicy::default() },
                 ..accept_fake_signatures()
             })
         }),
@@ -253,7 +259,7 @@ where
             let (received, end) = read_all(reader(), chunks(&stream[..cut], cuts));
             prop_assert!(
                 matches!(end, Err(ReplicationError::Unfinished(error))
-                if error.at() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
+                if error.offset() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
                 "{:?}",
                 end
             );
@@ -273,7 +279,7 @@ where
         let whole = read_all::<S>(reader(), [stream]);
         prop_assert_eq!(&whole, &read_all(reader(), chunks(stream, cuts)));
         if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = whole.1 {
-            prop_assert!(error.at() <= stream.len(), "{}", error);
+            prop_assert!(error.offset() <= stream.len(), "{}", error);
         }
         if accept.is_none() {
             let again = write_all(ReplicationWriter::<S>::inside_tls(), &whole.0);
@@ -296,18 +302,18 @@ fn stream_value() -> impl Strategy<Value = StreamTableValue> {
 proptest! {
     #[test]
     fn transactions_round_trip(records in transactions(), cuts in vec(any::<usize>(), 0..8)) {
-        round_trip::<Transactions>(&records, &cuts)?;
+        round_trip::<TransactionStream>(&records, &cuts)?;
     }
 
     #[test]
     fn dumps_round_trip(records in dump(), cuts in vec(any::<usize>(), 0..8)) {
-        round_trip::<Dump>(&records, &cuts)?;
+        round_trip::<DumpStream>(&records, &cuts)?;
     }
 
     #[test]
     fn arbitrary_bytes(bytes in vec(any::<u8>(), 0..80), cuts in vec(any::<usize>(), 0..4)) {
-        check_arbitrary::<Transactions>(&bytes, &cuts)?;
-        check_arbitrary::<Dump>(&bytes, &cuts)?;
+        check_arbitrary::<TransactionStream>(&bytes, &cuts)?;
+        check_arbitrary::<DumpStream>(&bytes, &cuts)?;
     }
 
     #[test]
@@ -318,24 +324,24 @@ proptest! {
         byte in any::<u8>(),
         cuts in vec(any::<usize>(), 0..4),
     ) {
-        let mut stream = write_all(ReplicationWriter::<Transactions>::inside_tls(), &transactions);
+        let mut stream = write_all(ReplicationWriter::<TransactionStream>::inside_tls(), &transactions);
         let offset = at % stream.len();
         stream[offset] = byte;
-        check_arbitrary::<Transactions>(&stream, &cuts)?;
-        let mut stream = write_all(ReplicationWriter::<Dump>::inside_tls(), &dump);
+        check_arbitrary::<TransactionStream>(&stream, &cuts)?;
+        let mut stream = write_all(ReplicationWriter::<DumpStream>::inside_tls(), &dump);
         let offset = at % stream.len();
         stream[offset] = byte;
-        check_arbitrary::<Dump>(&stream, &cuts)?;
+        check_arbitrary::<DumpStream>(&stream, &cuts)?;
     }
 
     /// After a change of any byte behind the hash name, only written records are returned, and not all of them.
     #[test]
     fn changed_byte_is_rejected(records in transactions(), at in any::<usize>(), change in 1_u8..) {
-        let mut stream = write_all(ReplicationWriter::<Transactions>::signed(&FakeProvider, Hash::Sha256), &records);
+        let mut stream = write_all(ReplicationWriter::<TransactionStream>::signed(&FakeProvider, HashAlgorithm::Sha256), &records);
         let opening = 4 + 4 + b"SHA-256".len();
         let offset = opening + at % (stream.len() - opening);
         stream[offset] ^= change;
-        let (received, end) = read_all::<Transactions>(ReplicationReader::new(accept_fake_signatures()), [&stream[..]]);
+        let (received, end) = read_all::<TransactionStream>(ReplicationReader::new(accept_fake_signatures()), [&stream[..]]);
         prop_assert!(received.len() < records.len());
         prop_assert_eq!(&received[..], &records[..received.len()]);
         prop_assert!(end.is_err());
@@ -352,8 +358,8 @@ proptest! {
         if let Ok(table) = text.parse::<StreamTable>() {
             prop_assert_eq!(table.to_string().parse(), Ok(table));
         }
-        let _ = States::from_stream_table(&text, None);
-        let _ = States::from_json(text.as_bytes());
+        let _ = ReplicationStates::from_stream_table(&text, None);
+        let _ = ReplicationStates::from_json(text.as_bytes());
     }
 
     #[test]
@@ -362,16 +368,16 @@ proptest! {
         own_name in proptest::option::of("[a-c]{4}"),
     ) {
         let sources = sources.into_iter().map(|((server, site), (last_id, last_time))| {
-            (QueueName { site, server }, Position { last_id, last_time })
+            (QueueName { site, server }, ReplicationPosition { last_id, last_time })
         });
-        let states = States { sources: sources.collect(), own_name };
-        prop_assert_eq!(States::from_json(states.to_json().as_bytes()), Ok(states.clone()));
-        let without_own = States {
-            sources: states.sources.clone().into_iter().filter(|(name, _)| !states.is_own(name)).collect(),
+        let states = ReplicationStates { sources: sources.collect(), own_name };
+        prop_assert_eq!(ReplicationStates::from_json(states.to_json().as_bytes()), Ok(states.clone()));
+        let without_own = ReplicationStates {
+            sources: states.sources.clone().into_iter().filter(|(name, _)| !states.is_own_site(name)).collect(),
             ..states.clone()
         };
         let text = states.to_stream_table().unwrap();
-        prop_assert_eq!(States::from_stream_table(&text, states.own_name), Ok(without_own));
+        prop_assert_eq!(ReplicationStates::from_stream_table(&text, states.own_name), Ok(without_own));
     }
 }
 
@@ -379,11 +385,11 @@ proptest! {
 #[test]
 fn example_stream() {
     let records = [
-        TransactionRecord::Begin { format: Format::One, status: Status::SENDING },
+        TransactionRecord::Begin { format: StreamFormat::One, status: TransactionStatus::SENDING },
         TransactionRecord::Transaction(Transaction {
             id: 101,
             handle: b"10.1000/1".into(),
-            action: Action::DELETE,
+            action: TransactionAction::DELETE,
             time: 1_700_000_000_000,
             values: vec![],
         }),
@@ -398,29 +404,35 @@ fn example_stream() {
         let block = hex::decode(block);
         expected.extend(&block);
         expected.extend([0, 0, 0, 8]);
-        expected.extend(FakeProvider::signature(Hash::Sha1, &block));
+        expected.extend(FakeProvider::signature(HashAlgorithm::Sha1, &block));
     }
     assert_eq!(
-        write_all(ReplicationWriter::<Transactions>::signed(&FakeProvider, Hash::Sha1), &records),
+        write_all(
+            ReplicationWriter::<TransactionStream>::signed(&FakeProvider, HashAlgorithm::Sha1),
+            &records
+        ),
         expected
     );
 
-    let allowed = Accept { policy: Policy { sha1: true, ..Policy::default() }, ..accept_fake_signatures() };
-    let (received, end) = read_all::<Transactions>(ReplicationReader::new(allowed), [&expected[..]]);
+    let allowed = ReceiverConfig {
+        policy: AuthPolicy { sha1: true, ..AuthPolicy::default() },
+        ..accept_fake_signatures()
+    };
+    let (received, end) = read_all::<TransactionStream>(ReplicationReader::new(allowed), [&expected[..]]);
     assert_eq!((&received[..], end), (&records[..], Ok(())));
 
     let (received, end) =
-        read_all::<Transactions>(ReplicationReader::new(accept_fake_signatures()), [&expected[..]]);
+        read_all::<TransactionStream>(ReplicationReader::new(accept_fake_signatures()), [&expected[..]]);
     assert!(received.is_empty());
     assert_eq!(end, Err(ReplicationError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
 }
 
 fn small_dump() -> Vec<DumpRecord<'static>> {
-    let values = vec![Value::new(1, "URL", "https://example.org/")];
+    let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
     vec![
-        DumpRecord::Begin { format: Format::Two },
-        DumpRecord::Position(Position { last_id: 7, last_time: 1_700_000_000_000 }),
-        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
+        DumpRecord::Begin { format: StreamFormat::Two },
+        DumpRecord::Position(ReplicationPosition { last_id: 7, last_time: 1_700_000_000_000 }),
+        DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values }),
         DumpRecord::Done,
     ]
 }
@@ -431,25 +443,29 @@ fn real_signatures() {
     let public = handle_net_file("pubkey.bin");
     let public = PublicKey::from_bytes(&public).unwrap();
     let records = small_dump();
-    let stream = write_all(ReplicationWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
-    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLcProvider, ..accept_fake_signatures() };
-    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept()), stream.chunks(11));
+    let stream = write_all(ReplicationWriter::<DumpStream>::signed(&*key, HashAlgorithm::Sha256), &records);
+    let accept =
+        || ReceiverConfig { key: Some(public.clone()), crypto: &AwsLcProvider, ..accept_fake_signatures() };
+    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(accept()), stream.chunks(11));
     assert_eq!((received, end), (records, Ok(())));
 
     let mut damaged = stream.clone();
     let letter = damaged.windows(5).position(|bytes| bytes == b"https").unwrap();
     damaged[letter] = b'H';
-    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept()), [&damaged[..]]);
+    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(accept()), [&damaged[..]]);
     assert_eq!(received.len(), 2, "the records before it are valid");
     assert!(matches!(end, Err(ReplicationError::Signature { at }) if at < letter));
 
     // Without budget nothing is verified; with more budget the reader continues.
-    let mut reader = ReplicationReader::<Dump>::new(accept());
+    let mut reader = ReplicationReader::<DumpStream>::new(accept());
     reader.push(&stream);
-    assert!(matches!(reader.next_event(&mut Work::new(3)), Err(ReplicationError::Exhausted(_))));
-    assert!(matches!(reader.next_event(&mut budget()), Ok(Some(Event::Record(DumpRecord::Begin { .. })))));
+    assert!(matches!(reader.next_event(&mut Budget::new(3)), Err(ReplicationError::Exhausted(_))));
+    assert!(matches!(
+        reader.next_event(&mut budget()),
+        Ok(Some(ReplicationEvent::Record(DumpRecord::Begin { .. })))
+    ));
 
-    let mut writer = ReplicationWriter::<Dump>::signed(&*key, Hash::Sha1);
+    let mut writer = ReplicationWriter::<DumpStream>::signed(&*key, HashAlgorithm::Sha1);
     let mut out = vec![1];
     let error = writer.write(&small_dump()[0], &mut out, &mut budget()).unwrap_err();
     assert_eq!(error, ReplicationWriteError::Sign(AuthError::Crypto(CryptoError::Unsupported)));
@@ -459,8 +475,8 @@ fn real_signatures() {
 #[test]
 fn stream_preambles() {
     #[track_caller]
-    fn check(accept: Accept<'_>, bytes: &[u8], expected: &str) {
-        let mut reader = ReplicationReader::<Dump>::new(accept);
+    fn check(accept: ReceiverConfig<'_>, bytes: &[u8], expected: &str) {
+        let mut reader = ReplicationReader::<DumpStream>::new(accept);
         reader.push(bytes);
         let result = match reader.next_event(&mut budget()) {
             Ok(Some(event)) => format!("{event:?}"),
@@ -497,7 +513,7 @@ fn invalid_records() {
     #[track_caller]
     fn check(after_header: &str, expected: &str) {
         let stream = [hex::decode("00000002"), hex::decode(after_header)].concat();
-        let (_, end) = read_all::<Dump>(ReplicationReader::inside_tls(), [&stream[..]]);
+        let (_, end) = read_all::<DumpStream>(ReplicationReader::inside_tls(), [&stream[..]]);
         let result = end.map_or_else(|error| error.to_string(), |()| "finished".to_owned());
         assert_eq!(result, expected, "{after_header}");
     }
@@ -522,14 +538,14 @@ fn invalid_records() {
 #[test]
 fn record_size_limit() {
     let field = |length: u32| [&length.to_be_bytes()[..], &vec![0; length as usize]].concat();
-    let mut reader = ReplicationReader::<Dump>::inside_tls();
+    let mut reader = ReplicationReader::<DumpStream>::inside_tls();
     reader.push(&[0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 100]);
     assert!(reader.next_event(&mut budget()).is_ok());
     for _ in 0..15 {
         reader.push(&field(1 << 20));
         assert_eq!(reader.next_event(&mut budget()), Ok(None));
     }
-    let left = RECORD - 9 - 15 * (4 + (1 << 20)) - 4;
+    let left = MAX_RECORD_LEN - 9 - 15 * (4 + (1 << 20)) - 4;
     reader.push(&((left + 1) as u32).to_be_bytes());
     let expected = format!(
         "value at byte {}: {} bytes announced, at most {left} allowed",
@@ -539,12 +555,12 @@ fn record_size_limit() {
     assert_eq!(reader.next_event(&mut budget()).unwrap_err().to_string(), expected);
 
     let data = vec![0; (1 << 20) - 26];
-    let value = Value::with_data(1, "", &data[..]);
-    let mut writer = ReplicationWriter::<Dump>::inside_tls();
+    let value = HandleValue::with_data(1, "", &data[..]);
+    let mut writer = ReplicationWriter::<DumpStream>::inside_tls();
     let mut out = Vec::new();
-    writer.write(&DumpRecord::Begin { format: Format::Two }, &mut out, &mut budget()).unwrap();
+    writer.write(&DumpRecord::Begin { format: StreamFormat::Two }, &mut out, &mut budget()).unwrap();
     let record = |values: usize| {
-        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values: vec![value.clone(); values] })
+        DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values: vec![value.clone(); values] })
     };
     assert!(writer.write(&record(15), &mut Vec::new(), &mut budget()).is_ok());
     let error = writer.write(&record(16), &mut out, &mut budget()).unwrap_err();
@@ -556,7 +572,7 @@ fn record_size_limit() {
 fn record_order() {
     #[track_caller]
     fn check(records: &[TransactionRecord<'_>], expected: Result<(), ReplicationWriteError>) {
-        let mut writer = ReplicationWriter::<Transactions>::inside_tls();
+        let mut writer = ReplicationWriter::<TransactionStream>::inside_tls();
         let mut out = Vec::new();
         let (last, before) = records.split_last().unwrap();
         for record in before {
@@ -564,8 +580,8 @@ fn record_order() {
         }
         assert_eq!(writer.write(last, &mut out, &mut budget()), expected, "{records:?}");
     }
-    let begin = |format| TransactionRecord::Begin { format, status: Status::SENDING };
-    let (one, two) = (begin(Format::One), begin(Format::Two));
+    let begin = |format| TransactionRecord::Begin { format, status: TransactionStatus::SENDING };
+    let (one, two) = (begin(StreamFormat::One), begin(StreamFormat::Two));
     let queue = TransactionRecord::Queue { name: b"0:sources".into() };
     let queue_end = TransactionRecord::QueueEnd { time: 1 };
     let end = |time| TransactionRecord::End { time };
@@ -587,21 +603,23 @@ fn record_order() {
 #[test]
 fn scanning_is_linear() {
     let values =
-        vec![Value::new(1, "", ""); repetitions("TENDOT_TEST_STREAM_VALUES", 12_000, 30_000) as usize];
+        vec![HandleValue::new(1, "", ""); repetitions("TENDOT_TEST_STREAM_VALUES", 12_000, 30_000) as usize];
     let records = [
-        DumpRecord::Begin { format: Format::Two },
-        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
+        DumpRecord::Begin { format: StreamFormat::Two },
+        DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values }),
         DumpRecord::Done,
     ];
-    let stream = write_all(ReplicationWriter::<Dump>::signed(&FakeProvider, Hash::Sha256), &records);
+    let stream =
+        write_all(ReplicationWriter::<DumpStream>::signed(&FakeProvider, HashAlgorithm::Sha256), &records);
     let start = Instant::now();
-    let (received, end) = read_all::<Dump>(ReplicationReader::new(accept_fake_signatures()), stream.chunks(1));
+    let (received, end) =
+        read_all::<DumpStream>(ReplicationReader::new(accept_fake_signatures()), stream.chunks(1));
     assert_eq!((received.len(), end), (3, Ok(())));
     // Many records in one chunk, returned while single bytes arrive: the buffer is not moved for each.
     let mut many = vec![DumpRecord::HomedPrefix { handle: b"0.NA/10.1000".into() }; 100_000];
-    many.insert(0, DumpRecord::Begin { format: Format::Two });
-    let stream = write_all(ReplicationWriter::<Dump>::inside_tls(), &many);
-    let mut reader = ReplicationReader::<Dump>::inside_tls();
+    many.insert(0, DumpRecord::Begin { format: StreamFormat::Two });
+    let stream = write_all(ReplicationWriter::<DumpStream>::inside_tls(), &many);
+    let mut reader = ReplicationReader::<DumpStream>::inside_tls();
     reader.push(&stream);
     for _ in &many {
         assert!(matches!(reader.next_event(&mut budget()), Ok(Some(_))));

@@ -1,11 +1,11 @@
 //! Helpers of several test modules.
 
-use tendot_proto::Work;
+use tendot_proto::Budget;
 use tendot_testing::is_full_run;
 
 /// A new budget of one request.
-pub(crate) fn budget() -> Work {
-    Work::PER_REQUEST
+pub(crate) fn budget() -> Budget {
+    Budget::PER_REQUEST
 }
 
 /// Values of a code point of four bytes: all that have a meaning with those around them, a sample of the others below 65,536

@@ -1,13 +1,14 @@
 //! Signed records: valid chains are trusted, and every defect is reported.
 
 use data_encoding::BASE64URL_NOPAD;
-use tendot_proto::auth::Policy;
+use tendot_proto::auth::AuthPolicy;
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
-use tendot_proto::record::{CertificatePermission, CertificateScope, PublicKey, Reference, Value};
+use tendot_proto::record::{CertificatePermission, CertificateScope, HandleValue, PublicKey, ValueReference};
 use tendot_proto::trust::{
-    Known, TrustAnchors, Statement, TrustError, VerificationReport, sign_certificate, sign_record, verify,
+    IssuerClaims, RecordSet, TrustAnchors, TrustError, VerificationReport, sign_certificate, sign_record,
+    verify_record,
 };
-use tendot_proto::{Handle, Permissions, Work};
+use tendot_proto::{Budget, Handle, ValuePermissions};
 use tendot_testing::handle_keys::private_key;
 
 const NOW: u64 = 1_700_000_000;
@@ -23,30 +24,38 @@ struct TestKeyPair {
 
 fn key_pair(file: &str) -> TestKeyPair {
     let private = private_key(file);
-    TestKeyPair { public: private.public_key().unwrap(), private: private.signing_key(&AwsLcProvider).unwrap() }
+    TestKeyPair {
+        public: private.public_key().unwrap(),
+        private: private.signing_key(&AwsLcProvider).unwrap(),
+    }
 }
 
 /// Valid record, signer and root.
 struct TrustFixture {
     root: TestKeyPair,
     signer: TestKeyPair,
-    values: Vec<Value<'static>>,
-    known: Known,
+    values: Vec<HandleValue<'static>>,
+    known: RecordSet,
     roots: TrustAnchors,
     now: u64,
-    work: Work,
+    work: Budget,
 }
 
-fn statement(issuer: &str) -> Statement<'_> {
-    Statement { issuer: Reference::parse(issuer), issued_at: NOW - 10, expires: NOW + 10, chain: Vec::new() }
+fn statement(issuer: &str) -> IssuerClaims<'_> {
+    IssuerClaims {
+        issuer: ValueReference::parse(issuer),
+        issued_at: NOW - 10,
+        expires: NOW + 10,
+        chain: Vec::new(),
+    }
 }
 
 fn permission(scope: CertificateScope, handle: &str) -> CertificatePermission {
     CertificatePermission { handle: handle.into(), scope }
 }
 
-fn certificate(index: u32, data: Vec<u8>) -> Value<'static> {
-    Value::with_data(index, "HS_CERT", data)
+fn certificate(index: u32, data: Vec<u8>) -> HandleValue<'static> {
+    HandleValue::with_data(index, "HS_CERT", data)
 }
 
 impl TrustFixture {
@@ -54,18 +63,18 @@ impl TrustFixture {
         let (root, signer) = (key_pair("privkey.bin"), key_pair("admpriv.bin"));
         let roots = TrustAnchors::new(vec![root.public.clone()]);
         let values = vec![
-            Value::new(1, "URL", "https://example.org/one"),
-            Value::new(2, "EMAIL", "a@example.org"),
-            Value { permissions: Permissions(0x0c), ..Value::new(3, "NOTE", "private") },
+            HandleValue::new(1, "URL", "https://example.org/one"),
+            HandleValue::new(2, "EMAIL", "a@example.org"),
+            HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(3, "NOTE", "private") },
         ];
         let mut fixture = Self {
             root,
             signer,
             values,
-            known: Known::default(),
+            known: RecordSet::default(),
             roots,
             now: NOW,
-            work: Work::new(1_000_000),
+            work: Budget::new(1_000_000),
         };
         fixture.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
         fixture
@@ -74,8 +83,8 @@ impl TrustFixture {
         fixture
     }
 
-    fn certify_root(&mut self, statement: &Statement<'_>, scope: CertificateScope) {
-        let subject = Reference::parse(ROOT);
+    fn certify_root(&mut self, statement: &IssuerClaims<'_>, scope: CertificateScope) {
+        let subject = ValueReference::parse(ROOT);
         let permissions = [permission(scope, "")];
         let data =
             sign_certificate(&subject, &self.root.public, &permissions, statement, &*self.root.private)
@@ -83,37 +92,47 @@ impl TrustFixture {
         self.known.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
     }
 
-    fn certify_signer(&mut self, statement: &Statement<'_>, permissions: &[CertificatePermission]) {
+    fn certify_signer(&mut self, statement: &IssuerClaims<'_>, permissions: &[CertificatePermission]) {
         let data = self.signer_certificate(statement, permissions);
         self.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, data)]);
     }
 
     fn signer_certificate(
         &self,
-        statement: &Statement<'_>,
+        statement: &IssuerClaims<'_>,
         permissions: &[CertificatePermission],
     ) -> Vec<u8> {
-        let subject = Reference::parse(SIGNER);
+        let subject = ValueReference::parse(SIGNER);
         sign_certificate(&subject, &self.signer.public, permissions, statement, &*self.root.private).unwrap()
     }
 
     /// Signs the first `count` values.
-    fn sign(&mut self, statement: &Statement<'_>, count: usize) {
+    fn sign(&mut self, statement: &IssuerClaims<'_>, count: usize) {
         self.values.retain(|value| &*value.value_type != b"HS_SIGNATURE");
         let signed = &self.values[..count];
         let data =
-            sign_record(Handle::from(HANDLE), signed, statement, &*self.signer.private, &AwsLcProvider).unwrap();
-        self.values.push(Value::with_data(400, "HS_SIGNATURE", data));
+            sign_record(Handle::from(HANDLE), signed, statement, &*self.signer.private, &AwsLcProvider)
+                .unwrap();
+        self.values.push(HandleValue::with_data(400, "HS_SIGNATURE", data));
     }
 
-    fn verify_as(&self, handle: &str, policy: &Policy) -> Result<VerificationReport, TrustError> {
+    fn verify_as(&self, handle: &str, policy: &AuthPolicy) -> Result<VerificationReport, TrustError> {
         let mut work = self.work.clone();
         let handle = Handle::from(handle);
-        verify(handle, &self.values, &self.known, &self.roots, self.now, policy, &AwsLcProvider, &mut work)
+        verify_record(
+            handle,
+            &self.values,
+            &self.known,
+            &self.roots,
+            self.now,
+            policy,
+            &AwsLcProvider,
+            &mut work,
+        )
     }
 
     fn verify(&self) -> Result<VerificationReport, TrustError> {
-        self.verify_as(HANDLE, &Policy::default())
+        self.verify_as(HANDLE, &AuthPolicy::default())
     }
 
     /// The error of the only signature.
@@ -132,10 +151,10 @@ fn valid_chain_is_trusted() {
     let fixture = TrustFixture::new();
     let verdict = fixture.verify().unwrap();
     assert!(verdict.is_trusted(), "{verdict:?}");
-    assert_eq!(verdict.signers, [[Reference::parse(SIGNER), Reference::parse(ROOT)]]);
+    assert_eq!(verdict.signers, [[ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]]);
     assert_eq!(verdict.refused, []);
     // Handles are compared without case.
-    assert!(fixture.verify_as("10.5555/one", &Policy::default()).unwrap().is_trusted());
+    assert!(fixture.verify_as("10.5555/one", &AuthPolicy::default()).unwrap().is_trusted());
 }
 
 #[test]
@@ -150,7 +169,7 @@ fn reports_unsigned_values() {
     assert!(fixture.verify().unwrap().is_trusted());
     fixture.values[0].data = b"https://evil.example/".into();
     assert_eq!(fixture.verify().unwrap().unsigned, [1]);
-    fixture.values[1].permissions = Permissions(0x0f);
+    fixture.values[1].permissions = ValuePermissions(0x0f);
     assert_eq!(fixture.verify().unwrap().unsigned, [1, 2]);
     // A record without signatures is not trusted, even if it is empty.
     fixture.values.clear();
@@ -162,15 +181,16 @@ fn reports_unsigned_values() {
 fn reports_forged_values() {
     for at in [0, 1] {
         let mut fixture = TrustFixture::new();
-        fixture.values.insert(at, Value::new(1, "URL", "https://evil.example/"));
+        fixture.values.insert(at, HandleValue::new(1, "URL", "https://evil.example/"));
         let verdict = fixture.verify().unwrap();
         assert!(!verdict.is_trusted());
         assert_eq!(verdict.unsigned, [1, 1]);
     }
     let mut fixture = TrustFixture::new();
-    fixture
-        .values
-        .push(Value { permissions: Permissions(0x0c), ..Value::new(9, "URL", "https://evil.example/") });
+    fixture.values.push(HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(9, "URL", "https://evil.example/")
+    });
     assert_eq!(fixture.verify().unwrap().unsigned, [9]);
 }
 
@@ -186,7 +206,7 @@ fn reports_missing_values() {
 #[test]
 fn reports_required_records() {
     let mut fixture = TrustFixture::new();
-    fixture.known = Known::default();
+    fixture.known = RecordSet::default();
     assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.NA/10.5555".to_vec())));
     fixture.certify_signer(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
     assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.0/0.0".to_vec())));
@@ -203,11 +223,18 @@ fn certificates_in_other_records() {
     let data = fixture.signer_certificate(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
     fixture.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
     fixture.known.insert(Handle::from("10.5555/CERTS"), vec![certificate(7, data)]);
-    fixture.sign(&Statement { chain: vec![Reference::parse("7:10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    fixture.sign(
+        &IssuerClaims { chain: vec![ValueReference::parse("7:10.5555/CERTS")], ..statement(SIGNER) },
+        3,
+    );
     assert!(fixture.verify().unwrap().is_trusted());
-    fixture.sign(&Statement { chain: vec![Reference::parse("10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    fixture
+        .sign(&IssuerClaims { chain: vec![ValueReference::parse("10.5555/CERTS")], ..statement(SIGNER) }, 3);
     assert!(fixture.verify().unwrap().is_trusted());
-    fixture.sign(&Statement { chain: vec![Reference::parse("8:10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    fixture.sign(
+        &IssuerClaims { chain: vec![ValueReference::parse("8:10.5555/CERTS")], ..statement(SIGNER) },
+        3,
+    );
     assert_eq!(fixture.rejection(), "there is no certificate of 300:0.NA/10.5555");
 }
 
@@ -215,11 +242,11 @@ fn certificates_in_other_records() {
 #[test]
 fn signature_chain_takes_precedence() {
     let mut fixture = TrustFixture::new();
-    let elsewhere = Statement { chain: vec![Reference::parse("1:99/NOWHERE")], ..statement(ROOT) };
+    let elsewhere = IssuerClaims { chain: vec![ValueReference::parse("1:99/NOWHERE")], ..statement(ROOT) };
     fixture.certify_signer(&elsewhere, &[permission(CertificateScope::EVERYTHING, "")]);
     assert_eq!(fixture.verify(), Err(TrustError::Needs(b"99/NOWHERE".to_vec())));
-    let chain = vec![Reference::parse("400:0.NA/10.5555"), Reference::parse("400:0.0/0.0")];
-    fixture.sign(&Statement { chain, ..statement(SIGNER) }, 3);
+    let chain = vec![ValueReference::parse("400:0.NA/10.5555"), ValueReference::parse("400:0.0/0.0")];
+    fixture.sign(&IssuerClaims { chain, ..statement(SIGNER) }, 3);
     assert!(fixture.verify().unwrap().is_trusted());
 }
 
@@ -230,7 +257,7 @@ fn many_certificates_exhaust_the_budget() {
     let data = fixture.signer_certificate(&statement("1:0.0/0.0"), &[]);
     let many = (1..200).map(|index| certificate(index, [&data[..], &b"A".repeat(3_000)].concat())).collect();
     fixture.known.insert(Handle::from("0.NA/10.5555"), many);
-    fixture.work = Work::new(300);
+    fixture.work = Budget::new(300);
     assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
 }
 
@@ -239,7 +266,7 @@ fn newest_certificate_is_used() {
     let mut fixture = TrustFixture::new();
     let allowed = [permission(CertificateScope::EVERYTHING, "")];
     let denied = [permission(CertificateScope::THIS_HANDLE, "0.NA/10.1")];
-    let old = fixture.signer_certificate(&Statement { issued_at: NOW - 100, ..statement(ROOT) }, &allowed);
+    let old = fixture.signer_certificate(&IssuerClaims { issued_at: NOW - 100, ..statement(ROOT) }, &allowed);
     let new = fixture.signer_certificate(&statement(ROOT), &denied);
     fixture.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, old), certificate(401, new)]);
     assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
@@ -253,7 +280,7 @@ fn validity_periods() {
         assert_eq!(fixture.verify().unwrap().is_trusted(), trusted, "{now}");
     }
     let mut fixture = TrustFixture::new();
-    let expired = Statement { expires: NOW - 1, ..statement(ROOT) };
+    let expired = IssuerClaims { expires: NOW - 1, ..statement(ROOT) };
     fixture.certify_signer(&expired, &[permission(CertificateScope::EVERYTHING, "")]);
     assert_eq!(fixture.rejection(), "what 300:0.0/0.0 says does not hold now");
     let mut fixture = TrustFixture::new();
@@ -290,7 +317,7 @@ fn trust_anchors_are_keys() {
 #[test]
 fn signatures_of_other_records_and_keys() {
     let fixture = TrustFixture::new();
-    let verdict = fixture.verify_as("10.5555/TWO", &Policy::default()).unwrap();
+    let verdict = fixture.verify_as("10.5555/TWO", &AuthPolicy::default()).unwrap();
     assert_eq!(verdict.refused[0].to_string(), "the signature is about 10.5555/ONE");
     // Signed with the root's key in the name of the signer.
     let mut fixture = TrustFixture::new();
@@ -311,7 +338,7 @@ fn signatures_of_other_records_and_keys() {
 fn detects_chain_loop() {
     let mut fixture = TrustFixture::new();
     // The root is certified by the signer, which is certified by the root.
-    let subject = Reference::parse(ROOT);
+    let subject = ValueReference::parse(ROOT);
     let everything = [permission(CertificateScope::EVERYTHING, "")];
     let data = sign_certificate(
         &subject,
@@ -353,6 +380,6 @@ fn attack_a4_algorithm_confusion() {
 #[test]
 fn budget_is_limited() {
     let mut fixture = TrustFixture::new();
-    fixture.work = Work::new(5);
+    fixture.work = Budget::new(5);
     assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
 }

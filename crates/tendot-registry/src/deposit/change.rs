@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tendot_proto::record::AdminPermissions;
-use tendot_proto::{Handle, Value, Work};
-use tendot_store::Entry;
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::StoredRecord;
 
-use super::difference::{Difference, is_unchanged};
-use super::{Outcome, Plan, dated};
+use super::difference::{RecordDiff, is_same_value};
+use super::{PlannedWrite, WritePlan, with_timestamp};
 use crate::permission::Requirement;
 use crate::validate::{InvalidValue, check_indexes, check_record, check_value};
 use crate::{Error, Registry};
@@ -16,15 +16,15 @@ impl Registry {
     pub(super) async fn plan_add_values(
         &self,
         name: Handle<'_>,
-        values: &[Value<'_>],
+        values: &[HandleValue<'_>],
         overwrite: bool,
         date: u32,
-        work: &mut Work,
-    ) -> Result<Plan, Error> {
-        self.check_given(values)?;
-        let (name, entry) = self.there(name, work).await?;
-        let Some(entry) = entry else { return Ok(Plan::not_found()) };
-        let mut difference = Difference::default();
+        work: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        self.check_not_empty(values)?;
+        let (name, entry) = self.load_live_record(name, work).await?;
+        let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
+        let mut difference = RecordDiff::default();
         let before = by_index(&entry.values);
         let mut taken = None;
         for value in values {
@@ -40,47 +40,47 @@ impl Registry {
         let replaced = values.iter().any(|value| before.contains_key(&value.index));
         let outcome = match taken {
             Some(index) => Err(Error::ValueExists { index }),
-            None => self.outcome(&name, &entry, &difference, values, date),
+            None => self.merge_values(&name, &entry, &difference, values, date),
         };
-        let outcome = outcome.map(|outcome| Outcome { replaced, ..outcome });
-        Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
+        let outcome = outcome.map(|outcome| PlannedWrite { replaced, ..outcome });
+        Ok(WritePlan { needed: self.requirement_for(&name, &entry, &difference, work).await?, outcome })
     }
 
     pub(super) async fn plan_modify_values(
         &self,
         name: Handle<'_>,
-        values: &[Value<'_>],
+        values: &[HandleValue<'_>],
         date: u32,
-        work: &mut Work,
-    ) -> Result<Plan, Error> {
-        self.check_given(values)?;
-        let (name, entry) = self.there(name, work).await?;
+        work: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        self.check_not_empty(values)?;
+        let (name, entry) = self.load_live_record(name, work).await?;
         let entry = entry.ok_or(Error::NotFound)?;
-        let mut difference = Difference::default();
+        let mut difference = RecordDiff::default();
         let before = by_index(&entry.values);
         for value in values {
             // Told to everybody, as by the deployed software.
             let old = before.get(&value.index).ok_or(Error::NoValues)?;
             difference.modify(old, value);
         }
-        let outcome = self.outcome(&name, &entry, &difference, values, date);
-        Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
+        let outcome = self.merge_values(&name, &entry, &difference, values, date);
+        Ok(WritePlan { needed: self.requirement_for(&name, &entry, &difference, work).await?, outcome })
     }
 
     pub(super) async fn plan_remove_values(
         &self,
         name: Handle<'_>,
         indexes: &[u32],
-        work: &mut Work,
-    ) -> Result<Plan, Error> {
+        work: &mut Budget,
+    ) -> Result<WritePlan, Error> {
         if indexes.is_empty() {
-            return Err(InvalidValue::none().into());
+            return Err(InvalidValue::no_values().into());
         }
-        let (name, entry) = self.there(name, work).await?;
-        let Some(entry) = entry else { return Ok(Plan::not_found()) };
+        let (name, entry) = self.load_live_record(name, work).await?;
+        let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
         let indexes: BTreeSet<u32> = indexes.iter().copied().collect();
-        let mut difference = Difference::default();
-        let (removed, kept): (Vec<&Value<'_>>, Vec<_>) =
+        let mut difference = RecordDiff::default();
+        let (removed, kept): (Vec<&HandleValue<'_>>, Vec<_>) =
             entry.values.iter().partition(|value| indexes.contains(&value.index));
         for value in &removed {
             difference.remove(value);
@@ -90,56 +90,57 @@ impl Registry {
         }
         let missing = removed.len() < indexes.len();
         let outcome = if missing { Err(Error::NoValues) } else { difference.check_writable() };
-        let needed =
-            Requirement::right(self.record_admins(Handle::from(&*name), &entry.values, difference.bits, work).await?);
+        let needed = Requirement::admin(
+            self.record_admins(Handle::from(&*name), &entry.values, difference.bits, work).await?,
+        );
         let kept = kept.into_iter().cloned().collect();
-        let outcome = outcome.map(|()| Outcome::put(name, kept, Some(&entry)));
-        Ok(Plan { needed, outcome })
+        let outcome = outcome.map(|()| PlannedWrite::put(name, kept, Some(&entry)));
+        Ok(WritePlan { needed, outcome })
     }
 
-    fn check_given(&self, values: &[Value<'_>]) -> Result<(), Error> {
+    fn check_not_empty(&self, values: &[HandleValue<'_>]) -> Result<(), Error> {
         if values.is_empty() {
-            return Err(InvalidValue::none().into());
+            return Err(InvalidValue::no_values().into());
         }
         check_indexes(values, &self.settings.limits)
     }
 
-    async fn needed(
+    async fn requirement_for(
         &self,
         name: &str,
-        entry: &Entry,
-        difference: &Difference,
-        work: &mut Work,
+        entry: &StoredRecord,
+        difference: &RecordDiff,
+        work: &mut Budget,
     ) -> Result<Requirement, Error> {
         if let Some(needed) = difference.requirement_without_admin() {
             return Ok(needed);
         }
         let right = self.record_admins(Handle::from(name), &entry.values, difference.bits, work).await?;
-        Ok(Requirement::right(right))
+        Ok(Requirement::admin(right))
     }
 
     /// The record with the given values in the place of those with the same index, or at its end. Those that do not
     /// change keep their dates.
-    fn outcome(
+    fn merge_values(
         &self,
         name: &str,
-        entry: &Entry,
-        difference: &Difference,
-        given: &[Value<'_>],
+        entry: &StoredRecord,
+        difference: &RecordDiff,
+        given: &[HandleValue<'_>],
         date: u32,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<PlannedWrite, Error> {
         let limits = &self.settings.limits;
         difference.check_writable()?;
         if !difference.any {
-            return Ok(Outcome::unchanged(name.into()));
+            return Ok(PlannedWrite::unchanged(name.into()));
         }
         let after = by_index(given);
         let mut merged = Vec::with_capacity(entry.values.len() + given.len());
         for old in &entry.values {
             match after.get(&old.index) {
-                Some(new) if !is_unchanged(old, new) => {
+                Some(new) if !is_same_value(old, new) => {
                     check_value(new, limits)?;
-                    merged.push(dated(new, date));
+                    merged.push(with_timestamp(new, date));
                 }
                 _ => merged.push(old.clone()),
             }
@@ -147,15 +148,15 @@ impl Registry {
         let before = by_index(&entry.values);
         for new in given.iter().filter(|new| !before.contains_key(&new.index)) {
             check_value(new, limits)?;
-            merged.push(dated(new, date));
+            merged.push(with_timestamp(new, date));
         }
         check_record(&merged, limits)?;
-        Ok(Outcome::put(name.into(), merged, Some(entry)))
+        Ok(PlannedWrite::put(name.into(), merged, Some(entry)))
     }
 }
 
 /// The values by their indexes; of several with the same, which no deposit makes, the first.
-pub(super) fn by_index<'v, 'a>(values: &'v [Value<'a>]) -> HashMap<u32, &'v Value<'a>> {
+pub(super) fn by_index<'v, 'a>(values: &'v [HandleValue<'a>]) -> HashMap<u32, &'v HandleValue<'a>> {
     let mut by_index = HashMap::with_capacity(values.len());
     for value in values {
         by_index.entry(value.index).or_insert(value);

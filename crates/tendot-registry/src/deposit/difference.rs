@@ -1,14 +1,14 @@
 //! Which rights it takes to make one record of another.
 
 use tendot_proto::record::AdminPermissions;
-use tendot_proto::{Permissions, Value};
+use tendot_proto::{HandleValue, ValuePermissions};
 
 use crate::Error;
-use crate::permission::{Requirement, is_admin};
+use crate::permission::{Requirement, is_admin_value};
 
 /// What changes, and who may do that.
 #[derive(Debug, Default)]
-pub(super) struct Difference {
+pub(super) struct RecordDiff {
     /// The rights that are needed, all of them.
     pub(super) bits: AdminPermissions,
     /// Whether anything changes, be it something that everybody may change.
@@ -17,16 +17,20 @@ pub(super) struct Difference {
     read_only: Option<u32>,
 }
 
-impl Difference {
-    pub(super) fn add(&mut self, new: &Value<'_>) {
+impl RecordDiff {
+    pub(super) fn add(&mut self, new: &HandleValue<'_>) {
         self.any = true;
-        self.need(if is_admin(new) { AdminPermissions::ADD_ADMIN } else { AdminPermissions::ADD_VALUE });
+        self.require(if is_admin_value(new) {
+            AdminPermissions::ADD_ADMIN
+        } else {
+            AdminPermissions::ADD_VALUE
+        });
     }
 
-    pub(super) fn remove(&mut self, old: &Value<'_>) {
+    pub(super) fn remove(&mut self, old: &HandleValue<'_>) {
         self.any = true;
-        self.write(old);
-        self.need(if is_admin(old) {
+        self.require_writable(old);
+        self.require(if is_admin_value(old) {
             AdminPermissions::REMOVE_ADMIN
         } else {
             AdminPermissions::REMOVE_VALUE
@@ -34,10 +38,10 @@ impl Difference {
     }
 
     /// By the types of both: what gives rights is not to be made of what does not by somebody who may only do that.
-    pub(super) fn modify(&mut self, old: &Value<'_>, new: &Value<'_>) {
+    pub(super) fn modify(&mut self, old: &HandleValue<'_>, new: &HandleValue<'_>) {
         self.any = true;
-        self.write(old);
-        self.need(match (is_admin(old), is_admin(new)) {
+        self.require_writable(old);
+        self.require(match (is_admin_value(old), is_admin_value(new)) {
             (false, false) if is_public_write(old, new) => AdminPermissions::default(),
             (false, false) => AdminPermissions::MODIFY_VALUE,
             (true, true) => AdminPermissions::MODIFY_ADMIN,
@@ -47,14 +51,14 @@ impl Difference {
     }
 
     /// One value in the place of another, if they differ.
-    pub(super) fn replace(&mut self, old: &Value<'_>, new: &Value<'_>) {
-        if is_unchanged(old, new) { self.keep(old) } else { self.modify(old, new) }
+    pub(super) fn replace(&mut self, old: &HandleValue<'_>, new: &HandleValue<'_>) {
+        if is_same_value(old, new) { self.keep_unchanged(old) } else { self.modify(old, new) }
     }
 
     /// A value stays as it is. Who learns that has read it: else a secret could be guessed by writing it.
-    pub(super) fn keep(&mut self, old: &Value<'_>) {
+    pub(super) fn keep_unchanged(&mut self, old: &HandleValue<'_>) {
         if !old.permissions.is_public() {
-            self.need(AdminPermissions::READ_VALUE);
+            self.require(AdminPermissions::READ_VALUE);
         }
     }
 
@@ -70,26 +74,26 @@ impl Difference {
         self.read_only.map_or(Ok(()), |index| Err(Error::ReadOnly { index }))
     }
 
-    fn write(&mut self, old: &Value<'_>) {
-        if !old.permissions.has(Permissions::ADMIN_WRITE) {
+    fn require_writable(&mut self, old: &HandleValue<'_>) {
+        if !old.permissions.has(ValuePermissions::ADMIN_WRITE) {
             self.read_only.get_or_insert(old.index);
         }
     }
 
-    fn need(&mut self, bits: AdminPermissions) {
+    fn require(&mut self, bits: AdminPermissions) {
         self.bits = self.bits | bits;
     }
 }
 
 /// Everybody may write into a value that says so, but not decide what it is and who may read and write it.
-fn is_public_write(old: &Value<'_>, new: &Value<'_>) -> bool {
-    old.permissions.has(Permissions::PUBLIC_WRITE)
+fn is_public_write(old: &HandleValue<'_>, new: &HandleValue<'_>) -> bool {
+    old.permissions.has(ValuePermissions::PUBLIC_WRITE)
         && old.permissions == new.permissions
         && old.value_type == new.value_type
 }
 
 /// Whether both are the same but for their dates.
-pub(crate) fn is_unchanged(old: &Value<'_>, new: &Value<'_>) -> bool {
+pub(crate) fn is_same_value(old: &HandleValue<'_>, new: &HandleValue<'_>) -> bool {
     old.index == new.index
         && old.ttl == new.ttl
         && old.permissions == new.permissions
@@ -102,8 +106,8 @@ pub(crate) fn is_unchanged(old: &Value<'_>, new: &Value<'_>) -> bool {
 mod tests {
     use super::*;
 
-    fn value(value_type: &'static str, permissions: u8) -> Value<'static> {
-        Value { permissions: Permissions(permissions), ..Value::new(1, value_type, "x") }
+    fn value(value_type: &'static str, permissions: u8) -> HandleValue<'static> {
+        HandleValue { permissions: ValuePermissions(permissions), ..HandleValue::new(1, value_type, "x") }
     }
 
     #[test]
@@ -121,7 +125,7 @@ mod tests {
 
     #[track_caller]
     fn check(old: Option<&'static str>, new: Option<&'static str>, bits: u16) {
-        let mut difference = Difference::default();
+        let mut difference = RecordDiff::default();
         let (old, new) = (old.map(|old| value(old, 0x0e)), new.map(|new| value(new, 0x0e)));
         match (&old, &new) {
             (None, Some(new)) => difference.add(new),
@@ -136,7 +140,7 @@ mod tests {
     #[test]
     fn bits_by_permission() {
         let check = |old: u8, new: u8, new_type, bits, writable| {
-            let mut difference = Difference::default();
+            let mut difference = RecordDiff::default();
             difference.modify(&value("NOTE", old), &value(new_type, new));
             assert_eq!(difference.bits, AdminPermissions(bits), "{old:x} {new:x} {new_type}");
             assert_eq!(difference.check_writable().is_ok(), writable, "{old:x}");
@@ -148,19 +152,19 @@ mod tests {
         check(0x0e, 0x0f, "NOTE", 0x0010, true);
         check(0x0a, 0x0e, "NOTE", 0x0010, false);
         check(0x03, 0x03, "NOTE", 0, false);
-        let mut removed = Difference::default();
+        let mut removed = RecordDiff::default();
         removed.remove(&value("NOTE", 0x0a));
         assert!(removed.check_writable().is_err());
     }
 
     #[test]
     fn dates_are_no_difference() {
-        let mut difference = Difference::default();
-        let old = Value { timestamp: 5, ..value("URL", 0x08) };
+        let mut difference = RecordDiff::default();
+        let old = HandleValue { timestamp: 5, ..value("URL", 0x08) };
         difference.replace(&old, &value("URL", 0x08));
         assert!(!difference.any && difference.check_writable().is_ok());
         assert_eq!(difference.bits, AdminPermissions::READ_VALUE, "it is hidden");
-        let mut public = Difference::default();
+        let mut public = RecordDiff::default();
         public.replace(&value("URL", 0x02), &value("URL", 0x02));
         assert_eq!(public.bits, AdminPermissions::default());
         difference.replace(&old, &value("URL", 0x0e));

@@ -1,26 +1,26 @@
 //! New names.
 
-use tendot_proto::{Exhausted, Handle, Work};
+use tendot_proto::{Budget, BudgetExceeded, Handle};
 
-use crate::{Share, price};
+use crate::{HashPartition, price};
 
 /// How many names are tried, for each server of a site, until one comes out that ours keeps.
-const TRIES: usize = 64;
+const MINT_ATTEMPTS_PER_SERVER: usize = 64;
 
 /// A new name that this server of its site keeps. If names are shared by their prefix, it may be that none is.
 pub(super) fn mint_in_partition(
     start: Handle<'_>,
     random: [u8; 16],
-    share: Option<Share>,
-    work: &mut Work,
-) -> Result<Vec<u8>, Exhausted> {
-    let first = with_suffix(start, random);
+    share: Option<HashPartition>,
+    work: &mut Budget,
+) -> Result<Vec<u8>, BudgetExceeded> {
+    let first = append_uuid(start, random);
     let Some(share) = share else { return Ok(first) };
-    for number in 0..TRIES.saturating_mul(share.servers()) {
-        work.spend(price::STEP)?;
+    for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(share.server_count()) {
+        work.charge(price::STEP)?;
         let random = u128::from_be_bytes(random).wrapping_add(number as u128);
-        let name = with_suffix(start, random.to_be_bytes());
-        if share.has(Handle::new(&name)) {
+        let name = append_uuid(start, random.to_be_bytes());
+        if share.contains(Handle::new(&name)) {
             return Ok(name);
         }
     }
@@ -29,7 +29,7 @@ pub(super) fn mint_in_partition(
 
 /// The name with a random UUID (RFC 9562, version 4) at its end, in lower-case digits as the deployed software writes
 /// it.
-pub(super) fn with_suffix(start: Handle<'_>, mut random: [u8; 16]) -> Vec<u8> {
+pub(super) fn append_uuid(start: Handle<'_>, mut random: [u8; 16]) -> Vec<u8> {
     let [.., version, _, variant, _, _, _, _, _, _, _] = &mut random;
     *version = *version & 0x0f | 0x40;
     *variant = *variant & 0x3f | 0x80;
@@ -60,25 +60,27 @@ mod tests {
 
     #[test]
     fn shares() {
-        use tendot_proto::record::{HashOption, Server, Site};
+        use tendot_proto::record::{HashOption, Site, SiteServer};
         let start = Handle::from("10.1/");
         for (option, is_kept) in
             [(HashOption::WHOLE, true), (HashOption::SUFFIX, true), (HashOption::PREFIX, false)]
         {
-            let site = Site { hash_option: option, servers: vec![Server::default(); 3], ..Site::default() };
-            let other = (start.server(HashOption::PREFIX, 3).unwrap() + 1) % 3;
-            let share = Share::of(&site, other);
+            let site =
+                Site { hash_option: option, servers: vec![SiteServer::default(); 3], ..Site::default() };
+            let other = (start.server_index(HashOption::PREFIX, 3).unwrap() + 1) % 3;
+            let share = HashPartition::new(&site, other);
             for random in 0..20 {
-                let name = mint_in_partition(start, [random; 16], share, &mut Work::new(1_000)).unwrap();
-                assert_eq!(share.unwrap().has(Handle::new(&name)), is_kept, "{option:?} {random}");
+                let name = mint_in_partition(start, [random; 16], share, &mut Budget::new(1_000)).unwrap();
+                assert_eq!(share.unwrap().contains(Handle::new(&name)), is_kept, "{option:?} {random}");
             }
         }
-        let share = Share::of(&Site { servers: vec![Server::default(); 3], ..Site::default() }, 1);
-        assert!(mint_in_partition(start, [1; 16], share, &mut Work::new(0)).is_err());
+        let share =
+            HashPartition::new(&Site { servers: vec![SiteServer::default(); 3], ..Site::default() }, 1);
+        assert!(mint_in_partition(start, [1; 16], share, &mut Budget::new(0)).is_err());
     }
 
     #[track_caller]
     fn check(random: [u8; 16], expected: &str) {
-        assert_eq!(with_suffix(Handle::from("10.1/"), random), expected.as_bytes());
+        assert_eq!(append_uuid(Handle::from("10.1/"), random), expected.as_bytes());
     }
 }

@@ -15,29 +15,29 @@ mod difference;
 mod home;
 mod mint;
 
-pub(crate) use difference::is_unchanged;
+pub(crate) use difference::is_same_value;
 
 use std::fmt;
 
-use tendot_proto::{Handle, Now, Value, Work};
-use tendot_store::{Change, CommitError, Edit, Entry, Precondition, State, Store};
+use tendot_proto::{Budget, Handle, HandleValue, Now};
+use tendot_store::{ChangeSet, CommitError, Edit, Precondition, RecordStatus, Store, StoredRecord};
 
-use crate::caller::Asker;
+use crate::caller::Claimant;
 use crate::doi::is_reserved;
 use crate::party::Scope;
-use crate::permission::{Requirement, is_administered};
+use crate::permission::{Requirement, has_admin};
 use crate::{Caller, Error, Registry};
 
 /// What is to be written.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Write<'a> {
+pub enum HandleWrite<'a> {
     /// A new record.
     Create {
         /// Its name; if a suffix is to be made, what the name is to begin with, the slash included.
         name: Handle<'a>,
         /// Its values. Dates are ours to set.
-        values: Vec<Value<'a>>,
+        values: Vec<HandleValue<'a>>,
         /// Whether a record that is there already is to have these values and no others.
         overwrite: bool,
         /// Sixteen random bytes if the name is to end in a new UUID, which is then never one that is there.
@@ -57,7 +57,7 @@ pub enum Write<'a> {
         /// Its name.
         name: Handle<'a>,
         /// The values.
-        values: Vec<Value<'a>>,
+        values: Vec<HandleValue<'a>>,
         /// Whether they may take the place of values with the same index.
         overwrite: bool,
         /// Whether a record that was administered may be left to nobody.
@@ -77,7 +77,7 @@ pub enum Write<'a> {
         /// Its name.
         name: Handle<'a>,
         /// The values.
-        values: Vec<Value<'a>>,
+        values: Vec<HandleValue<'a>>,
         /// Whether a record that was administered may be left to nobody.
         force: bool,
     },
@@ -93,7 +93,7 @@ pub enum Write<'a> {
     },
 }
 
-impl Write<'_> {
+impl HandleWrite<'_> {
     /// The name that it is about; of prefixes that are homed, none.
     pub(crate) const fn name(&self) -> Option<Handle<'_>> {
         match self {
@@ -119,7 +119,7 @@ impl Write<'_> {
 
 /// A write that was carried out.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Done {
+pub struct WriteOutcome {
     /// The name, as it was given or made.
     pub name: Box<str>,
     /// Whether something that was there had to give way.
@@ -127,13 +127,13 @@ pub struct Done {
     /// The revision of the record; none if nothing had to be changed.
     pub revision: Option<u64>,
     /// What who asked should know.
-    pub notes: Vec<Note>,
+    pub notes: Vec<WriteWarning>,
 }
 
 /// Something that is allowed and may yet not be meant.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Note {
+pub enum WriteWarning {
     /// Nobody administers the record: only the administrators of its prefix and the operator can change it.
     NoAdministrator,
     /// The new name is the same text as another, with its accents composed otherwise.
@@ -145,7 +145,7 @@ pub enum Note {
     MixedScripts,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for WriteWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAdministrator => f.write_str(
@@ -163,13 +163,13 @@ impl fmt::Display for Note {
 const TRIES: u32 = 8;
 
 /// What a write needs and what it comes to, on what was there when it was planned.
-pub(crate) struct Plan {
+pub(crate) struct WritePlan {
     pub(crate) needed: Requirement,
     /// Told only to those who have what is needed.
-    outcome: Result<Outcome, Error>,
+    outcome: Result<PlannedWrite, Error>,
 }
 
-struct Outcome {
+struct PlannedWrite {
     name: Box<str>,
     replaced: bool,
     /// None if everything is already as it should be.
@@ -178,43 +178,43 @@ struct Outcome {
     beside: Option<Edit>,
     /// Whether the record was administered, and no longer is.
     locks_out: bool,
-    notes: Vec<Note>,
+    notes: Vec<WriteWarning>,
 }
 
 impl Registry {
     /// Carries out a write, all of it or nothing.
     pub async fn write(
         &self,
-        write: &Write<'_>,
+        write: &HandleWrite<'_>,
         caller: &Caller,
         now: Now,
-        work: &mut Work,
-    ) -> Result<Done, Error> {
+        work: &mut Budget,
+    ) -> Result<WriteOutcome, Error> {
         for _ in 0..TRIES {
             let tracked = self.begin();
-            let plan = tracked.plan(write, now.unix_u32(), work).await?;
+            let plan = tracked.plan_write(write, now.unix_u32(), work).await?;
             let at = now.unix.saturating_mul(1_000);
-            let asker = Asker::at(caller, at);
+            let asker = Claimant::at_time(caller, at);
             tracked.authorize_for_name(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
             if let Ok(outcome) = &plan.outcome {
                 tracked.check_prefix_policy(write, &outcome.name, at, work).await?;
             }
-            let Outcome { name, replaced, edit, beside, locks_out, notes } = plan.outcome?;
+            let PlannedWrite { name, replaced, edit, beside, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
                 return Err(Error::LockedOut);
             }
-            let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
+            let Some(edit) = edit else { return Ok(WriteOutcome { name, replaced, revision: None, notes }) };
             let mut edits = tracked.store.into_preconditions();
             edits.push(edit);
             edits.extend(beside);
             // Others were faster in taking the room that there was.
-            let Some(claim) = self.quotas.claim(&edits) else { continue };
-            let change = Change { by: caller.to_string().into(), at, edits };
+            let Some(claim) = self.quotas.reserve(&edits) else { continue };
+            let change = ChangeSet { by: caller.to_string().into(), at, edits };
             let committed = self.store.commit(change).await;
-            claim.end(&committed);
+            claim.resolve(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(Done { name, replaced, revision: Some(committed.revision), notes });
+                    return Ok(WriteOutcome { name, replaced, revision: Some(committed.revision), notes });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
@@ -225,58 +225,69 @@ impl Registry {
     }
 
     /// What a write needs and comes to; what is new gets this date. An error here is one for everybody.
-    pub(crate) async fn plan(&self, write: &Write<'_>, date: u32, work: &mut Work) -> Result<Plan, Error> {
+    pub(crate) async fn plan_write(
+        &self,
+        write: &HandleWrite<'_>,
+        date: u32,
+        work: &mut Budget,
+    ) -> Result<WritePlan, Error> {
         match write {
-            Write::Create { name, values, overwrite, mint, .. } => match mint {
+            HandleWrite::Create { name, values, overwrite, mint, .. } => match mint {
                 None => self.plan_create(*name, values, *overwrite, date, work).await,
                 Some(random) => {
                     let minted = mint::mint_in_partition(*name, *random, self.settings.share, work)?;
                     self.plan_create(Handle::new(&minted), values, false, date, work).await
                 }
             },
-            Write::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, work).await,
-            Write::Add { name, values, overwrite, .. } => {
+            HandleWrite::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, work).await,
+            HandleWrite::Add { name, values, overwrite, .. } => {
                 self.plan_add_values(*name, values, *overwrite, date, work).await
             }
-            Write::Remove { name, indexes, .. } => self.plan_remove_values(*name, indexes, work).await,
-            Write::Modify { name, values, .. } => self.plan_modify_values(*name, values, date, work).await,
-            Write::Home { prefix } => self.plan_set_homed(*prefix, true, work).await,
-            Write::Unhome { prefix } => self.plan_set_homed(*prefix, false, work).await,
+            HandleWrite::Remove { name, indexes, .. } => self.plan_remove_values(*name, indexes, work).await,
+            HandleWrite::Modify { name, values, .. } => {
+                self.plan_modify_values(*name, values, date, work).await
+            }
+            HandleWrite::Home { prefix } => self.plan_set_homed(*prefix, true, work).await,
+            HandleWrite::Unhome { prefix } => self.plan_set_homed(*prefix, false, work).await,
         }
     }
 
     /// A record that is to be changed: its name as it was given, and what is there. None if nothing is, or is no longer.
-    async fn there(&self, name: Handle<'_>, work: &mut Work) -> Result<(Box<str>, Option<Entry>), Error> {
+    async fn load_live_record(
+        &self,
+        name: Handle<'_>,
+        work: &mut Budget,
+    ) -> Result<(Box<str>, Option<StoredRecord>), Error> {
         name.validate()?;
         let full = name.qualified();
         self.check_server_responsible(Handle::new(&full), work).await?;
         let text = std::str::from_utf8(&full).unwrap_or_default();
-        let entry = self.get(text, work).await?;
+        let entry = self.get_record(text, work).await?;
         // What is only reserved is nobody's to see, and is changed where it was reserved.
-        let is_there = |entry: &Entry| entry.state == State::Live && !is_reserved(entry);
+        let is_there = |entry: &StoredRecord| entry.state == RecordStatus::Live && !is_reserved(entry);
         Ok((text.into(), entry.filter(is_there)))
     }
 }
 
-impl Plan {
+impl WritePlan {
     /// For a record that is not there. Those who say who they are learn it.
     const fn not_found() -> Self {
         Self { needed: Requirement::Proof, outcome: Err(Error::NotFound) }
     }
 }
 
-impl Outcome {
+impl PlannedWrite {
     /// A record comes, or one that is there gets other values.
-    fn put(name: Box<str>, values: Vec<Value<'static>>, there: Option<&Entry>) -> Self {
+    fn put(name: Box<str>, values: Vec<HandleValue<'static>>, there: Option<&StoredRecord>) -> Self {
         let expect = there.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
-        let is_left = !is_administered(&values);
+        let is_left = !has_admin(&values);
         Self {
             name: name.clone(),
             replaced: there.is_some(),
             edit: Some(Edit::Put { name, values, expect }),
             beside: None,
-            locks_out: is_left && there.is_some_and(|entry| is_administered(&entry.values)),
-            notes: if is_left { vec![Note::NoAdministrator] } else { Vec::new() },
+            locks_out: is_left && there.is_some_and(|entry| has_admin(&entry.values)),
+            notes: if is_left { vec![WriteWarning::NoAdministrator] } else { Vec::new() },
         }
     }
 
@@ -287,6 +298,6 @@ impl Outcome {
 }
 
 /// A given value as it is kept: with our date, not the one that came with it.
-fn dated(value: &Value<'_>, date: u32) -> Value<'static> {
-    Value { timestamp: date, ..value.clone().into_owned() }
+fn with_timestamp(value: &HandleValue<'_>, date: u32) -> HandleValue<'static> {
+    HandleValue { timestamp: date, ..value.clone().into_owned() }
 }

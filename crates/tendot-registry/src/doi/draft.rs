@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
-use super::Stage;
-use super::once::Once;
-use crate::Refusal;
+use super::RegistrationState;
+use super::once::UniqueKeys;
+use crate::RegistryError;
 use crate::metadata::{KernelMetadata, MetadataFault};
 
 /// What is sent to register or change a name, as JSON.
@@ -31,16 +31,16 @@ pub struct RegistrationRequest {
     /// Where it leads.
     pub url: Option<Box<str>>,
     /// Further values.
-    pub values: Option<Vec<Value<'static>>>,
+    pub values: Option<Vec<HandleValue<'static>>>,
     /// Kernel metadata, checked, as JSON; `Some(None)` if there is to be none.
     pub metadata: Option<Option<Box<RawValue>>>,
     /// How far it is to come.
-    pub state: Option<Stage>,
+    pub state: Option<RegistrationState>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Form<'a> {
+struct RegistrationJson<'a> {
     #[serde(default)]
     name: Option<Box<str>>,
     #[serde(default)]
@@ -49,45 +49,48 @@ struct Form<'a> {
     url: Option<Box<str>>,
     #[serde(default, borrow)]
     values: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "given")]
+    #[serde(default, borrow, deserialize_with = "null_as_present")]
     metadata: Option<&'a RawValue>,
     #[serde(default)]
-    state: Option<Stage>,
+    state: Option<RegistrationState>,
 }
 
 /// What is given as null is given.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+fn null_as_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NameOnly {
     name: Box<str>,
 }
 
 impl RegistrationRequest {
     /// The name in JSON that may be wrong otherwise, if it has one.
-    pub fn name_in(json: &[u8]) -> Option<Box<str>> {
+    pub fn peek_name(json: &[u8]) -> Option<Box<str>> {
         let is_object = json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        let named = is_object.then(|| serde_json::from_slice::<Named>(json).ok()).flatten()?;
+        let named = is_object.then(|| serde_json::from_slice::<NameOnly>(json).ok()).flatten()?;
         Some(named.name)
     }
 
     /// Reads it; what is wrong is told with its place.
-    pub fn from_json(json: &[u8]) -> Result<Self, Refusal> {
+    pub fn from_json(json: &[u8]) -> Result<Self, RegistryError> {
         // A list would be taken for the members in their order.
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-            return Err(Refusal::malformed("a list, where an object was expected"));
+            return Err(RegistryError::malformed("a list, where an object was expected"));
         }
-        let form: Form<'_> = serde_json::from_slice(json).map_err(|error| malformed(json, &error))?;
+        let form: RegistrationJson<'_> =
+            serde_json::from_slice(json).map_err(|error| malformed_at(json, &error))?;
         let values = form.values.map(|raw| {
-            serde_json::from_str::<Once>(raw.get())
-                .and_then(|Once| serde_json::from_str(raw.get()))
-                .map_err(|error| Refusal::malformed(format!("the values: {error}")).at("/values"))
+            serde_json::from_str::<UniqueKeys>(raw.get())
+                .and_then(|UniqueKeys| serde_json::from_str(raw.get()))
+                .map_err(|error| {
+                    RegistryError::malformed(format!("the values: {error}")).with_pointer("/values")
+                })
         });
         let metadata = form.metadata.map(|raw| match raw.get() {
             "null" => Ok(None),
-            json => metadata(json).map(Some),
+            json => parse_metadata(json).map(Some),
         });
         Ok(Self {
             name: form.name,
@@ -101,39 +104,41 @@ impl RegistrationRequest {
 }
 
 /// What is wrong, and with which member: it is read again for that, since most that is read is right.
-fn malformed(json: &[u8], error: &serde_json::Error) -> Refusal {
-    let refusal = Refusal::malformed(error.to_string());
+fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
+    let refusal = RegistryError::malformed(error.to_string());
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let Err(error) = serde_path_to_error::deserialize::<_, Form<'_>>(&mut reader) else { return refusal };
+    let Err(error) = serde_path_to_error::deserialize::<_, RegistrationJson<'_>>(&mut reader) else {
+        return refusal;
+    };
     match error.path().iter().next() {
         Some(Segment::Map { key }) if error.inner().is_data() => {
-            refusal.at(format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+            refusal.with_pointer(format!("/{}", key.replace('~', "~0").replace('/', "~1")))
         }
         _ => refusal,
     }
 }
 
 /// Metadata as it is kept, if it is right: an object, or a text with kernel XML.
-fn metadata(json: &str) -> Result<Box<RawValue>, Refusal> {
+fn parse_metadata(json: &str) -> Result<Box<RawValue>, RegistryError> {
     let kernel = if json.starts_with('"') {
         let xml: Cow<'_, str> = serde_json::from_str(json)
-            .map_err(|error| Refusal::malformed(error.to_string()).at("/metadata"))?;
+            .map_err(|error| RegistryError::malformed(error.to_string()).with_pointer("/metadata"))?;
         // The faults have paths of XML.
-        KernelMetadata::from_xml(&xml).map_err(|faults| wrong("/metadata".into(), faults))?
+        KernelMetadata::from_xml(&xml).map_err(|faults| invalid_metadata("/metadata".into(), faults))?
     } else {
         KernelMetadata::from_json(json.as_bytes()).map_err(|mut faults| {
             for fault in &mut faults {
                 fault.pointer.insert_str(0, "/metadata");
             }
-            wrong(faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default(), faults)
+            invalid_metadata(faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default(), faults)
         })?
     };
-    RawValue::from_string(kernel.to_json()).map_err(|error| Refusal::malformed(error.to_string()))
+    RawValue::from_string(kernel.to_json()).map_err(|error| RegistryError::malformed(error.to_string()))
 }
 
-fn wrong(pointer: String, faults: Vec<MetadataFault>) -> Refusal {
+fn invalid_metadata(pointer: String, faults: Vec<MetadataFault>) -> RegistryError {
     let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-    Refusal { faults, ..Refusal::invalid("bad-metadata", &pointer, detail) }
+    RegistryError { faults, ..RegistryError::invalid("bad-metadata", &pointer, detail) }
 }
 
 #[cfg(test)]
@@ -146,7 +151,7 @@ mod tests {
             let refusal = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
             assert_eq!((refusal.code, refusal.pointer.as_deref()), ("malformed", pointer), "{json}");
             assert!(!refusal.detail.contains("struct"), "{}", refusal.detail);
-            assert_eq!(RegistrationRequest::name_in(json.as_bytes()).as_deref(), name, "{json}");
+            assert_eq!(RegistrationRequest::peek_name(json.as_bytes()).as_deref(), name, "{json}");
         };
         check(r#"{"name": 7}"#, Some("/name"), None);
         check(r#"{"name": "10.1/a", "url": 7}"#, Some("/url"), Some("10.1/a"));

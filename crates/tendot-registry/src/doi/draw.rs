@@ -3,40 +3,40 @@
 use std::collections::BTreeSet;
 
 use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{Reference, Value};
-use tendot_store::{Edit, Entry, Precondition, State};
+use tendot_proto::{HandleValue, ValueReference};
+use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
-use super::{Deposit, RegistrationRequest, MetadataIssue, Stage};
-use crate::deposit::is_unchanged;
-use crate::party::{ADMIN, PrefixAllocation, free_index, write};
-use crate::permission::is_admin;
-use crate::refusal::Reason;
+use super::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
+use crate::deposit::is_same_value;
+use crate::party::{ADMIN_INDEX, PrefixAllocation, encode, free_index};
+use crate::permission::is_admin_value;
+use crate::refusal::RegistryErrorKind;
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{Limits, Refusal, ValueFault};
+use crate::{RecordLimits, RegistryError, ValueFault};
 
 /// Where the address of a registered name stands; its administrator stands at [`ADMIN`].
-const URL: u32 = 1;
+const URL_INDEX: u32 = 1;
 
 /// What becomes of a name.
 #[derive(Debug)]
 pub(crate) enum RecordChange {
     /// It is new.
-    Created(Entry, Deposit),
+    Created(StoredRecord, Registration),
     /// It changes.
-    Updated(Entry, Deposit),
+    Updated(StoredRecord, Registration),
     /// It is as it should be.
-    Unchanged(Entry, Deposit),
+    Unchanged(StoredRecord, Registration),
 }
 
 impl RecordChange {
-    pub(crate) fn parts(self) -> (Entry, Deposit) {
+    pub(crate) fn into_parts(self) -> (StoredRecord, Registration) {
         let (Self::Created(entry, deposit) | Self::Updated(entry, deposit) | Self::Unchanged(entry, deposit)) =
             self;
         (entry, deposit)
     }
 
     /// What has to be done, on what was there.
-    pub(crate) fn edit(&self, there: Option<u64>) -> Option<Edit> {
+    pub(crate) fn to_edit(&self, there: Option<u64>) -> Option<Edit> {
         let (Self::Created(entry, _) | Self::Updated(entry, _)) = self else { return None };
         Some(Edit::Register {
             name: entry.name.clone(),
@@ -52,26 +52,26 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) allocation: &'a PrefixAllocation,
     /// The group of who has the name.
     pub(crate) group: u32,
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a RecordLimits,
     pub(crate) at: u64,
 }
 
 /// Draws up what becomes of a name. `there` is a record that resolves or is reserved, if there is one.
-pub(crate) fn draw(
+pub(crate) fn build(
     drawing: &BuildContext<'_>,
     name: &str,
     draft: &RegistrationRequest,
-    there: Option<&Entry>,
-) -> Result<RecordChange, Refusal> {
-    let before = there.map(Deposit::of).transpose()?;
-    let stage = stage(draft, before.as_ref())?;
-    let values = values(drawing, draft, there)?;
+    there: Option<&StoredRecord>,
+) -> Result<RecordChange, RegistryError> {
+    let before = there.map(Registration::of_record).transpose()?;
+    let stage = next_state(draft, before.as_ref())?;
+    let values = build_values(drawing, draft, there)?;
     let metadata = match &draft.metadata {
         Some(given) => given.clone(),
         None => before.as_ref().and_then(|before| before.metadata.clone()),
     };
-    if stage == Stage::Registered {
-        check_complete(drawing, &values, metadata.is_some())?;
+    if stage == RegistrationState::Registered {
+        check_registrable(drawing, &values, metadata.is_some())?;
     }
     let text = |metadata: &Option<Box<serde_json::value::RawValue>>| {
         metadata.as_ref().map(|metadata| metadata.get().to_owned())
@@ -92,7 +92,7 @@ pub(crate) fn draw(
     {
         return Ok(RecordChange::Unchanged(entry.clone(), before.clone()));
     }
-    let deposit = Deposit {
+    let deposit = Registration {
         state: stage,
         owner: before.as_ref().and_then(|before| before.owner.clone()),
         created: before.as_ref().map_or(drawing.at, |before| before.created),
@@ -100,44 +100,52 @@ pub(crate) fn draw(
         issue,
         metadata,
     };
-    let entry = Entry {
+    let entry = StoredRecord {
         name: there.map_or_else(|| name.into(), |entry| entry.name.clone()),
         revision: 0,
-        state: State::Live,
+        state: RecordStatus::Live,
         values,
-        registration: write(&deposit),
+        registration: encode(&deposit),
     };
-    Ok(if there.is_some() { RecordChange::Updated(entry, deposit) } else { RecordChange::Created(entry, deposit) })
+    Ok(if there.is_some() {
+        RecordChange::Updated(entry, deposit)
+    } else {
+        RecordChange::Created(entry, deposit)
+    })
 }
 
-fn stage(draft: &RegistrationRequest, before: Option<&Deposit>) -> Result<Stage, Refusal> {
+fn next_state(
+    draft: &RegistrationRequest,
+    before: Option<&Registration>,
+) -> Result<RegistrationState, RegistryError> {
     match (draft.state, before.map(|before| before.state)) {
-        (Some(Stage::Reserved), Some(Stage::Registered)) => {
+        (Some(RegistrationState::Reserved), Some(RegistrationState::Registered)) => {
             let detail = "a name that is registered stays so; it can be ended";
-            Err(Refusal::new(Reason::Conflict, "already-public", detail).at("/state"))
+            Err(RegistryError::new(RegistryErrorKind::Conflict, "already-public", detail)
+                .with_pointer("/state"))
         }
         (given, before) => Ok(given.or(before).unwrap_or_default()),
     }
 }
 
 /// The values that the record is to have, by their indexes, each with its date.
-fn values(
+fn build_values(
     drawing: &BuildContext<'_>,
     draft: &RegistrationRequest,
-    there: Option<&Entry>,
-) -> Result<Vec<Value<'static>>, Refusal> {
+    there: Option<&StoredRecord>,
+) -> Result<Vec<HandleValue<'static>>, RegistryError> {
     let limits = drawing.limits;
     let before = there.map(|entry| entry.values.as_slice()).unwrap_or_default();
-    let mut values: Vec<Value<'static>> = Vec::with_capacity(4);
+    let mut values: Vec<HandleValue<'static>> = Vec::with_capacity(4);
     if let Some(url) = &draft.url {
-        let value = Value::new(URL, "URL", url.to_string());
+        let value = HandleValue::new(URL_INDEX, "URL", url.to_string());
         check_value(&value, limits).map_err(|error| {
             let detail = match error.fault {
                 ValueFault::Url(odd) => format!("the address {odd}"),
                 fault => format!("the address {fault}"),
             };
-            Refusal::invalid("bad-url", "/url", detail)
-                .hint("an address begins with `https://`, and has no user name and no line breaks")
+            RegistryError::invalid("bad-url", "/url", detail)
+                .with_hint("an address begins with `https://`, and has no user name and no line breaks")
         })?;
         drawing.allocation.check_host_allowed(url.as_bytes(), "/url")?;
         values.push(value);
@@ -145,81 +153,89 @@ fn values(
     match &draft.values {
         Some(given) => {
             for (number, value) in given.iter().enumerate() {
-                check_given(drawing, draft, value, &format!("/values/{number}"))?;
+                check_given_value(drawing, draft, value, &format!("/values/{number}"))?;
                 values.push(value.clone());
             }
         }
         None => {
-            there.map_or(Ok(()), check_room)?;
-            values.extend(before.iter().filter(|old| old.index != URL && !is_admin(old)).cloned());
+            there.map_or(Ok(()), check_admin_index_free)?;
+            values
+                .extend(before.iter().filter(|old| old.index != URL_INDEX && !is_admin_value(old)).cloned());
         }
     }
-    if draft.url.is_none() && !values.iter().any(|value| value.index == URL) {
-        values.extend(before.iter().find(|old| old.index == URL && !is_admin(old)).cloned());
+    if draft.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
+        values.extend(before.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
     }
-    let reference = Reference::new(drawing.group, drawing.allocation.prefix.name().as_bytes().to_vec());
+    let reference =
+        ValueReference::new(drawing.group, drawing.allocation.prefix.record_name().as_bytes().to_vec());
     let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
-    values.push(Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()));
+    values.push(HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()));
     // Administrators that were put there in another way stay; where is not what they are known by.
     let mut taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-    for old in before.iter().filter(|old| is_admin(old) && old.index != ADMIN) {
-        let index = if taken.contains(&old.index) { free_index(ADMIN + 1, &taken) } else { old.index };
+    for old in before.iter().filter(|old| is_admin_value(old) && old.index != ADMIN_INDEX) {
+        let index = if taken.contains(&old.index) { free_index(ADMIN_INDEX + 1, &taken) } else { old.index };
         taken.insert(index);
-        values.push(Value { index, ..old.clone() });
+        values.push(HandleValue { index, ..old.clone() });
     }
     check_indexes(&values, limits)?;
     check_record(&values, limits).map_err(crate::Error::from)?;
     values.sort_by_key(|value| value.index);
     let date = u32::try_from(drawing.at / 1_000).unwrap_or(u32::MAX);
     for value in &mut values {
-        let same = before.iter().find(|old| old.index == value.index && is_unchanged(old, value));
+        let same = before.iter().find(|old| old.index == value.index && is_same_value(old, value));
         value.timestamp = same.map_or(date, |old| old.timestamp);
     }
     Ok(values)
 }
 
 /// Where the administrator is to stand, nothing else does.
-pub(crate) fn check_room(entry: &Entry) -> Result<(), Refusal> {
-    if !entry.values.iter().any(|value| value.index == ADMIN && !is_admin(value)) {
+pub(crate) fn check_admin_index_free(entry: &StoredRecord) -> Result<(), RegistryError> {
+    if !entry.values.iter().any(|value| value.index == ADMIN_INDEX && !is_admin_value(value)) {
         return Ok(());
     }
     let detail =
-        format!("`{}` has a value at index {ADMIN}, where its administrator has to stand", entry.name);
-    Err(Refusal::invalid("index-taken", "/values", detail)
-        .hint("give it another index, with `values` or by the Handle protocol"))
+        format!("`{}` has a value at index {ADMIN_INDEX}, where its administrator has to stand", entry.name);
+    Err(RegistryError::invalid("index-taken", "/values", detail)
+        .with_hint("give it another index, with `values` or by the Handle protocol"))
 }
 
-fn check_given(
+fn check_given_value(
     drawing: &BuildContext<'_>,
     draft: &RegistrationRequest,
-    value: &Value<'_>,
+    value: &HandleValue<'_>,
     pointer: &str,
-) -> Result<(), Refusal> {
-    let refused = |detail: String| Err(Refusal::invalid("bad-value", pointer, detail));
-    if is_admin(value) {
+) -> Result<(), RegistryError> {
+    let refused = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
+    if is_admin_value(value) {
         return refused("who administers a name is for the registry to say".into());
     }
-    if value.index == ADMIN || value.index == URL && (draft.url.is_some() || !value.has_type("URL")) {
+    if value.index == ADMIN_INDEX
+        || value.index == URL_INDEX && (draft.url.is_some() || !value.has_type("URL"))
+    {
         return refused(format!("index {} is taken by the registry", value.index));
     }
     check_value(value, drawing.limits)
-        .map_err(|error| Refusal::invalid("bad-value", pointer, error.to_string()))?;
+        .map_err(|error| RegistryError::invalid("bad-value", pointer, error.to_string()))?;
     drawing.allocation.check_value_hosts(value, pointer)
 }
 
 /// A name that resolves leads somewhere, and has the metadata that it has to have.
-fn check_complete(drawing: &BuildContext<'_>, values: &[Value<'_>], has_metadata: bool) -> Result<(), Refusal> {
-    let leads = |value: &Value<'_>| {
+fn check_registrable(
+    drawing: &BuildContext<'_>,
+    values: &[HandleValue<'_>],
+    has_metadata: bool,
+) -> Result<(), RegistryError> {
+    let leads = |value: &HandleValue<'_>| {
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
     if !values.iter().any(leads) {
-        return Err(Refusal::invalid("missing", "/url", "a registered name leads somewhere")
-            .hint("with `\"state\": \"reserved\"` it may come later"));
+        return Err(RegistryError::invalid("missing", "/url", "a registered name leads somewhere")
+            .with_hint("with `\"state\": \"reserved\"` it may come later"));
     }
     if drawing.allocation.requires_metadata() && !has_metadata {
         let detail = format!("names under {} have kernel metadata", drawing.allocation.prefix.prefix);
-        return Err(Refusal::invalid("missing", "/metadata", detail)
-            .hint("with `\"state\": \"reserved\"` it may come later"));
+        return Err(RegistryError::invalid("missing", "/metadata", detail)
+            .with_hint("with `\"state\": \"reserved\"` it may come later"));
     }
     Ok(())
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use tendot_proto::Work;
-use tendot_store::{Entry, Key, State, Store};
+use tendot_proto::Budget;
+use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
-use super::{Deposit, DoiStatus, Stage};
-use crate::party::{self, ScanBudget, Prefix, Registrant, Principal};
-use crate::{Caller, Error, Refusal, Registry, price};
+use super::{DoiStatus, Registration, RegistrationState};
+use crate::party::{self, Prefix, Principal, Registrant, ScanBudget};
+use crate::{Caller, Error, Registry, RegistryError, price};
 
 /// Some names, and where to go on.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct DoiList {
     /// The names.
     pub items: Vec<DoiListItem>,
     /// What to ask for as `after`, if there is more.
@@ -43,7 +43,7 @@ impl Registry {
         clippy::too_many_arguments,
         reason = "which names, as whom and when: none of them stands for another"
     )]
-    pub async fn names(
+    pub async fn list_dois(
         &self,
         prefix: Option<&str>,
         registrant: Option<&str>,
@@ -51,17 +51,19 @@ impl Registry {
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Names, Refusal> {
-        work.spend(price::names(limit)).map_err(Error::from)?;
-        let standing = self.standing(caller, at, work).await?;
+        work: &mut Budget,
+    ) -> Result<DoiList, RegistryError> {
+        work.charge(price::list(limit)).map_err(Error::from)?;
+        let standing = self.principal(caller, at, work).await?;
         // As it was first spelled.
         let registrant = match registrant {
-            Some(id) => Some(self.required::<Registrant>(party::Kind::Registrant, id, work).await?.it.id),
+            Some(id) => Some(
+                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, work).await?.it.id,
+            ),
             None => None,
         };
         let registrant = registrant.as_deref();
-        let mut list = List {
+        let mut list = DoiListing {
             standing,
             registrants: BTreeMap::new(),
             only: registrant,
@@ -72,25 +74,25 @@ impl Registry {
         if let Some(prefix) = prefix {
             let held = self.prefix(prefix, work).await?;
             let next = self.scan_prefix_names(&held.it, after, &mut list, work).await?;
-            return Ok(Names { items: list.items, next });
+            return Ok(DoiList { items: list.items, next });
         }
         let Some(registrant) = registrant else {
             // All that there are: prefix by prefix.
             let next = self.scan_all_prefixes(None, after, &mut list, work).await?;
-            return Ok(Names { items: list.items, next });
+            return Ok(DoiList { items: list.items, next });
         };
         if after.is_none_or(|after| !after.starts_with(OWNED_CURSOR_PREFIX)) {
             let next = self.scan_all_prefixes(Some(registrant), after, &mut list, work).await?;
             if next.is_some() {
-                return Ok(Names { items: list.items, next });
+                return Ok(DoiList { items: list.items, next });
             }
             if list.items.len() >= limit {
-                return Ok(Names { items: list.items, next: Some(OWNED_CURSOR_PREFIX.into()) });
+                return Ok(DoiList { items: list.items, next: Some(OWNED_CURSOR_PREFIX.into()) });
             }
         }
         let after = after.and_then(|after| after.strip_prefix(OWNED_CURSOR_PREFIX));
         let next = self.scan_owned_names(registrant, after, &mut list, work).await?;
-        Ok(Names { items: list.items, next })
+        Ok(DoiList { items: list.items, next })
     }
 
     /// Names under all prefixes of a registrant, or of everybody.
@@ -98,19 +100,21 @@ impl Registry {
         &self,
         registrant: Option<&str>,
         after: Option<&str>,
-        list: &mut List<'_>,
-        work: &mut Work,
-    ) -> Result<Option<String>, Refusal> {
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
+    ) -> Result<Option<String>, RegistryError> {
         let mut place = after.map(str::to_owned);
         loop {
-            if list.looking.is_over() || list.items.len() >= list.limit {
+            if list.looking.is_exhausted() || list.items.len() >= list.limit {
                 return Ok(place);
             }
             match self.scan_next_prefix(registrant, place.as_deref(), list, work).await {
                 Ok((next, true)) => return Ok(next),
                 Ok((None, false)) => return Ok(None),
                 Ok((next, false)) => place = next,
-                Err(refusal) if refusal.is_budget_exceeded() && place.as_deref() != after => return Ok(place),
+                Err(refusal) if refusal.is_budget_exceeded() && place.as_deref() != after => {
+                    return Ok(place);
+                }
                 Err(refusal) => return Err(refusal),
             }
         }
@@ -121,14 +125,14 @@ impl Registry {
         &self,
         registrant: Option<&str>,
         place: Option<&str>,
-        list: &mut List<'_>,
-        work: &mut Work,
-    ) -> Result<(Option<String>, bool), Refusal> {
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
+    ) -> Result<(Option<String>, bool), RegistryError> {
         let within = place.and_then(|place| place.split_once('/'));
         let prefix = match within {
             Some((prefix, _)) => self.prefix(prefix, work).await?.it,
             None => {
-                work.spend(price::STEP).map_err(Error::from)?;
+                work.charge(price::STEP).map_err(Error::from)?;
                 let mut found = None;
                 let is_it = |prefix: &Prefix| registrant.is_none_or(|id| *prefix.registrant == *id);
                 let look = self.look_at_prefixes(place, &mut list.looking, |prefix, _| {
@@ -141,7 +145,7 @@ impl Registry {
             }
         };
         // The last record that may be looked at was that of the prefix.
-        let next = match list.looking.is_over() {
+        let next = match list.looking.is_exhausted() {
             true => Some(format!("{}/", prefix.prefix)),
             false => self.scan_prefix_names(&prefix, place.filter(|_| within.is_some()), list, work).await?,
         };
@@ -154,22 +158,22 @@ impl Registry {
         &self,
         prefix: &Prefix,
         after: Option<&str>,
-        list: &mut List<'_>,
-        work: &mut Work,
-    ) -> Result<Option<String>, Refusal> {
-        let after = after.and_then(|after| Key::new(after).ok());
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
+    ) -> Result<Option<String>, RegistryError> {
+        let after = after.and_then(|after| NameKey::new(after).ok());
         let (mut found, mut next, mut problem) = (Vec::new(), None, None);
         let room = list.limit.saturating_sub(list.items.len());
         let mut last: Option<Box<str>> = None;
         let (looking, only) = (&mut list.looking, list.only);
         self.store
-            .visit(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
-                if found.len() >= room || !looking.at(entry) {
+            .scan_records(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
+                if found.len() >= room || !looking.charge(entry) {
                     next = last.take();
                     return false;
                 }
                 last = Some(entry.name.clone());
-                match Listed::of(entry, prefix, only) {
+                match DoiCandidate::from_record(entry, prefix, only) {
                     Ok(listed) => found.extend(listed),
                     Err(error) => problem = Some(error),
                 }
@@ -180,7 +184,7 @@ impl Registry {
         let mut done = None;
         for listed in found {
             let name = listed.item.name.clone();
-            match self.show(listed, prefix, list, work).await {
+            match self.add_if_visible(listed, prefix, list, work).await {
                 Err(Error::Exhausted(_)) if done.is_some() => return Ok(done.map(String::from)),
                 shown => shown?,
             }
@@ -194,9 +198,9 @@ impl Registry {
         &self,
         registrant: &str,
         after: Option<&str>,
-        list: &mut List<'_>,
-        work: &mut Work,
-    ) -> Result<Option<String>, Refusal> {
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
+    ) -> Result<Option<String>, RegistryError> {
         let beginning = format!("owned/{registrant}/").into_bytes();
         // Who comes from a registrant's own prefixes has got somewhere, where they are at the beginning.
         let mut place = after.unwrap_or_default().to_owned();
@@ -204,11 +208,11 @@ impl Registry {
         let room = list.limit.saturating_sub(list.items.len());
         let notes = self
             .store
-            .notes(&beginning, (!place.is_empty()).then_some(&from[..]), room.saturating_add(1))
+            .list_aux(&beginning, (!place.is_empty()).then_some(&from[..]), room.saturating_add(1))
             .await?;
         let mut prefixes = BTreeMap::new();
         for (number, (key, name)) in notes.into_iter().enumerate() {
-            if number == room || list.looking.is_over() {
+            if number == room || list.looking.is_exhausted() {
                 return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{place}")));
             }
             let Ok(name) = std::str::from_utf8(&name) else { continue };
@@ -228,12 +232,12 @@ impl Registry {
         name: &str,
         registrant: &str,
         prefixes: &mut BTreeMap<Box<str>, Prefix>,
-        list: &mut List<'_>,
-        work: &mut Work,
-    ) -> Result<(), Refusal> {
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
+    ) -> Result<(), RegistryError> {
         let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
-        let Some(entry) = self.get(name, work).await? else { return Ok(()) };
-        list.looking.at(&entry);
+        let Some(entry) = self.get_record(name, work).await? else { return Ok(()) };
+        list.looking.charge(&entry);
         if !prefixes.contains_key(prefix) {
             prefixes.insert(prefix.into(), self.prefix(prefix, work).await?.it);
         }
@@ -241,24 +245,26 @@ impl Registry {
         let Some(prefix) = prefixes.get(prefix).filter(|prefix| *prefix.registrant != *registrant) else {
             return Ok(());
         };
-        match Listed::of(&entry, prefix, list.only)? {
-            Some(listed) => Ok(self.show(listed, prefix, list, work).await?),
+        match DoiCandidate::from_record(&entry, prefix, list.only)? {
+            Some(listed) => Ok(self.add_if_visible(listed, prefix, list, work).await?),
             None => Ok(()),
         }
     }
 
     /// Adds a name to a list, if who asks may know of it.
-    async fn show(
+    async fn add_if_visible(
         &self,
-        listed: Listed,
+        listed: DoiCandidate,
         prefix: &Prefix,
-        list: &mut List<'_>,
-        work: &mut Work,
+        list: &mut DoiListing<'_>,
+        work: &mut Budget,
     ) -> Result<(), Error> {
-        let Listed { item, is_reserved } = listed;
+        let DoiCandidate { item, is_reserved } = listed;
         if is_reserved {
             if !list.registrants.contains_key(&item.registrant) {
-                let held = self.held::<Registrant>(party::Kind::Registrant, &item.registrant, work).await?;
+                let held = self
+                    .find_object::<Registrant>(party::RegistryObjectKind::Registrant, &item.registrant, work)
+                    .await?;
                 list.registrants.insert(item.registrant.clone(), held.map(|held| held.it));
             }
             let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
@@ -272,15 +278,15 @@ impl Registry {
 }
 
 /// A name that may be in a list.
-struct Listed {
+struct DoiCandidate {
     item: DoiListItem,
     is_reserved: bool,
 }
 
-impl Listed {
+impl DoiCandidate {
     /// If it is of the only registrant that is asked for.
-    fn of(entry: &Entry, prefix: &Prefix, only: Option<&str>) -> Result<Option<Self>, Error> {
-        let deposit = Deposit::of(entry)?;
+    fn from_record(entry: &StoredRecord, prefix: &Prefix, only: Option<&str>) -> Result<Option<Self>, Error> {
+        let deposit = Registration::of_record(entry)?;
         let owner = deposit.owner.unwrap_or_else(|| prefix.registrant.clone());
         if only.is_some_and(|only| *owner != *only) {
             return Ok(None);
@@ -290,20 +296,20 @@ impl Listed {
         let item = DoiListItem {
             name: entry.name.clone(),
             state: match (entry.state, deposit.state) {
-                (State::Tombstone, _) => DoiStatus::Tombstone,
-                (State::Live, Stage::Reserved) => DoiStatus::Reserved,
-                (State::Live, Stage::Registered) => DoiStatus::Registered,
+                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
+                (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
             },
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner,
             updated: deposit.updated,
         };
-        Ok(Some(Self { item, is_reserved: deposit.state == Stage::Reserved }))
+        Ok(Some(Self { item, is_reserved: deposit.state == RegistrationState::Reserved }))
     }
 }
 
 /// A list that is being made.
-struct List<'a> {
+struct DoiListing<'a> {
     standing: Principal,
     /// Those whose reserved names were met.
     registrants: BTreeMap<Box<str>, Option<Registrant>>,
@@ -316,5 +322,5 @@ struct List<'a> {
 /// Where it is noted that a registrant has a name under the prefix of another. Names are longer than keys of notes may be.
 pub(crate) fn owned_key(registrant: &str, name: &str) -> Result<Vec<u8>, Error> {
     let name = name.to_ascii_uppercase();
-    Ok(format!("owned/{registrant}/{}", party::fingerprint(name.as_bytes())?).into_bytes())
+    Ok(format!("owned/{registrant}/{}", party::sha256_hex(name.as_bytes())?).into_bytes())
 }

@@ -13,31 +13,31 @@ mod quota;
 mod secrecy;
 mod suffix;
 
-pub use batch::{Line, BatchLineOutcome, BatchLineStatus};
-pub use deposit::{UpdateDoi, RetireDoi, RegisterDoi};
+pub use batch::{BatchLine, BatchLineOutcome, BatchLineStatus};
+pub use deposit::{RegisterDoi, RetireDoi, UpdateDoi};
 pub use draft::RegistrationRequest;
-pub(crate) use draw::{RecordChange, check_room, draw};
+pub(crate) use draw::{RecordChange, build, check_admin_index_free};
 pub(crate) use list::owned_key;
-pub use list::{DoiListItem, Names};
+pub use list::{DoiList, DoiListItem};
 pub(crate) use quota::{QuotaTable, reached};
 pub(crate) use secrecy::VisibilityFilter;
 pub use suffix::is_minted;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tendot_proto::{Value, Work};
-use tendot_store::{Entry, Key, HistoryOrder, State, Store};
+use tendot_proto::{Budget, HandleValue};
+use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
 
-use crate::metadata::{RegistryFields, Format, KernelMetadata, Summary};
-use crate::party::{Kind, Registrant, Principal};
-use crate::{Caller, Error, Note, Refusal, Registry, party, price};
+use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
+use crate::party::{Principal, Registrant, RegistryObjectKind};
+use crate::{Caller, Error, Registry, RegistryError, WriteWarning, party, price};
 
 /// What is kept of a name beside its values.
 ///
 /// How it is written is looked at without reading all of it: the state comes first.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Deposit {
-    pub(crate) state: Stage,
+pub(crate) struct Registration {
+    pub(crate) state: RegistrationState,
     /// The registrant who has it, if it is not the one who has its prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<Box<str>>,
@@ -52,7 +52,7 @@ pub(crate) struct Deposit {
 /// How far a name has come.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum RegistrationState {
     /// It is kept for somebody, and does not resolve yet.
     Reserved,
     /// It resolves, and will for ever.
@@ -70,30 +70,30 @@ pub struct MetadataIssue {
 }
 
 /// The beginning of what is kept of a name that is only reserved.
-const RESERVED: &[u8] = br#"{"state":"reserved""#;
+const RESERVED_JSON_START: &[u8] = br#"{"state":"reserved""#;
 
 /// Whether a name does not resolve yet.
-pub fn is_reserved(entry: &Entry) -> bool {
-    entry.registration.starts_with(RESERVED)
+pub fn is_reserved(entry: &StoredRecord) -> bool {
+    entry.registration.starts_with(RESERVED_JSON_START)
 }
 
 /// Whether there is metadata of a name, by how what is kept of it begins: metadata comes last, and what is before it is short.
-pub(crate) fn has_metadata(entry: &Entry) -> bool {
-    const BEFORE: usize = 256;
+pub(crate) fn has_metadata(entry: &StoredRecord) -> bool {
+    const MAX_BYTES_BEFORE_METADATA: usize = 256;
     let kept = &*entry.registration;
-    let beginning = kept.get(..BEFORE).unwrap_or(kept);
+    let beginning = kept.get(..MAX_BYTES_BEFORE_METADATA).unwrap_or(kept);
     beginning.starts_with(br#"{"state":"#) && memchr::memmem::find(beginning, br#","metadata":{"#).is_some()
 }
 
 /// A name, and all that is known of it.
 #[derive(Clone, Debug)]
-pub struct Registered {
+pub struct DoiRecord {
     /// As it was first spelled.
     pub name: Box<str>,
     /// What became of it.
     pub state: DoiStatus,
     /// Its values, without those that only administrators may read unless who asks is one.
-    pub values: Vec<Value<'static>>,
+    pub values: Vec<HandleValue<'static>>,
     /// Its metadata, as kernel JSON.
     pub metadata: Option<Box<RawValue>>,
     /// Which declaration that is.
@@ -111,7 +111,7 @@ pub struct Registered {
     /// The number of the change that made it so; 0 while it has not been carried out.
     pub revision: u64,
     /// What who registers it should know.
-    pub notes: Vec<Note>,
+    pub notes: Vec<WriteWarning>,
 }
 
 /// What became of a name.
@@ -139,7 +139,7 @@ impl DoiStatus {
     }
 }
 
-impl Registered {
+impl DoiRecord {
     /// Where it leads first: its value at index 1.
     pub fn url(&self) -> Option<&str> {
         let value = self.values.iter().find(|value| value.index == 1 && value.has_type("URL"))?;
@@ -147,13 +147,13 @@ impl Registered {
     }
 
     /// Its metadata in a format; none if there is none.
-    pub fn metadata_in(&self, format: Format) -> Option<String> {
-        self.with_kernel(|kernel, facts| format.write(kernel, facts, self.url()))
+    pub fn metadata_in(&self, format: MetadataFormat) -> Option<String> {
+        self.with_kernel(|kernel, facts| format.render(kernel, facts, self.url()))
     }
 
     /// Its metadata in few words; none if there is none.
-    pub fn summary(&self) -> Option<Summary> {
-        self.with_kernel(Summary::of)
+    pub fn citation_summary(&self) -> Option<CitationSummary> {
+        self.with_kernel(CitationSummary::from_kernel)
     }
 
     fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
@@ -162,20 +162,25 @@ impl Registered {
         let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
         let agency = self.agency.to_ascii_uppercase();
-        let facts = RegistryFields { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
+        let facts = RegistryFields {
+            name: &self.name,
+            agency: &agency,
+            issue_date: &day,
+            issue_number: issue.number,
+        };
         Some(make(&kernel, &facts))
     }
 }
 
-impl Deposit {
+impl Registration {
     /// What is kept of a name; of one that came by another way than ours, what its values tell.
-    pub(crate) fn of(entry: &Entry) -> Result<Self, Error> {
+    pub(crate) fn of_record(entry: &StoredRecord) -> Result<Self, Error> {
         if !entry.registration.is_empty() {
-            return party::read(entry);
+            return party::decode(entry);
         }
         let dates = || entry.values.iter().map(|value| u64::from(value.timestamp) * 1_000);
         Ok(Self {
-            state: Stage::Registered,
+            state: RegistrationState::Registered,
             owner: None,
             created: dates().min().unwrap_or_default(),
             updated: dates().max().unwrap_or_default(),
@@ -187,56 +192,59 @@ impl Deposit {
 
 impl Registry {
     /// A name that was registered, for everybody; one that is only reserved, for those concerned.
-    pub async fn registered(
+    pub async fn get_doi(
         &self,
         name: &str,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Registered, Refusal> {
-        let standing = self.standing(caller, at, work).await?;
-        let no_such = || Refusal::not_found("name", name);
+        work: &mut Budget,
+    ) -> Result<DoiRecord, RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
+        let no_such = || RegistryError::not_found("name", name);
         let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
         let record = self.prefix_entry(prefix, work).await?.ok_or_else(no_such)?;
-        let prefix: party::Prefix = party::read(&record)?;
-        let entry = self.get(name, work).await?.ok_or_else(no_such)?;
-        let deposit = Deposit::of(&entry)?;
+        let prefix: party::Prefix = party::decode(&record)?;
+        let entry = self.get_record(name, work).await?.ok_or_else(no_such)?;
+        let deposit = Registration::of_record(&entry)?;
         let owner = deposit.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
-        let owner = self.required::<Registrant>(Kind::Registrant, &owner, work).await?.it;
-        if deposit.state == Stage::Reserved && !standing.can_read_under(&prefix.prefix, &owner) {
+        let owner = self.get_object::<Registrant>(RegistryObjectKind::Registrant, &owner, work).await?.it;
+        if deposit.state == RegistrationState::Reserved && !standing.can_read_under(&prefix.prefix, &owner) {
             return Err(no_such());
         }
-        let ended =
-            if entry.state == State::Tombstone { self.last_change(&entry.name, work).await? } else { None };
+        let ended = if entry.state == RecordStatus::Tombstone {
+            self.last_change_time(&entry.name, work).await?
+        } else {
+            None
+        };
         let mut registered = shown(entry, deposit, &owner, &standing);
         registered.ended = ended;
         Ok(registered)
     }
 
     /// When a name was last changed.
-    async fn last_change(&self, name: &str, work: &mut Work) -> Result<Option<u64>, Error> {
-        work.spend(price::LOOKUP)?;
-        let Ok(key) = Key::new(name) else { return Ok(None) };
+    async fn last_change_time(&self, name: &str, work: &mut Budget) -> Result<Option<u64>, Error> {
+        work.charge(price::LOOKUP)?;
+        let Ok(key) = NameKey::new(name) else { return Ok(None) };
         let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
         Ok(history.items.first().map(|past| past.line.at))
     }
 }
 
 /// A name as it is told to somebody.
-fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Principal) -> Registered {
-    let Entry { name, revision, state, mut values, .. } = entry;
+fn shown(entry: StoredRecord, deposit: Registration, owner: &Registrant, standing: &Principal) -> DoiRecord {
+    let StoredRecord { name, revision, state, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
     let may_see = standing.can_read_under(prefix, owner);
     values.retain(|value| {
         value.permissions.is_public()
-            || may_see && value.permissions.has(tendot_proto::Permissions::ADMIN_READ)
+            || may_see && value.permissions.has(tendot_proto::ValuePermissions::ADMIN_READ)
     });
-    Registered {
+    DoiRecord {
         name,
         state: match (state, deposit.state) {
-            (State::Tombstone, _) => DoiStatus::Tombstone,
-            (State::Live, Stage::Reserved) => DoiStatus::Reserved,
-            (State::Live, Stage::Registered) => DoiStatus::Registered,
+            (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+            (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
+            (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
         },
         values,
         metadata: deposit.metadata,

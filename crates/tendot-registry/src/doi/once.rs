@@ -6,60 +6,60 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Any JSON of which that is so. How deep it is, the reader bounds.
-pub(super) struct Once;
+pub(super) struct UniqueKeys;
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Walk)
+        deserializer.deserialize_any(UniqueKeysVisitor)
     }
 }
 
-struct Walk;
+struct UniqueKeysVisitor;
 
-impl<'de> Visitor<'de> for Walk {
-    type Value = Once;
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
+    type Value = UniqueKeys;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueKeys, A::Error> {
         let mut seen = HashSet::new();
         while let Some(name) = map.next_key::<Box<str>>()? {
-            map.next_value::<Once>()?;
+            map.next_value::<UniqueKeys>()?;
             if let Some(name) = seen.replace(name) {
                 return Err(A::Error::custom(format_args!("`{name}` is there twice")));
             }
         }
-        Ok(Once)
+        Ok(UniqueKeys)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Once, A::Error> {
-        while seq.next_element::<Once>()?.is_some() {}
-        Ok(Once)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<UniqueKeys, A::Error> {
+        while seq.next_element::<UniqueKeys>()?.is_some() {}
+        Ok(UniqueKeys)
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_bool<E: Error>(self, _: bool) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_i64<E: Error>(self, _: i64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_u64<E: Error>(self, _: u64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_f64<E: Error>(self, _: f64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_str<E: Error>(self, _: &str) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_str<E: Error>(self, _: &str) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Once, E> {
-        Ok(Once)
+    fn visit_unit<E: Error>(self) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 }

@@ -3,18 +3,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{CommitError, CommitInfo, Edit, Precondition, Key, Store, StoreError};
+use tendot_store::{CommitError, CommitInfo, Edit, NameKey, Precondition, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::party::PrefixAllocation;
-use crate::refusal::Reason;
-use crate::{Refusal, Registry};
+use crate::refusal::RegistryErrorKind;
+use crate::{Registry, RegistryError};
 
 /// After so many milliseconds it is counted anew: others may write, too.
 const COUNT_TTL_MS: u64 = 60_000;
 
 /// Names counted in one call of the store.
-const PIECE: usize = 100_000;
+const COUNT_PAGE_LEN: usize = 100_000;
 
 /// What was counted, of prefixes that have a quota. Counting takes the time of walking over all names, so what comes and goes
 /// is added and taken off.
@@ -27,15 +27,15 @@ pub(crate) struct QuotaTable {
 
 #[derive(Debug, Default)]
 struct UsageByPrefix {
-    prefixes: HashMap<Box<str>, Tally>,
+    prefixes: HashMap<Box<str>, PrefixUsage>,
     /// The number of the next claim.
     next: u64,
 }
 
 /// Of a prefix that is counted, has been, or has changes under way.
 #[derive(Debug, Default)]
-struct Tally {
-    counted: Option<Counted>,
+struct PrefixUsage {
+    counted: Option<UsageCount>,
     /// Names that are about to come.
     coming: u64,
     /// Names that have come, ever since this tally is kept.
@@ -49,7 +49,7 @@ struct Tally {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct UsageCount {
     /// As many as there may be at the most; exactly so many if nothing was under way, and what became of all changes is known.
     names: u64,
     is_exact: bool,
@@ -60,14 +60,14 @@ struct Counted {
 }
 
 impl UsageByPrefix {
-    fn of(&mut self, prefix: &str) -> &mut Tally {
+    fn usage_mut(&mut self, prefix: &str) -> &mut PrefixUsage {
         self.prefixes.entry(prefix.into()).or_default()
     }
 
     /// What nobody needs is not kept.
     fn remove_if_idle(&mut self, prefix: &str) {
         let is_idle =
-            |tally: &Tally| tally.counted.is_none() && tally.under_way.is_empty() && !tally.is_counting;
+            |tally: &PrefixUsage| tally.counted.is_none() && tally.under_way.is_empty() && !tally.is_counting;
         if self.prefixes.get(prefix).is_some_and(is_idle) {
             self.prefixes.remove(prefix);
         }
@@ -80,7 +80,7 @@ impl QuotaTable {
     }
 
     /// How many more names there may be, if that is known, or at least that there is room for those that are wanted.
-    fn room(&self, prefix: &str, quota: u64, at: u64, wanted: u64) -> Option<u64> {
+    fn remaining(&self, prefix: &str, quota: u64, at: u64, wanted: u64) -> Option<u64> {
         let mut tallies = self.lock();
         let tally = tallies.prefixes.get_mut(prefix)?;
         let counted = tally.counted.as_mut().filter(|counted| at.abs_diff(counted.at) < COUNT_TTL_MS)?;
@@ -90,7 +90,7 @@ impl QuotaTable {
     }
 
     /// A prefix may have as many names as it likes.
-    fn forget(&self, prefix: &str) {
+    fn clear(&self, prefix: &str) {
         let mut tallies = self.lock();
         if let Some(tally) = tallies.prefixes.get_mut(prefix) {
             tally.counted = None;
@@ -99,10 +99,10 @@ impl QuotaTable {
     }
 
     /// Somebody begins to count, unless somebody else does already.
-    fn count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
+    fn begin_count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
         let mut tallies = self.lock();
         let next = tallies.next;
-        let tally = tallies.of(prefix);
+        let tally = tallies.usage_mut(prefix);
         if std::mem::replace(&mut tally.is_counting, true) {
             return None;
         }
@@ -115,14 +115,14 @@ impl QuotaTable {
     }
 
     /// Waits until the changes that are under way have ended, well or badly.
-    async fn settle(&self, prefix: &str) {
+    async fn wait_in_flight(&self, prefix: &str) {
         let next = self.lock().next;
         let first = || self.lock().prefixes.get(prefix).and_then(|tally| tally.under_way.first().copied());
-        self.until(|| first().is_none_or(|first| first >= next)).await;
+        self.wait_until(|| first().is_none_or(|first| first >= next)).await;
     }
 
     /// Waits until something is so that depends on who changes or counts.
-    async fn until(&self, is_so: impl Fn() -> bool) {
+    async fn wait_until(&self, is_so: impl Fn() -> bool) {
         loop {
             let ended = self.ended.notified();
             if is_so() {
@@ -133,12 +133,13 @@ impl QuotaTable {
     }
 
     /// Room for the names that a change makes, before it is committed; none if there is not enough.
-    pub(crate) fn claim(&self, edits: &[Edit]) -> Option<Reservation<'_>> {
+    pub(crate) fn reserve(&self, edits: &[Edit]) -> Option<Reservation<'_>> {
         let mut moves: HashMap<&str, UsageDelta> = HashMap::new();
         for edit in edits {
             let Some((prefix, _)) = edit.name().split_once('/') else { continue };
             match edit {
-                Edit::Put { expect: Precondition::Absent, .. } | Edit::Register { expect: Precondition::Absent, .. } => {
+                Edit::Put { expect: Precondition::Absent, .. }
+                | Edit::Register { expect: Precondition::Absent, .. } => {
                     moves.entry(prefix).or_default().come += 1;
                 }
                 Edit::Tombstone { .. } | Edit::Remove { .. } => moves.entry(prefix).or_default().gone += 1,
@@ -149,7 +150,7 @@ impl QuotaTable {
         let has_room = |(prefix, moves): (&&str, &UsageDelta)| {
             let Some(tally) = tallies.prefixes.get(*prefix) else { return true };
             let names =
-                |counted: Counted| counted.names.saturating_add(tally.coming).saturating_add(moves.come);
+                |counted: UsageCount| counted.names.saturating_add(tally.coming).saturating_add(moves.come);
             moves.come == 0 || tally.counted.is_none_or(|counted| names(counted) <= counted.quota)
         };
         if !moves.iter().all(has_room) {
@@ -158,7 +159,7 @@ impl QuotaTable {
         let number = tallies.next;
         tallies.next += 1;
         for (prefix, moves) in &moves {
-            let tally = tallies.of(prefix);
+            let tally = tallies.usage_mut(prefix);
             tally.coming += moves.come;
             tally.under_way.insert(number);
             tally.next = number + 1;
@@ -182,20 +183,20 @@ struct CountGuard<'q> {
 impl CountGuard<'_> {
     /// So many were found. Those that came meanwhile may have been found or not: they are added, so that there are never more
     /// than there may be.
-    fn found(self, names: u64, quota: u64, at: u64) {
+    fn finish(self, names: u64, quota: u64, at: u64) {
         let mut tallies = self.quotas.lock();
         let next = tallies.next;
-        let tally = tallies.of(self.prefix);
+        let tally = tallies.usage_mut(self.prefix);
         let is_exact = self.is_quiet && tally.next <= self.next;
         let names = names + (tally.came - self.came);
-        tally.counted = Some(Counted { names, is_exact, next, quota, at });
+        tally.counted = Some(UsageCount { names, is_exact, next, quota, at });
     }
 }
 
 impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         let mut tallies = self.quotas.lock();
-        tallies.of(self.prefix).is_counting = false;
+        tallies.usage_mut(self.prefix).is_counting = false;
         tallies.remove_if_idle(self.prefix);
         drop(tallies);
         self.quotas.ended.notify_waiters();
@@ -229,7 +230,7 @@ enum End {
 
 impl Reservation<'_> {
     /// The change came to this.
-    pub(crate) fn end(mut self, committed: &Result<CommitInfo, CommitError>) {
+    pub(crate) fn resolve(mut self, committed: &Result<CommitInfo, CommitError>) {
         self.end = match committed {
             Ok(_) => End::Done,
             Err(CommitError::Store(StoreError::Unknown { .. })) => End::Unknown,
@@ -242,7 +243,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut tallies = self.quotas.lock();
         for (prefix, UsageDelta { come, gone }) in &self.moves {
-            let tally = tallies.of(prefix);
+            let tally = tallies.usage_mut(prefix);
             tally.coming -= come;
             tally.under_way.remove(&self.number);
             if self.end != End::Refused {
@@ -265,57 +266,64 @@ impl Drop for Reservation<'_> {
 
 impl Registry {
     /// How many more names there may be under a prefix, for somebody who wants so many; none if that does not matter.
-    pub(crate) async fn room(
+    pub(crate) async fn remaining_quota(
         &self,
         allocation: &PrefixAllocation,
         at: u64,
         wanted: usize,
-    ) -> Result<Option<u64>, Refusal> {
+    ) -> Result<Option<u64>, RegistryError> {
         let prefix = &allocation.prefix.prefix;
         let Some(quota) = allocation.prefix.policy.quota else {
-            self.quotas.forget(prefix);
+            self.quotas.clear(prefix);
             return Ok(None);
         };
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-        let known = || self.quotas.room(prefix, quota, at, wanted);
-        for _ in 0..TRIES {
+        let known = || self.quotas.remaining(prefix, quota, at, wanted);
+        for _ in 0..MAX_COUNT_ATTEMPTS {
             if let Some(room) = known() {
                 return Ok(Some(room));
             }
-            self.quotas.settle(prefix).await;
+            self.quotas.wait_in_flight(prefix).await;
             // Others have waited, too, and may have counted.
             if let Some(room) = known() {
                 return Ok(Some(room));
             }
             // Each walks over all names, so one does it for all.
-            let Some(counting) = self.quotas.count(prefix) else {
-                self.quotas.until(|| known().is_some() || !self.quotas.is_counting(prefix)).await;
+            let Some(counting) = self.quotas.begin_count(prefix) else {
+                self.quotas.wait_until(|| known().is_some() || !self.quotas.is_counting(prefix)).await;
                 continue;
             };
-            let (mut after, mut names): (Option<Key>, u64) = (None, 0);
+            let (mut after, mut names): (Option<NameKey>, u64) = (None, 0);
             loop {
-                let counted = self.store.count_under(prefix.as_bytes(), after.as_ref(), PIECE).await?;
+                let counted =
+                    self.store.count_names(prefix.as_bytes(), after.as_ref(), COUNT_PAGE_LEN).await?;
                 names += counted.live;
                 after = counted.next;
                 if after.is_none() {
                     break;
                 }
             }
-            counting.found(names, quota, at);
+            counting.finish(names, quota, at);
         }
-        let busy = || Refusal::new(Reason::Busy, "contended", "names come faster than they are counted");
+        let busy = || {
+            RegistryError::new(
+                RegistryErrorKind::Busy,
+                "contended",
+                "names come faster than they are counted",
+            )
+        };
         known().map(Some).ok_or_else(busy)
     }
 }
 
 /// How often names are counted, by whomever, while others come.
-const TRIES: u32 = 8;
+const MAX_COUNT_ATTEMPTS: u32 = 8;
 
 /// There is no room for another name.
-pub(crate) fn reached(allocation: &PrefixAllocation) -> Refusal {
+pub(crate) fn reached(allocation: &PrefixAllocation) -> RegistryError {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
     let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
-    Refusal::new(Reason::Full, "quota", detail).hint("the agency can give more room")
+    RegistryError::new(RegistryErrorKind::Full, "quota", detail).with_hint("the agency can give more room")
 }
 
 #[cfg(test)]
@@ -325,28 +333,32 @@ mod tests {
     const PREFIX: &str = "10.1";
 
     fn claim(quotas: &QuotaTable) -> Option<Reservation<'_>> {
-        quotas.claim(&[Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Absent }])
+        quotas.reserve(&[Edit::Put {
+            name: "10.1/a".into(),
+            values: Vec::new(),
+            expect: Precondition::Absent,
+        }])
     }
 
     fn end(quotas: &QuotaTable) -> Reservation<'_> {
-        quotas.claim(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Live }]).unwrap()
+        quotas.reserve(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Live }]).unwrap()
     }
 
     /// How many more there may be for somebody who wants so many, if there may be ten.
     fn room(quotas: &QuotaTable, wanted: u64) -> Option<u64> {
-        quotas.room(PREFIX, 10, 0, wanted)
+        quotas.remaining(PREFIX, 10, 0, wanted)
     }
 
     fn found(quotas: &QuotaTable, names: u64) {
-        quotas.count(PREFIX).unwrap().found(names, 10, 0);
+        quotas.begin_count(PREFIX).unwrap().finish(names, 10, 0);
     }
 
     fn keep(claim: Reservation<'_>) {
-        claim.end(&Ok(CommitInfo { revision: 1 }));
+        claim.resolve(&Ok(CommitInfo { revision: 1 }));
     }
 
     fn give_back(claim: Reservation<'_>) {
-        claim.end(&Err(CommitError::Note { edit: 0 }));
+        claim.resolve(&Err(CommitError::Note { edit: 0 }));
     }
 
     #[test]
@@ -367,8 +379,8 @@ mod tests {
         assert_eq!(room(&quotas, 5), Some(2));
         give_back(end(&quotas));
         assert_eq!(room(&quotas, 5), Some(2));
-        assert_eq!(quotas.room(PREFIX, 10, COUNT_TTL_MS, 0), None);
-        quotas.forget(PREFIX);
+        assert_eq!(quotas.remaining(PREFIX, 10, COUNT_TTL_MS, 0), None);
+        quotas.clear(PREFIX);
         assert!(quotas.lock().prefixes.is_empty());
     }
 
@@ -380,12 +392,12 @@ mod tests {
             let (counting, kept);
             if begins_before {
                 kept = claim(&quotas).unwrap();
-                counting = quotas.count(PREFIX).unwrap();
+                counting = quotas.begin_count(PREFIX).unwrap();
             } else {
-                counting = quotas.count(PREFIX).unwrap();
+                counting = quotas.begin_count(PREFIX).unwrap();
                 kept = claim(&quotas).unwrap();
             }
-            counting.found(9, 10, 0);
+            counting.finish(9, 10, 0);
             keep(kept);
             assert_eq!(room(&quotas, 1), None, "it has to be counted again");
             found(&quotas, 9);
@@ -397,10 +409,10 @@ mod tests {
     #[test]
     fn counting_while_names_come_and_go() {
         let quotas = QuotaTable::default();
-        let counting = quotas.count(PREFIX).unwrap();
+        let counting = quotas.begin_count(PREFIX).unwrap();
         let gone = end(&quotas);
         keep(claim(&quotas).unwrap());
-        counting.found(5, 10, 0);
+        counting.finish(5, 10, 0);
         keep(gone);
         assert_eq!((room(&quotas, 4), room(&quotas, 5)), (Some(4), None));
         keep(end(&quotas));
@@ -412,7 +424,7 @@ mod tests {
     fn what_nobody_knows() {
         fn hangs_up(_: Reservation<'_>) {}
         fn lost(claim: Reservation<'_>) {
-            claim.end(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
+            claim.resolve(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
         }
         for unknown in [hangs_up, lost] {
             let quotas = QuotaTable::default();
@@ -423,9 +435,9 @@ mod tests {
             assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None));
             found(&quotas, 8);
             assert_eq!(room(&quotas, 3), Some(2));
-            let counting = quotas.count(PREFIX).unwrap();
+            let counting = quotas.begin_count(PREFIX).unwrap();
             unknown(claim(&quotas).unwrap());
-            counting.found(8, 10, 0);
+            counting.finish(8, 10, 0);
             assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None), "it may have come afterwards");
         }
     }
@@ -434,14 +446,14 @@ mod tests {
     #[test]
     fn one_counts_at_a_time() {
         let quotas = QuotaTable::default();
-        let counting = quotas.count(PREFIX).unwrap();
-        assert!(quotas.count(PREFIX).is_none() && quotas.count("10.2").is_some());
-        let mut waiting = Box::pin(quotas.until(|| !quotas.is_counting(PREFIX)));
+        let counting = quotas.begin_count(PREFIX).unwrap();
+        assert!(quotas.begin_count(PREFIX).is_none() && quotas.begin_count("10.2").is_some());
+        let mut waiting = Box::pin(quotas.wait_until(|| !quotas.is_counting(PREFIX)));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(counting);
         assert!(waiting.as_mut().poll(&mut context).is_ready());
-        assert!(quotas.count(PREFIX).is_some());
+        assert!(quotas.begin_count(PREFIX).is_some());
     }
 
     #[test]
@@ -449,7 +461,7 @@ mod tests {
         let quotas = QuotaTable::default();
         keep(claim(&quotas).unwrap());
         give_back(end(&quotas));
-        drop(quotas.count(PREFIX));
+        drop(quotas.begin_count(PREFIX));
         assert!(quotas.lock().prefixes.is_empty());
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tendot_proto::{Handle, Work};
-use tendot_store::{Before, Entry, Key, HistoryOrder, Store};
+use tendot_proto::{Budget, Handle};
+use tendot_store::{HistoryOrder, NameKey, PriorState, Store, StoredRecord};
 
 use super::is_reserved;
 use crate::ownership::failure;
@@ -29,11 +29,15 @@ impl Registry {
     /// Whether somebody may know of a name: of those that are reserved, or were and went as such, only those concerned.
     ///
     /// What this costs has been paid for with the name.
-    pub(crate) async fn may_know(&self, name: &str, secrecy: &mut VisibilityFilter<'_>) -> Result<bool, Error> {
+    pub(crate) async fn is_visible(
+        &self,
+        name: &str,
+        secrecy: &mut VisibilityFilter<'_>,
+    ) -> Result<bool, Error> {
         let Some((prefix, _)) = name.split_once('/').filter(|_| *secrecy.caller != Caller::Operator) else {
             return Ok(true);
         };
-        let work = &mut Work::new(WORK);
+        let work = &mut Budget::new(VISIBILITY_BUDGET);
         let is_allocated = match secrecy.allocated.get(prefix) {
             Some(known) => *known,
             None => {
@@ -45,7 +49,7 @@ impl Registry {
         if !is_allocated {
             return Ok(true);
         }
-        let Ok(key) = Key::new(name) else { return Ok(true) };
+        let Ok(key) = NameKey::new(name) else { return Ok(true) };
         match self.last_known_record(&key).await? {
             Some(entry) if is_reserved(&entry) => self.can_see_reserved(name, secrecy, work).await,
             _ => Ok(true),
@@ -57,7 +61,7 @@ impl Registry {
         &self,
         name: &str,
         secrecy: &mut VisibilityFilter<'_>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<bool, Error> {
         match secrecy.caller {
             Caller::Anonymous => return Ok(false),
@@ -67,7 +71,7 @@ impl Registry {
         let standing = match &secrecy.standing {
             Some(known) => known,
             None => {
-                let found = self.standing(secrecy.caller, secrecy.at, work).await.map_err(failure)?;
+                let found = self.principal(secrecy.caller, secrecy.at, work).await.map_err(failure)?;
                 secrecy.standing.insert(found)
             }
         };
@@ -78,17 +82,17 @@ impl Registry {
     }
 
     /// What is under a name, or was before it was removed.
-    async fn last_known_record(&self, key: &Key) -> Result<Option<Entry>, Error> {
+    async fn last_known_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, Error> {
         if let Some(entry) = self.store.get(key).await? {
             return Ok(Some(entry));
         }
         let last = self.store.history(key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
         Ok(last.items.into_iter().next().and_then(|past| match past.before {
-            Before::Record(entry) => Some(entry),
-            Before::Nothing | Before::Unknown => None,
+            PriorState::Record(entry) => Some(entry),
+            PriorState::Nothing | PriorState::Unknown => None,
         }))
     }
 }
 
 /// Steps for one name.
-const WORK: u32 = 1_000;
+const VISIBILITY_BUDGET: u32 = 1_000;

@@ -4,21 +4,21 @@
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Characters before the check digits.
-const LENGTH: usize = 8;
+const SUFFIX_LEN: usize = 8;
 
 /// A suffix such as `k3v9d7x2-47`. Its last two digits are the check of ISO 7064 (MOD 97-10) over the others: one wrong
 /// character, or two that changed places, give another.
-pub(crate) fn make(random: u64) -> String {
-    let number = random % (1 << (5 * LENGTH));
+pub(crate) fn generate(random: u64) -> String {
+    let number = random % (1 << (5 * SUFFIX_LEN));
     let digit = |at: usize| {
-        let value = number >> (5 * (LENGTH - 1 - at)) & 31;
+        let value = number >> (5 * (SUFFIX_LEN - 1 - at)) & 31;
         usize::try_from(value)
             .ok()
             .and_then(|value| ALPHABET.get(value))
             .map_or('0', |digit| char::from(*digit))
     };
-    let digits: String = (0..LENGTH).map(digit).collect();
-    format!("{digits}-{:02}", check(number))
+    let digits: String = (0..SUFFIX_LEN).map(digit).collect();
+    format!("{digits}-{:02}", check_digits(number))
 }
 
 /// Whether a suffix is one that was made here, and has no slip of the pen: its check digits fit.
@@ -38,10 +38,10 @@ pub fn is_minted(suffix: &str) -> bool {
         };
         number = number << 5 | value as u64;
     }
-    digits.len() == LENGTH && end.len() == 2 && end.parse() == Ok(check(number))
+    digits.len() == SUFFIX_LEN && end.len() == 2 && end.parse() == Ok(check_digits(number))
 }
 
-const fn check(number: u64) -> u64 {
+const fn check_digits(number: u64) -> u64 {
     98 - number * 100 % 97
 }
 
@@ -52,16 +52,16 @@ mod tests {
     #[test]
     fn slips_of_the_pen() {
         for random in [0, 1, 12_345, u64::MAX, 0x5a5a_5a5a_5a5a_5a5a] {
-            let made = make(random);
+            let made = generate(random);
             assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");
-            for at in 0..LENGTH {
+            for at in 0..SUFFIX_LEN {
                 for other in ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
                     let mut wrong = made.clone().into_bytes();
                     wrong[at] = *other;
                     assert!(!is_minted(std::str::from_utf8(&wrong).unwrap()), "{made} at {at}");
                 }
                 let mut swapped = made.clone().into_bytes();
-                if at + 1 < LENGTH && swapped[at] != swapped[at + 1] {
+                if at + 1 < SUFFIX_LEN && swapped[at] != swapped[at + 1] {
                     swapped.swap(at, at + 1);
                     assert!(!is_minted(std::str::from_utf8(&swapped).unwrap()), "{made} at {at}");
                 }

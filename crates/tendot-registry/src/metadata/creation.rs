@@ -5,8 +5,8 @@ use super::lists::{
     CreationStructuralType, CreationType, Mode, PlaceType, TerritoryCode,
 };
 use super::party::PartyName;
-use super::read::Reader;
-use super::value::{Language, Moment, Text};
+use super::read::MetadataReader;
+use super::value::{Language, Moment, NonEmptyText};
 
 element! {
     /// A creation that a name is given to: an article, a film, a song.
@@ -29,8 +29,8 @@ element! {
 element! {
     /// A name or title of a creation.
     CreationName {
-        value: one Text = "value",
-        subname_value: optional Text = "subnameValue",
+        value: one NonEmptyText = "value",
+        subname_value: optional NonEmptyText = "subnameValue",
         kind: one CreationNameType = "type",
         primary_language: optional Language = "primaryLanguage" in Attribute,
     }
@@ -76,26 +76,26 @@ element! {
 element! {
     /// Where a creation came to be.
     CreationPlace {
-        name: one Text = "name",
+        name: one NonEmptyText = "name",
         identifier: some(20) PlaceIdentifier = "placeIdentifier",
         country_code: optional TerritoryCode = "countryCode",
         place_type: optional PlaceType = "placeType" in Attribute,
     }
 }
 
-fn check_principal_agent(read: &PrincipalAgent, reader: &mut Reader) {
+fn check_principal_agent(read: &PrincipalAgent, reader: &mut MetadataReader) {
     if read.name.is_none() && read.identifier.is_none() {
-        reader.missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "`name` or `identifier` has to be there");
     }
 }
 
-fn check_linked_creation(read: &LinkedCreation, reader: &mut Reader) {
+fn check_linked_creation(read: &LinkedCreation, reader: &mut MetadataReader) {
     if read.name.is_empty() && read.identifier.is_empty() {
-        reader.missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "`name` or `identifier` has to be there");
     }
     if read.referent_role.is_none() && read.linked_role.is_none() {
         let message = "`referentCreationRole` or `linkedCreationRole` has to be there";
-        reader.missing("referentCreationRole", message);
+        reader.report_missing("referentCreationRole", message);
     }
 }
 

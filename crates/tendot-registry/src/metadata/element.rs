@@ -1,7 +1,7 @@
 //! How an element with elements in it is declared: once, for reading and writing, in the sequence of the schema.
 
-use super::node::{Member, Node, Place};
-use super::read::Content;
+use super::node::{MetadataNode, NodeMember, XmlPosition};
+use super::read::MetadataElement;
 
 /// Declares a struct from its members: how often, of what type, under which name, and where XML has it.
 ///
@@ -20,28 +20,28 @@ macro_rules! element {
             $(pub(super) $field: element!(@type $count $type),)+
         }
 
-        impl super::read::Content for $name {
-            fn read(node: super::node::Node<'_>, reader: &mut super::read::Reader) -> Option<Self> {
-                let before = reader.faults();
-                let mut members = reader.members(node)?;
+        impl super::read::MetadataElement for $name {
+            fn read(node: super::node::MetadataNode<'_>, reader: &mut super::read::MetadataReader) -> Option<Self> {
+                let before = reader.fault_count();
+                let mut members = reader.expect_object(node)?;
                 $(let $field = members.$count(reader, $element, element!(@place $($place)?) $(, $limit)?);)+
-                members.finish(reader, &[$($element),+]);
+                members.reject_unknown(reader, &[$($element),+]);
                 let read = Self { $($field: $field?),+ };
                 // Rules would only tell again what is wrong with a member.
-                if reader.faults() == before {
+                if reader.fault_count() == before {
                     $($rule(&read, reader);)?
                 }
                 Some(read)
             }
 
-            fn node(&self) -> super::node::Node<'_> {
+            fn to_node(&self) -> super::node::MetadataNode<'_> {
                 let mut members = Vec::with_capacity([$($element),+].len());
                 $(super::element::$count(&self.$field, $element, element!(@place $($place)?), &mut members);)+
-                super::node::Node::Object(members)
+                super::node::MetadataNode::Object(members)
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+            fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
                 let any = Self { $($field: choices.$count()),+ };
                 $(let any = choices.fitting(any, $rule);)?
                 any
@@ -52,27 +52,27 @@ macro_rules! element {
     (@type optional $type:ident) => { Option<$type> };
     (@type many $type:ident) => { Vec<$type> };
     (@type some $type:ident) => { Vec<$type> };
-    (@place) => { super::node::Place::Element };
-    (@place $place:ident) => { super::node::Place::$place };
+    (@place) => { super::node::XmlPosition::Element };
+    (@place $place:ident) => { super::node::XmlPosition::$place };
 }
 pub(super) use element;
 
 /// Writes a member that is there.
 pub(super) fn one<'a>(
-    value: &'a impl Content,
+    value: &'a impl MetadataElement,
     name: &'static str,
-    place: Place,
-    members: &mut Vec<Member<'a>>,
+    place: XmlPosition,
+    members: &mut Vec<NodeMember<'a>>,
 ) {
-    members.push(Member { name: name.into(), place, node: value.node() });
+    members.push(NodeMember { name: name.into(), place, node: value.to_node() });
 }
 
 /// Writes a member if it is there.
 pub(super) fn optional<'a>(
-    value: &'a Option<impl Content>,
+    value: &'a Option<impl MetadataElement>,
     name: &'static str,
-    place: Place,
-    members: &mut Vec<Member<'a>>,
+    place: XmlPosition,
+    members: &mut Vec<NodeMember<'a>>,
 ) {
     if let Some(value) = value {
         one(value, name, place, members);
@@ -81,13 +81,13 @@ pub(super) fn optional<'a>(
 
 /// Writes a list, if there is anything in it.
 pub(super) fn many<'a>(
-    values: &'a [impl Content],
+    values: &'a [impl MetadataElement],
     name: &'static str,
-    place: Place,
-    members: &mut Vec<Member<'a>>,
+    place: XmlPosition,
+    members: &mut Vec<NodeMember<'a>>,
 ) {
-    if let Some(node) = Node::list(values.iter().map(Content::node)) {
-        members.push(Member { name: name.into(), place, node });
+    if let Some(node) = MetadataNode::list(values.iter().map(MetadataElement::to_node)) {
+        members.push(NodeMember { name: name.into(), place, node });
     }
 }
 

@@ -3,27 +3,27 @@
 use super::element::element;
 use super::fault::MetadataFaultCode;
 use super::lists::{CreationIdentifierType, PartyIdentifierType, ReturnType, SequenceIdentifierType};
-use super::node::Place;
-use super::read::Reader;
-use super::value::{Text, Uri};
+use super::node::XmlPosition;
+use super::read::MetadataReader;
+use super::value::{NonEmptyText, Uri};
 
 element! {
     /// An identifier of a creation: as text, as addresses, or both.
     CreationIdentifier => check_creation_identifier {
-        value: optional Text = "value",
-        non_uri_value: optional Text = "nonUriValue",
+        value: optional NonEmptyText = "value",
+        non_uri_value: optional NonEmptyText = "nonUriValue",
         uri: many(20) Address = "uri",
         kind: one CreationIdentifierType = "type",
-        user_defined_type: optional Text = "userDefinedType" in TypeAttribute,
-        valid_namespace: optional Text = "validNamespace" in TypeAttribute,
-        governing_party: optional Text = "governingParty" in TypeAttribute,
+        user_defined_type: optional NonEmptyText = "userDefinedType" in TypeAttribute,
+        valid_namespace: optional NonEmptyText = "validNamespace" in TypeAttribute,
+        governing_party: optional NonEmptyText = "governingParty" in TypeAttribute,
     }
 }
 
 element! {
     /// An identifier of a party.
     PartyIdentifier => check_party_identifier {
-        non_uri_value: optional Text = "nonUriValue",
+        non_uri_value: optional NonEmptyText = "nonUriValue",
         uri: many(20) Address = "uri",
         kind: one PartyIdentifierType = "type",
     }
@@ -32,9 +32,9 @@ element! {
 element! {
     /// An identifier of a place; there is no list of types yet.
     PlaceIdentifier => check_place_identifier {
-        non_uri_value: optional Text = "nonUriValue",
+        non_uri_value: optional NonEmptyText = "nonUriValue",
         uri: many(20) Address = "uri",
-        kind: one Text = "type",
+        kind: one NonEmptyText = "type",
     }
 }
 
@@ -50,70 +50,74 @@ element! {
 element! {
     /// A place in an order: a volume, a page, a track.
     SequenceIdentifier => check_sequence_identifier {
-        value: one Text = "value",
+        value: one NonEmptyText = "value",
         kind: one SequenceIdentifierType = "type",
-        user_defined_type: optional Text = "userDefinedType" in TypeAttribute,
-        valid_namespace: optional Text = "validNamespace" in TypeAttribute,
-        governing_party: optional Text = "governingParty" in TypeAttribute,
+        user_defined_type: optional NonEmptyText = "userDefinedType" in TypeAttribute,
+        valid_namespace: optional NonEmptyText = "validNamespace" in TypeAttribute,
+        governing_party: optional NonEmptyText = "governingParty" in TypeAttribute,
     }
 }
 
 impl CreationIdentifier {
     /// The identifier as text, or else as an address.
     pub(super) fn text(&self) -> &str {
-        let text = self.non_uri_value.as_ref().or(self.value.as_ref()).map(Text::as_str);
-        text.or_else(|| address(&self.uri)).unwrap_or_default()
+        let text = self.non_uri_value.as_ref().or(self.value.as_ref()).map(NonEmptyText::as_str);
+        text.or_else(|| first_uri(&self.uri)).unwrap_or_default()
     }
 }
 
 impl PartyIdentifier {
     /// The identifier as text, or else as an address.
     pub(super) fn text(&self) -> &str {
-        self.non_uri_value.as_ref().map(Text::as_str).or_else(|| address(&self.uri)).unwrap_or_default()
+        self.non_uri_value
+            .as_ref()
+            .map(NonEmptyText::as_str)
+            .or_else(|| first_uri(&self.uri))
+            .unwrap_or_default()
     }
 }
 
-fn address(uri: &[Address]) -> Option<&str> {
+fn first_uri(uri: &[Address]) -> Option<&str> {
     uri.first().map(|address| address.value.as_str())
 }
 
-fn check_creation_identifier(read: &CreationIdentifier, reader: &mut Reader) {
+fn check_creation_identifier(read: &CreationIdentifier, reader: &mut MetadataReader) {
     if read.value.is_none() {
-        check_value(read.non_uri_value.as_ref(), &read.uri, reader);
+        check_has_value(read.non_uri_value.as_ref(), &read.uri, reader);
     } else if read.non_uri_value.is_some() || !read.uri.is_empty() {
         let message = "the deprecated `value` can't stand beside `nonUriValue` and `uri`".to_owned();
-        reader.report_member("value", Place::Element, MetadataFaultCode::NotAllowed, message);
+        reader.report_member("value", XmlPosition::Element, MetadataFaultCode::NotAllowed, message);
     }
     let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
     check_proprietary_fields(read.kind.as_str(), described, reader);
 }
 
-fn check_party_identifier(read: &PartyIdentifier, reader: &mut Reader) {
-    check_value(read.non_uri_value.as_ref(), &read.uri, reader);
+fn check_party_identifier(read: &PartyIdentifier, reader: &mut MetadataReader) {
+    check_has_value(read.non_uri_value.as_ref(), &read.uri, reader);
 }
 
-fn check_place_identifier(read: &PlaceIdentifier, reader: &mut Reader) {
-    check_value(read.non_uri_value.as_ref(), &read.uri, reader);
+fn check_place_identifier(read: &PlaceIdentifier, reader: &mut MetadataReader) {
+    check_has_value(read.non_uri_value.as_ref(), &read.uri, reader);
 }
 
-fn check_sequence_identifier(read: &SequenceIdentifier, reader: &mut Reader) {
+fn check_sequence_identifier(read: &SequenceIdentifier, reader: &mut MetadataReader) {
     let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
     check_proprietary_fields(read.kind.as_str(), described, reader);
 }
 
-fn check_value(text: Option<&Text>, uri: &[Address], reader: &mut Reader) {
+fn check_has_value(text: Option<&NonEmptyText>, uri: &[Address], reader: &mut MetadataReader) {
     if text.is_none() && uri.is_empty() {
-        reader.missing("nonUriValue", "`nonUriValue` or `uri` has to be there");
+        reader.report_missing("nonUriValue", "`nonUriValue` or `uri` has to be there");
     }
 }
 
 /// Only what belongs to somebody is described further.
-fn check_proprietary_fields(kind: &str, described: [&Option<Text>; 3], reader: &mut Reader) {
+fn check_proprietary_fields(kind: &str, described: [&Option<NonEmptyText>; 3], reader: &mut MetadataReader) {
     let names = ["userDefinedType", "validNamespace", "governingParty"];
     for (name, text) in names.into_iter().zip(described) {
         if text.is_some() && kind != "ProprietaryIdentifier" {
             let message = format!("`{name}` is for the type `ProprietaryIdentifier`, not for `{kind}`");
-            reader.report_member(name, Place::TypeAttribute, MetadataFaultCode::NotAllowed, message);
+            reader.report_member(name, XmlPosition::TypeAttribute, MetadataFaultCode::NotAllowed, message);
         }
     }
 }

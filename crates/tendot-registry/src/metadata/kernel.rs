@@ -4,13 +4,13 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::creation::Creation;
-use super::fault::{MetadataFaultCode, MetadataFault};
+use super::fault::{MetadataFault, MetadataFaultCode};
 use super::lists::PrimaryReferentType;
-use super::node::{Member, Node, Place};
+use super::node::{MetadataNode, NodeMember, XmlPosition};
 use super::party::{NamedPlace, Party};
-use super::read::{Content, Reader, DocumentSyntax, shown};
-use super::system::System;
-use super::value::{Day, Text};
+use super::read::{DocumentSyntax, MetadataElement, MetadataReader, excerpt};
+use super::system::SystemMetadata;
+use super::value::{Day, NonEmptyText};
 use super::xml;
 
 /// Bytes of a document in JSON.
@@ -92,25 +92,25 @@ impl KernelMetadata {
     }
 
     fn read_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        let node = json(text)?;
-        if System::is(&node) && text.len() > MAX_CONVERTED_BYTES {
-            return Err(vec![too_long(text.len(), MAX_CONVERTED_BYTES)]);
+        let node = parse_json(text)?;
+        if SystemMetadata::is_system_metadata(&node) && text.len() > MAX_CONVERTED_BYTES {
+            return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
         }
-        Self::read(node, DocumentSyntax::Json, name)
+        Self::from_node(node, DocumentSyntax::Json, name)
     }
 
     fn read_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
         if text.len() > MAX_CONVERTED_BYTES {
-            return Err(vec![too_long(text.len(), MAX_CONVERTED_BYTES)]);
+            return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
         }
         let document = xml::parse(text).map_err(|fault| vec![fault])?;
-        let node = xml::node(&document, ROOT).map_err(|fault| vec![fault])?;
-        Self::read(node, DocumentSyntax::Xml(ROOT), name)
+        let node = xml::to_node(&document, ROOT_ELEMENT).map_err(|fault| vec![fault])?;
+        Self::from_node(node, DocumentSyntax::Xml(ROOT_ELEMENT), name)
     }
 
     /// As compact JSON, without what the registry knows: so it is kept.
     pub fn to_json(&self) -> String {
-        self.node().to_json()
+        self.to_node().to_json()
     }
 
     /// The name that it is best known by.
@@ -125,52 +125,59 @@ impl KernelMetadata {
     }
 
     /// With what the registry knows, in the sequence of the schema.
-    pub(super) fn to_node_with<'a>(&'a self, facts: &RegistryFields<'a>) -> Node<'a> {
+    pub(super) fn to_node_with<'a>(&'a self, facts: &RegistryFields<'a>) -> MetadataNode<'a> {
         let (name, referent) = self.referent.node();
-        Node::object([
-            ("referentDoiName", Some(Node::text(facts.name))),
-            ("primaryReferentType", Some(Node::text(self.referent.kind().as_str()))),
-            ("registrationAgencyDoiName", Some(Node::text(facts.agency_doi()))),
-            ("issueDate", Some(Node::text(facts.issue_date))),
-            ("issueNumber", Some(Node::Number(facts.issue_number.into()))),
+        MetadataNode::object([
+            ("referentDoiName", Some(MetadataNode::text(facts.name))),
+            ("primaryReferentType", Some(MetadataNode::text(self.referent.referent_type().as_str()))),
+            ("registrationAgencyDoiName", Some(MetadataNode::text(facts.agency_doi()))),
+            ("issueDate", Some(MetadataNode::text(facts.issue_date))),
+            ("issueNumber", Some(MetadataNode::Number(facts.issue_number.into()))),
             (name, Some(referent)),
         ])
     }
 
     /// As XML, with what the registry knows.
     pub(super) fn to_xml(&self, facts: &RegistryFields<'_>) -> String {
-        xml::write(ROOT, &self.to_node_with(facts))
+        xml::write_document(ROOT_ELEMENT, &self.to_node_with(facts))
     }
 
-    fn node(&self) -> Node<'_> {
+    fn to_node(&self) -> MetadataNode<'_> {
         let (name, referent) = self.referent.node();
-        let kind = Node::text(self.referent.kind().as_str());
-        Node::Object(vec![Member::new("primaryReferentType", kind), Member::new(name, referent)])
+        let kind = MetadataNode::text(self.referent.referent_type().as_str());
+        MetadataNode::Object(vec![
+            NodeMember::new("primaryReferentType", kind),
+            NodeMember::new(name, referent),
+        ])
     }
 
-    fn read(node: Node<'_>, syntax: DocumentSyntax, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        if syntax == DocumentSyntax::Json && System::is(&node) {
-            return System::read(node, name).map(Self::from);
+    fn from_node(
+        node: MetadataNode<'_>,
+        syntax: DocumentSyntax,
+        name: Option<&str>,
+    ) -> Result<Self, Vec<MetadataFault>> {
+        if syntax == DocumentSyntax::Json && SystemMetadata::is_system_metadata(&node) {
+            return SystemMetadata::from_node(node, name).map(Self::from);
         }
-        let mut reader = Reader::new(syntax);
-        let read = Self::read_members(node, &mut reader, name);
-        reader.end(read)
+        let mut reader = MetadataReader::new(syntax);
+        let read = Self::read_object(node, &mut reader, name);
+        reader.finish(read)
     }
 
     /// The members of the kernel's own view.
-    fn read_members(node: Node<'_>, reader: &mut Reader, name: Option<&str>) -> Option<Self> {
-        use Place::Element;
-        let mut members = reader.members(node)?;
-        let stated: Option<Option<Text>> = members.optional(reader, "referentDoiName", Element);
-        check_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
+    fn read_object(node: MetadataNode<'_>, reader: &mut MetadataReader, name: Option<&str>) -> Option<Self> {
+        use XmlPosition::Element;
+        let mut members = reader.expect_object(node)?;
+        let stated: Option<Option<NonEmptyText>> = members.optional(reader, "referentDoiName", Element);
+        check_doi_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
         let kind = members.one(reader, "primaryReferentType", Element);
-        let _: Option<Option<Text>> = members.optional(reader, "registrationAgencyDoiName", Element);
+        let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAgencyDoiName", Element);
         let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
         let _: Option<Option<u32>> = members.optional(reader, "issueNumber", Element);
         let creation = members.optional(reader, "referentCreation", Element);
         let party = members.optional(reader, "referentParty", Element);
         let place = members.optional(reader, "referentPlace", Element);
-        members.finish(reader, MEMBERS);
+        members.reject_unknown(reader, KERNEL_MEMBERS);
         let kind: PrimaryReferentType = kind?;
         let referents = [
             creation?.map(Box::new).map(Referent::Creation),
@@ -178,22 +185,22 @@ impl KernelMetadata {
             place?.map(Referent::Place),
         ];
         let (fitting, others): (Vec<_>, Vec<_>) =
-            referents.into_iter().flatten().partition(|referent| referent.kind() == kind);
+            referents.into_iter().flatten().partition(|referent| referent.referent_type() == kind);
         for other in others {
             let message = format!("this does not fit to the primaryReferentType `{}`", kind.as_str());
-            reader.report_member(other.name(), Element, MetadataFaultCode::NotAllowed, message);
+            reader.report_member(other.element_name(), Element, MetadataFaultCode::NotAllowed, message);
         }
         let referent = fitting.into_iter().next();
         if referent.is_none() {
-            let name = Referent::name_of(kind);
-            reader.missing(name, &format!("`{name}` has to be there"));
+            let name = Referent::element_name_of(kind);
+            reader.report_missing(name, &format!("`{name}` has to be there"));
         }
         referent.map(|referent| Self { referent })
     }
 }
 
 impl Referent {
-    fn kind(&self) -> PrimaryReferentType {
+    fn referent_type(&self) -> PrimaryReferentType {
         match self {
             Self::Creation(_) => PrimaryReferentType::Creation,
             Self::Party(_) => PrimaryReferentType::Party,
@@ -201,11 +208,11 @@ impl Referent {
         }
     }
 
-    fn name(&self) -> &'static str {
-        Self::name_of(self.kind())
+    fn element_name(&self) -> &'static str {
+        Self::element_name_of(self.referent_type())
     }
 
-    fn name_of(kind: PrimaryReferentType) -> &'static str {
+    fn element_name_of(kind: PrimaryReferentType) -> &'static str {
         match kind {
             PrimaryReferentType::Creation => "referentCreation",
             PrimaryReferentType::Party => "referentParty",
@@ -213,35 +220,35 @@ impl Referent {
         }
     }
 
-    fn node(&self) -> (&'static str, Node<'_>) {
+    fn node(&self) -> (&'static str, MetadataNode<'_>) {
         let node = match self {
-            Self::Creation(creation) => creation.node(),
-            Self::Party(party) => party.node(),
-            Self::Place(place) => place.node(),
+            Self::Creation(creation) => creation.to_node(),
+            Self::Party(party) => party.to_node(),
+            Self::Place(place) => place.to_node(),
         };
-        (self.name(), node)
+        (self.element_name(), node)
     }
 }
 
 impl Serialize for KernelMetadata {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.node().serialize(serializer)
+        self.to_node().serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for KernelMetadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let node = Node::deserialize(deserializer)?;
-        Self::read(node, DocumentSyntax::Json, None).map_err(|faults| {
+        let node = MetadataNode::deserialize(deserializer)?;
+        Self::from_node(node, DocumentSyntax::Json, None).map_err(|faults| {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             D::Error::custom(faults.join("; "))
         })
     }
 }
 
-const ROOT: &str = "kernelMetadata";
+const ROOT_ELEMENT: &str = "kernelMetadata";
 
-const MEMBERS: &[&str] = &[
+const KERNEL_MEMBERS: &[&str] = &[
     "referentDoiName",
     "primaryReferentType",
     "registrationAgencyDoiName",
@@ -253,36 +260,42 @@ const MEMBERS: &[&str] = &[
 ];
 
 /// The tree of a text that may be JSON.
-pub(super) fn json(text: &[u8]) -> Result<Node<'_>, Vec<MetadataFault>> {
+pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFault>> {
     if text.len() > MAX_JSON_BYTES {
-        return Err(vec![too_long(text.len(), MAX_JSON_BYTES)]);
+        return Err(vec![document_too_large(text.len(), MAX_JSON_BYTES)]);
     }
     let fault = |error: &dyn fmt::Display| {
         let message = format!("this is not the JSON that is expected: {error}");
-        vec![MetadataFault { pointer: String::new(), code: MetadataFaultCode::NotJson, message, allowed: &[] }]
+        vec![MetadataFault {
+            pointer: String::new(),
+            code: MetadataFaultCode::NotJson,
+            message,
+            allowed: &[],
+        }]
     };
     // Checked once, and not once for every text in it.
     let text = std::str::from_utf8(text).map_err(|error| fault(&error))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let read = Node::deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
+    let read =
+        MetadataNode::deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
     read.map_err(|error| fault(&error))
 }
 
 /// Notes it if the document says that it is about another name.
-pub(super) fn check_name(
-    stated: Option<&Text>,
+pub(super) fn check_doi_name(
+    stated: Option<&NonEmptyText>,
     member: &'static str,
     name: Option<&str>,
-    reader: &mut Reader,
+    reader: &mut MetadataReader,
 ) {
     let Some((stated, name)) = stated.zip(name) else { return };
     if !stated.as_str().eq_ignore_ascii_case(name) {
-        let message = format!("this is about `{}`, not about `{}`", shown(stated.as_str()), shown(name));
-        reader.report_member(member, Place::Element, MetadataFaultCode::OtherName, message);
+        let message = format!("this is about `{}`, not about `{}`", excerpt(stated.as_str()), excerpt(name));
+        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::OtherName, message);
     }
 }
 
-fn too_long(bytes: usize, limit: usize) -> MetadataFault {
+fn document_too_large(bytes: usize, limit: usize) -> MetadataFault {
     let message = format!("the document has {bytes} bytes, at most {limit} are taken");
     MetadataFault { pointer: String::new(), code: MetadataFaultCode::TooLong, message, allowed: &[] }
 }

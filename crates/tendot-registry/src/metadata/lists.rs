@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use super::fault::MetadataFaultCode;
-use super::node::Node;
-use super::read::{Content, Reader};
+use super::node::MetadataNode;
+use super::read::{MetadataElement, MetadataReader};
 
 /// Bytes of a value that is not in the list.
 const MAX_EXTENSION_BYTES: usize = 64;
@@ -22,7 +22,7 @@ macro_rules! closed {
 
         impl $name {
             const ALL: &[Self] = &[$(Self::$variant),+];
-            const TEXTS: &[&str] = &[$($text),+];
+            const NAMES: &[&str] = &[$($text),+];
 
             pub(super) fn as_str(self) -> &'static str {
                 match self {
@@ -31,22 +31,22 @@ macro_rules! closed {
             }
         }
 
-        impl Content for $name {
-            fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
-                let text = reader.text(node)?;
+        impl MetadataElement for $name {
+            fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+                let text = reader.expect_text(node)?;
                 let found = Self::ALL.iter().find(|value| value.as_str() == text.trim()).copied();
                 if found.is_none() {
-                    reader.not_allowed(&text, Self::TEXTS);
+                    reader.report_not_allowed(&text, Self::NAMES);
                 }
                 found
             }
 
-            fn node(&self) -> Node<'_> {
-                Node::text(self.as_str())
+            fn to_node(&self) -> MetadataNode<'_> {
+                MetadataNode::text(self.as_str())
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+            fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
                 *choices.of(Self::ALL)
             }
         }
@@ -68,17 +68,17 @@ macro_rules! open {
             }
         }
 
-        impl Content for $name {
-            fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+        impl MetadataElement for $name {
+            fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
                 listed_or_further(node, reader, Self::LISTED).map(Self)
             }
 
-            fn node(&self) -> Node<'_> {
-                Node::text(self.as_str())
+            fn to_node(&self) -> MetadataNode<'_> {
+                MetadataNode::text(self.as_str())
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+            fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
                 if choices.next() > 200 { Self("Further-1".into()) } else { Self((*choices.of(Self::LISTED)).into()) }
             }
         }
@@ -87,22 +87,22 @@ macro_rules! open {
 
 /// A listed value, or one that could have been registered since: not one that is only misspelled.
 fn listed_or_further(
-    node: Node<'_>,
-    reader: &mut Reader,
+    node: MetadataNode<'_>,
+    reader: &mut MetadataReader,
     listed: &'static [&'static str],
 ) -> Option<Cow<'static, str>> {
-    let text = reader.text(node)?;
+    let text = reader.expect_text(node)?;
     let text = text.trim();
     if let Some(found) = listed.iter().find(|value| **value == text) {
         return Some(Cow::Borrowed(found));
     }
     if let Some(meant) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
-        reader.fault(MetadataFaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
+        reader.report(MetadataFaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
         return None;
     }
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte));
     if text.is_empty() || text.len() > MAX_EXTENSION_BYTES || !is_word {
-        reader.not_allowed(text, listed);
+        reader.report_not_allowed(text, listed);
         return None;
     }
     Some(Cow::Owned(text.to_owned()))
@@ -268,22 +268,22 @@ impl CreationType {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TerritoryCode(&'static str);
 
-impl Content for TerritoryCode {
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let text = reader.text(node)?;
+impl MetadataElement for TerritoryCode {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        let text = reader.expect_text(node)?;
         let found = TERRITORIES.iter().find(|code| **code == text.trim());
         if found.is_none() {
-            reader.not_allowed(&text, TERRITORIES);
+            reader.report_not_allowed(&text, TERRITORIES);
         }
         found.map(|code| Self(code))
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::text(self.0)
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::text(self.0)
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+    fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
         Self(choices.of::<&str>(TERRITORIES))
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 mod value;
 mod xml;
 
-pub use fault::{MetadataFaultCode, MetadataFault};
-pub use format::{Format, Summary};
-pub use kernel::{RegistryFields, KernelMetadata};
-pub use system::System;
+pub use fault::{MetadataFault, MetadataFaultCode};
+pub use format::{CitationSummary, MetadataFormat};
+pub use kernel::{KernelMetadata, RegistryFields};
+pub use system::SystemMetadata;

@@ -12,12 +12,12 @@ const NODES: u32 = 1 << 17;
 
 /// A document as a tree: what JSON and XML have in common, and what the model is read from and written to.
 #[derive(Clone, Debug)]
-pub(super) enum Node<'a> {
+pub(super) enum MetadataNode<'a> {
     Text(Cow<'a, str>),
     Flag(bool),
     Number(u64),
     List(Vec<Self>),
-    Object(Vec<Member<'a>>),
+    Object(Vec<NodeMember<'a>>),
     /// Something of JSON that has no place in metadata, by its name.
     Odd(&'static str),
     /// What has been read from here already.
@@ -26,15 +26,15 @@ pub(super) enum Node<'a> {
 
 /// A member of an object, or a child or attribute of an element. Those of JSON may stand there twice.
 #[derive(Clone, Debug)]
-pub(super) struct Member<'a> {
+pub(super) struct NodeMember<'a> {
     pub(super) name: Cow<'a, str>,
-    pub(super) place: Place,
-    pub(super) node: Node<'a>,
+    pub(super) place: XmlPosition,
+    pub(super) node: MetadataNode<'a>,
 }
 
 /// Where XML has a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum XmlPosition {
     /// An element inside the element.
     Element,
     /// An attribute of the element.
@@ -45,7 +45,7 @@ pub(super) enum Place {
     Content,
 }
 
-impl<'a> Node<'a> {
+impl<'a> MetadataNode<'a> {
     /// A text.
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self::Text(text.into())
@@ -53,7 +53,7 @@ impl<'a> Node<'a> {
 
     /// An object of what is there of these.
     pub(super) fn object<const N: usize>(members: [(&'a str, Option<Self>); N]) -> Self {
-        let there = members.into_iter().filter_map(|(name, node)| Some(Member::new(name, node?)));
+        let there = members.into_iter().filter_map(|(name, node)| Some(NodeMember::new(name, node?)));
         Self::Object(there.collect())
     }
 
@@ -64,7 +64,7 @@ impl<'a> Node<'a> {
     }
 
     /// What it is, in words.
-    pub(super) fn what(&self) -> &'static str {
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
             Self::Flag(_) => "true or false",
@@ -88,13 +88,13 @@ impl<'a> Node<'a> {
     }
 }
 
-impl<'a> Member<'a> {
-    pub(super) fn new(name: &'a str, node: Node<'a>) -> Self {
-        Self { name: Cow::Borrowed(name), place: Place::Element, node }
+impl<'a> NodeMember<'a> {
+    pub(super) fn new(name: &'a str, node: MetadataNode<'a>) -> Self {
+        Self { name: Cow::Borrowed(name), place: XmlPosition::Element, node }
     }
 }
 
-impl Serialize for Node<'_> {
+impl Serialize for MetadataNode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -121,13 +121,13 @@ struct BoundedNodeVisitor<'b> {
 }
 
 impl BoundedNodeVisitor<'_> {
-    fn further<E: Error>(self) -> Result<Self, E> {
+    fn descend<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
         let depth = depth.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))?;
         Ok(Self { depth, ..self })
     }
 
-    fn spend<E: Error>(self) -> Result<(), E> {
+    fn charge_node<E: Error>(self) -> Result<(), E> {
         let left = self.left.get().checked_sub(1);
         self.left.set(left.ok_or_else(|| E::custom(format_args!("more than {NODES} values")))?);
         Ok(())
@@ -135,74 +135,74 @@ impl BoundedNodeVisitor<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for BoundedNodeVisitor<'_> {
-    type Value = Node<'de>;
+    type Value = MetadataNode<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<MetadataNode<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
-    type Value = Node<'de>;
+    type Value = MetadataNode<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("metadata")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Owned(text.into())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Text(Cow::Owned(text.into())))
     }
 
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Node<'de>, E> {
-        Ok(Node::Flag(flag))
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Flag(flag))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Node<'de>, E> {
-        Ok(Node::Number(number))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Number(number))
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Node<'de>, E> {
-        Ok(u64::try_from(number).map_or(Node::Odd("a negative number"), Node::Number))
+    fn visit_i64<E: Error>(self, number: i64) -> Result<MetadataNode<'de>, E> {
+        Ok(u64::try_from(number).map_or(MetadataNode::Odd("a negative number"), MetadataNode::Number))
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Node<'de>, E> {
-        Ok(Node::Odd("a number that is not whole"))
+    fn visit_f64<E: Error>(self, _: f64) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Odd("a number that is not whole"))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Node<'de>, E> {
-        Ok(Node::Odd("null"))
+    fn visit_unit<E: Error>(self) -> Result<MetadataNode<'de>, E> {
+        Ok(MetadataNode::Odd("null"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node<'de>, A::Error> {
-        let deeper = self.further()?;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<MetadataNode<'de>, A::Error> {
+        let deeper = self.descend()?;
         let mut nodes = Vec::new();
         while let Some(node) = list.next_element_seed(deeper)? {
-            self.spend()?;
+            self.charge_node()?;
             nodes.push(node);
         }
-        Ok(Node::List(nodes))
+        Ok(MetadataNode::List(nodes))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
-        let deeper = self.further()?;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetadataNode<'de>, A::Error> {
+        let deeper = self.descend()?;
         let mut members = Vec::new();
-        while let Some(name) = map.next_key_seed(Name)? {
+        while let Some(name) = map.next_key_seed(MemberNameSeed)? {
             let node = map.next_value_seed(deeper)?;
-            self.spend()?;
-            members.push(Member { name, place: Place::Element, node });
+            self.charge_node()?;
+            members.push(NodeMember { name, place: XmlPosition::Element, node });
         }
-        Ok(Node::Object(members))
+        Ok(MetadataNode::Object(members))
     }
 }
 
 /// The name of a member, borrowed where it has no escapes.
-struct Name;
+struct MemberNameSeed;
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for MemberNameSeed {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
@@ -210,7 +210,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl<'de> Visitor<'de> for Name {
+impl<'de> Visitor<'de> for MemberNameSeed {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,8 +3,8 @@
 use super::element::element;
 use super::identifier::{PartyIdentifier, PlaceIdentifier};
 use super::lists::{NameType, PartyLinkRole, PartyRole, PartyStructuralType, Proximity, TerritoryCode};
-use super::read::Reader;
-use super::value::{Day, Language, Text};
+use super::read::MetadataReader;
+use super::value::{Day, Language, NonEmptyText};
 
 element! {
     /// A party that a name is given to: somebody, or an organization.
@@ -31,7 +31,7 @@ element! {
 element! {
     /// A name of a party or a place.
     PartyName {
-        value: one Text = "value",
+        value: one NonEmptyText = "value",
         language: optional Language = "language",
         kind: one NameType = "type",
     }
@@ -55,11 +55,12 @@ element! {
     }
 }
 
-fn check_linked_party(read: &LinkedParty, reader: &mut Reader) {
+fn check_linked_party(read: &LinkedParty, reader: &mut MetadataReader) {
     if read.name.is_none() && read.identifier.is_none() {
-        reader.missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "`name` or `identifier` has to be there");
     }
     if read.referent_role.is_none() && read.linked_role.is_none() {
-        reader.missing("referentPartyRole", "`referentPartyRole` or `linkedPartyRole` has to be there");
+        reader
+            .report_missing("referentPartyRole", "`referentPartyRole` or `linkedPartyRole` has to be there");
     }
 }

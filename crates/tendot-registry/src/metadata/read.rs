@@ -1,12 +1,12 @@
 use std::fmt::Write;
 
-use super::fault::{MetadataFaultCode, MetadataFault};
-use super::node::{Member, Node, Place};
+use super::fault::{MetadataFault, MetadataFaultCode};
+use super::node::{MetadataNode, NodeMember, XmlPosition};
 
 /// Faults that are told of one document.
-const FAULTS: usize = 20;
+const MAX_FAULTS: usize = 20;
 /// Characters of a wrong value that are told again.
-const SHOWN: usize = 64;
+const EXCERPT_CHARS: usize = 64;
 
 /// How the document was written: JSON repeats in lists, XML repeats elements; their pointers differ too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,24 +17,24 @@ pub(super) enum DocumentSyntax {
 }
 
 /// Where the reading of a document is, and what was wrong so far. It goes on after a fault, to tell all of them.
-pub(super) struct Reader {
+pub(super) struct MetadataReader {
     syntax: DocumentSyntax,
-    path: Vec<Step>,
+    path: Vec<PointerStep>,
     faults: Vec<MetadataFault>,
 }
 
-enum Step {
-    Member(&'static str, Place),
+enum PointerStep {
+    Member(&'static str, XmlPosition),
     At(usize),
 }
 
-impl Reader {
+impl MetadataReader {
     pub(super) fn new(syntax: DocumentSyntax) -> Self {
         Self { syntax, path: Vec::new(), faults: Vec::new() }
     }
 
     /// What was read, if nothing was wrong.
-    pub(super) fn end<T>(self, read: Option<T>) -> Result<T, Vec<MetadataFault>> {
+    pub(super) fn finish<T>(self, read: Option<T>) -> Result<T, Vec<MetadataFault>> {
         match read {
             Some(read) if self.faults.is_empty() => Ok(read),
             _ => Err(self.faults),
@@ -42,19 +42,28 @@ impl Reader {
     }
 
     /// Notes that something is wrong here.
-    pub(super) fn fault(&mut self, code: MetadataFaultCode, message: String, allowed: &'static [&'static str]) {
+    pub(super) fn report(
+        &mut self,
+        code: MetadataFaultCode,
+        message: String,
+        allowed: &'static [&'static str],
+    ) {
         self.report_at(String::new(), code, message, allowed);
     }
 
     /// Notes that the value found here is none of those that are allowed.
-    pub(super) fn not_allowed(&mut self, found: &str, allowed: &'static [&'static str]) {
-        self.fault(MetadataFaultCode::NotAllowed, format!("`{}` is not allowed here", shown(found)), allowed);
+    pub(super) fn report_not_allowed(&mut self, found: &str, allowed: &'static [&'static str]) {
+        self.report(
+            MetadataFaultCode::NotAllowed,
+            format!("`{}` is not allowed here", excerpt(found)),
+            allowed,
+        );
     }
 
     /// Notes that a member of what is read here has to be there, or one of several.
-    pub(super) fn missing(&mut self, member: &'static str, message: &str) {
-        self.path.push(Step::Member(member, Place::Element));
-        self.fault(MetadataFaultCode::Missing, message.to_owned(), &[]);
+    pub(super) fn report_missing(&mut self, member: &'static str, message: &str) {
+        self.path.push(PointerStep::Member(member, XmlPosition::Element));
+        self.report(MetadataFaultCode::Missing, message.to_owned(), &[]);
         self.path.pop();
     }
 
@@ -62,24 +71,24 @@ impl Reader {
     pub(super) fn report_member(
         &mut self,
         member: &'static str,
-        place: Place,
+        place: XmlPosition,
         code: MetadataFaultCode,
         message: String,
     ) {
-        self.path.push(Step::Member(member, place));
-        self.fault(code, message, &[]);
+        self.path.push(PointerStep::Member(member, place));
+        self.report(code, message, &[]);
         self.path.pop();
     }
 
-    pub(super) fn report_wrong_type(&mut self, found: &Node<'_>, expected: &str) {
-        let message = format!("{expected} is expected, not {}", found.what());
-        self.fault(MetadataFaultCode::WrongType, message, &[]);
+    pub(super) fn report_wrong_type(&mut self, found: &MetadataNode<'_>, expected: &str) {
+        let message = format!("{expected} is expected, not {}", found.type_name());
+        self.report(MetadataFaultCode::WrongType, message, &[]);
     }
 
     /// The text of a node.
-    pub(super) fn text<'a>(&mut self, node: Node<'a>) -> Option<std::borrow::Cow<'a, str>> {
+    pub(super) fn expect_text<'a>(&mut self, node: MetadataNode<'a>) -> Option<std::borrow::Cow<'a, str>> {
         match node {
-            Node::Text(text) => Some(text),
+            MetadataNode::Text(text) => Some(text),
             other => {
                 self.report_wrong_type(&other, "a text");
                 None
@@ -92,14 +101,18 @@ impl Reader {
     }
 
     /// The members of a node.
-    pub(super) fn members<'a>(&mut self, node: Node<'a>) -> Option<Members<'a>> {
+    pub(super) fn expect_object<'a>(&mut self, node: MetadataNode<'a>) -> Option<ObjectReader<'a>> {
         match node {
-            Node::Object(members) => Some(Members(members)),
+            MetadataNode::Object(members) => Some(ObjectReader(members)),
             // An element of XML without anything in it, or with text only.
-            Node::Text(text) if !self.is_json() => {
-                let content = Member { name: "value".into(), place: Place::Content, node: Node::Text(text) };
-                let is_blank = matches!(&content.node, Node::Text(text) if text.trim().is_empty());
-                Some(Members(if is_blank { Vec::new() } else { vec![content] }))
+            MetadataNode::Text(text) if !self.is_json() => {
+                let content = NodeMember {
+                    name: "value".into(),
+                    place: XmlPosition::Content,
+                    node: MetadataNode::Text(text),
+                };
+                let is_blank = matches!(&content.node, MetadataNode::Text(text) if text.trim().is_empty());
+                Some(ObjectReader(if is_blank { Vec::new() } else { vec![content] }))
             }
             other => {
                 let expected = if self.is_json() { "an object" } else { "an element with elements in it" };
@@ -109,7 +122,7 @@ impl Reader {
         }
     }
 
-    fn read<T: Content>(&mut self, step: Step, node: Node<'_>) -> Option<T> {
+    fn read_child<T: MetadataElement>(&mut self, step: PointerStep, node: MetadataNode<'_>) -> Option<T> {
         self.path.push(step);
         let read = T::read(node, self);
         self.path.pop();
@@ -124,7 +137,7 @@ impl Reader {
         message: String,
         allowed: &'static [&'static str],
     ) {
-        if self.is_full() {
+        if self.is_fault_limit_reached() {
             return;
         }
         let mut pointer = match self.syntax {
@@ -134,87 +147,95 @@ impl Reader {
         for step in &self.path {
             // Writing to a string does not fail.
             let _ = match (step, self.syntax) {
-                (Step::At(at), DocumentSyntax::Json) => write!(pointer, "/{at}"),
-                (Step::At(at), DocumentSyntax::Xml(_)) => write!(pointer, "[{}]", at + 1),
-                (Step::Member(name, _), DocumentSyntax::Json) | (Step::Member(name, Place::Element), _) => {
+                (PointerStep::At(at), DocumentSyntax::Json) => write!(pointer, "/{at}"),
+                (PointerStep::At(at), DocumentSyntax::Xml(_)) => write!(pointer, "[{}]", at + 1),
+                (PointerStep::Member(name, _), DocumentSyntax::Json)
+                | (PointerStep::Member(name, XmlPosition::Element), _) => {
                     write!(pointer, "/{name}")
                 }
-                (Step::Member(name, Place::Attribute), _) => write!(pointer, "/@{name}"),
-                (Step::Member(name, Place::TypeAttribute), _) => write!(pointer, "/type/@{name}"),
-                (Step::Member(_, Place::Content), _) => Ok(()),
+                (PointerStep::Member(name, XmlPosition::Attribute), _) => write!(pointer, "/@{name}"),
+                (PointerStep::Member(name, XmlPosition::TypeAttribute), _) => {
+                    write!(pointer, "/type/@{name}")
+                }
+                (PointerStep::Member(_, XmlPosition::Content), _) => Ok(()),
             };
         }
         self.faults.push(MetadataFault { pointer: pointer + &beyond, code, message, allowed });
     }
 
     /// How many faults were noted.
-    pub(super) fn faults(&self) -> usize {
+    pub(super) fn fault_count(&self) -> usize {
         self.faults.len()
     }
 
-    fn is_full(&self) -> bool {
-        self.faults() >= FAULTS
+    fn is_fault_limit_reached(&self) -> bool {
+        self.fault_count() >= MAX_FAULTS
     }
 }
 
 /// What can be read from a node and written to one.
-pub(super) trait Content: Sized {
+pub(super) trait MetadataElement: Sized {
     /// Reads it, or notes what is wrong.
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self>;
-    fn node(&self) -> Node<'_>;
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self>;
+    fn to_node(&self) -> MetadataNode<'_>;
     /// Any of these, for tests: without choices left, the simplest.
     #[cfg(test)]
-    fn any(choices: &mut super::tests::ArbitraryInput) -> Self;
+    fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self;
 }
 
 /// The members of an object, of which those are taken that are known.
 ///
 /// Each way of taking gives `None` if something was wrong, and has noted it.
-pub(super) struct Members<'a>(Vec<Member<'a>>);
+pub(super) struct ObjectReader<'a>(Vec<NodeMember<'a>>);
 
-impl<'a> Members<'a> {
+impl<'a> ObjectReader<'a> {
     /// One that has to be there.
-    pub(super) fn one<T: Content>(
+    pub(super) fn one<T: MetadataElement>(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut MetadataReader,
         name: &'static str,
-        place: Place,
+        place: XmlPosition,
     ) -> Option<T> {
         match self.take(reader, name, place) {
-            Some(node) => reader.read(Step::Member(name, place), node),
+            Some(node) => reader.read_child(PointerStep::Member(name, place), node),
             None => {
-                reader.report_member(name, place, MetadataFaultCode::Missing, format!("`{name}` has to be there"));
+                reader.report_member(
+                    name,
+                    place,
+                    MetadataFaultCode::Missing,
+                    format!("`{name}` has to be there"),
+                );
                 None
             }
         }
     }
 
     /// One that may be there.
-    pub(super) fn optional<T: Content>(
+    pub(super) fn optional<T: MetadataElement>(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut MetadataReader,
         name: &'static str,
-        place: Place,
+        place: XmlPosition,
     ) -> Option<Option<T>> {
         match self.take(reader, name, place) {
-            Some(node) => reader.read(Step::Member(name, place), node).map(Some),
+            Some(node) => reader.read_child(PointerStep::Member(name, place), node).map(Some),
             None => Some(None),
         }
     }
 
     /// Any number of them.
-    pub(super) fn many<T: Content>(
+    pub(super) fn many<T: MetadataElement>(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut MetadataReader,
         name: &'static str,
-        place: Place,
+        place: XmlPosition,
         limit: usize,
     ) -> Option<Vec<T>> {
         let nodes = if reader.is_json() {
             match self.take(reader, name, place) {
-                Some(Node::List(nodes)) => nodes,
+                Some(MetadataNode::List(nodes)) => nodes,
                 Some(other) => {
-                    reader.path.push(Step::Member(name, place));
+                    reader.path.push(PointerStep::Member(name, place));
                     reader.report_wrong_type(&other, "a list");
                     reader.path.pop();
                     return None;
@@ -222,7 +243,11 @@ impl<'a> Members<'a> {
                 None => Vec::new(),
             }
         } else {
-            self.0.iter_mut().filter(|member| member.fits(reader, name, place)).map(Member::take).collect()
+            self.0
+                .iter_mut()
+                .filter(|member| member.matches(reader, name, place))
+                .map(NodeMember::take)
+                .collect()
         };
         if nodes.len() > limit {
             let message = format!("{} are too many, at most {limit} are taken", nodes.len());
@@ -230,25 +255,25 @@ impl<'a> Members<'a> {
             return None;
         }
         let mut read = Vec::with_capacity(nodes.len());
-        reader.path.push(Step::Member(name, place));
+        reader.path.push(PointerStep::Member(name, place));
         for (at, node) in nodes.into_iter().enumerate() {
-            read.extend(reader.read(Step::At(at), node));
+            read.extend(reader.read_child(PointerStep::At(at), node));
         }
         reader.path.pop();
         Some(read)
     }
 
     /// At least one of them.
-    pub(super) fn some<T: Content>(
+    pub(super) fn some<T: MetadataElement>(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut MetadataReader,
         name: &'static str,
-        place: Place,
+        place: XmlPosition,
         limit: usize,
     ) -> Option<Vec<T>> {
-        let before = reader.faults();
+        let before = reader.fault_count();
         let read = self.many(reader, name, place, limit)?;
-        if read.is_empty() && reader.faults() == before {
+        if read.is_empty() && reader.fault_count() == before {
             let message = format!("at least one `{name}` has to be there");
             reader.report_member(name, place, MetadataFaultCode::Missing, message);
         }
@@ -256,33 +281,37 @@ impl<'a> Members<'a> {
     }
 
     /// What is left, as a node again.
-    pub(super) fn rest(self) -> Node<'a> {
-        Node::Object(self.0)
+    pub(super) fn into_rest(self) -> MetadataNode<'a> {
+        MetadataNode::Object(self.0)
     }
 
     /// Notes what is left: nobody should think that it was understood.
-    pub(super) fn finish(self, reader: &mut Reader, known: &'static [&'static str]) {
-        for Member { name, place, node } in self.0 {
-            if matches!(node, Node::Read) {
+    pub(super) fn reject_unknown(self, reader: &mut MetadataReader, known: &'static [&'static str]) {
+        for NodeMember { name, place, node } in self.0 {
+            if matches!(node, MetadataNode::Read) {
                 continue;
             }
-            if reader.is_full() {
+            if reader.is_fault_limit_reached() {
                 return;
             }
-            let name = shown(&name);
+            let name = excerpt(&name);
             let beyond = match place {
-                Place::Element => format!("/{}", if reader.is_json() { escape(&name) } else { name.clone() }),
-                Place::Attribute => format!("/@{name}"),
-                Place::TypeAttribute => format!("/type/@{name}"),
-                Place::Content => String::new(),
+                XmlPosition::Element => {
+                    format!("/{}", if reader.is_json() { escape_pointer(&name) } else { name.clone() })
+                }
+                XmlPosition::Attribute => format!("/@{name}"),
+                XmlPosition::TypeAttribute => format!("/type/@{name}"),
+                XmlPosition::Content => String::new(),
             };
             let is_known = known.contains(&&*name);
             let (code, message) = match place {
-                Place::Content => (MetadataFaultCode::WrongType, "elements are expected, not text".to_owned()),
-                Place::Element if is_known && reader.is_json() => {
+                XmlPosition::Content => {
+                    (MetadataFaultCode::WrongType, "elements are expected, not text".to_owned())
+                }
+                XmlPosition::Element if is_known && reader.is_json() => {
                     (MetadataFaultCode::Duplicate, format!("`{name}` is there twice"))
                 }
-                Place::Element if is_known => {
+                XmlPosition::Element if is_known => {
                     (MetadataFaultCode::TooMany, format!("one `{name}` is taken, not several"))
                 }
                 _ => (MetadataFaultCode::UnknownElement, format!("there is no `{name}` here")),
@@ -292,33 +321,36 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn take(&mut self, reader: &Reader, name: &str, place: Place) -> Option<Node<'a>> {
-        self.0.iter_mut().find(|member| member.fits(reader, name, place)).map(Member::take)
+    fn take(&mut self, reader: &MetadataReader, name: &str, place: XmlPosition) -> Option<MetadataNode<'a>> {
+        self.0.iter_mut().find(|member| member.matches(reader, name, place)).map(NodeMember::take)
     }
 }
 
-impl<'a> Member<'a> {
-    fn fits(&self, reader: &Reader, name: &str, place: Place) -> bool {
-        let is_there = self.name == name && !matches!(self.node, Node::Read);
+impl<'a> NodeMember<'a> {
+    fn matches(&self, reader: &MetadataReader, name: &str, place: XmlPosition) -> bool {
+        let is_there = self.name == name && !matches!(self.node, MetadataNode::Read);
         is_there && (reader.is_json() || self.place == place)
     }
 
-    fn take(&mut self) -> Node<'a> {
-        std::mem::replace(&mut self.node, Node::Read)
+    fn take(&mut self) -> MetadataNode<'a> {
+        std::mem::replace(&mut self.node, MetadataNode::Read)
     }
 }
 
 /// A value as it is told again: its beginning, without what could disturb a terminal or a log.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown: String =
-        text.chars().take(SHOWN).map(|found| if found.is_control() { '\u{FFFD}' } else { found }).collect();
-    if text.chars().nth(SHOWN).is_some() {
+pub(super) fn excerpt(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(EXCERPT_CHARS)
+        .map(|found| if found.is_control() { '\u{FFFD}' } else { found })
+        .collect();
+    if text.chars().nth(EXCERPT_CHARS).is_some() {
         shown.push('…');
     }
     shown
 }
 
 /// A name inside a JSON pointer (RFC 6901, 3).
-fn escape(name: &str) -> String {
+fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -6,15 +6,15 @@ use super::creation::{
 use super::element::element;
 use super::fault::MetadataFault;
 use super::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier};
-use super::kernel::{RegistryFields, KernelMetadata, Referent, check_name, json};
+use super::kernel::{KernelMetadata, Referent, RegistryFields, check_doi_name, parse_json};
 use super::lists::{
     Character, CreationLinkRole, CreationStructuralType, CreationType, Mode, PartyLinkRole, PartyRole,
     PartyStructuralType, PlaceSubType, ReferentType, TerritoryCode,
 };
-use super::node::{Member, Node, Place};
+use super::node::{MetadataNode, NodeMember, XmlPosition};
 use super::party::{Date, LinkedParty, NamedPlace, Party, PartyName};
-use super::read::{Content, Reader, DocumentSyntax};
-use super::value::{Day, Language, Text};
+use super::read::{DocumentSyntax, MetadataElement, MetadataReader};
+use super::value::{Day, Language, NonEmptyText};
 
 /// System Metadata: the view of 2025, which says less than the kernel. One that exists is valid.
 ///
@@ -22,76 +22,78 @@ use super::value::{Day, Language, Text};
 /// its characters. What it does not say of a kernel: those three, the issue's number, and of linked creations and parties
 /// whatever is no identifier or role.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct System(Described);
+pub struct SystemMetadata(SystemReferent);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Described {
+enum SystemReferent {
     Creation(Box<DescribedCreation>),
     Party(Box<DescribedParty>),
     Place(DescribedPlace),
 }
 
-impl System {
+impl SystemMetadata {
     /// Reads JSON. What the registry knows itself is checked for its form, and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
-        Self::read(json(text)?, None)
+        Self::from_node(parse_json(text)?, None)
     }
 
     /// As JSON, with what the registry knows.
     pub fn to_json(&self, facts: &RegistryFields<'_>) -> String {
         let (kind, node) = match &self.0 {
-            Described::Creation(creation) => (ReferentType::CreativeWork, creation.node()),
-            Described::Party(party) => (ReferentType::Party, party.node()),
-            Described::Place(place) => (ReferentType::Place, place.node()),
+            SystemReferent::Creation(creation) => (ReferentType::CreativeWork, creation.to_node()),
+            SystemReferent::Party(party) => (ReferentType::Party, party.to_node()),
+            SystemReferent::Place(place) => (ReferentType::Place, place.to_node()),
         };
         let mut members = vec![
-            Member::new("doiName", Node::text(facts.name)),
-            Member::new("registrationAuthorityCode", Node::text(facts.agency)),
-            Member::new("issueDate", Node::text(facts.issue_date)),
-            Member::new("referentType", Node::text(kind.as_str())),
+            NodeMember::new("doiName", MetadataNode::text(facts.name)),
+            NodeMember::new("registrationAuthorityCode", MetadataNode::text(facts.agency)),
+            NodeMember::new("issueDate", MetadataNode::text(facts.issue_date)),
+            NodeMember::new("referentType", MetadataNode::text(kind.as_str())),
         ];
-        if let Node::Object(described) = node {
+        if let MetadataNode::Object(described) = node {
             members.extend(described);
         }
-        Node::Object(members).to_json()
+        MetadataNode::Object(members).to_json()
     }
 
     /// Whether a document is of this view: only here things have a `referentType`.
-    pub(super) fn is(node: &Node<'_>) -> bool {
-        matches!(node, Node::Object(members) if members.iter().any(|member| member.name == "referentType"))
+    pub(super) fn is_system_metadata(node: &MetadataNode<'_>) -> bool {
+        matches!(node, MetadataNode::Object(members) if members.iter().any(|member| member.name == "referentType"))
     }
 
-    pub(super) fn read(node: Node<'_>, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        let mut reader = Reader::new(DocumentSyntax::Json);
-        let read = Self::read_members(node, &mut reader, name);
-        reader.end(read)
+    pub(super) fn from_node(node: MetadataNode<'_>, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        let mut reader = MetadataReader::new(DocumentSyntax::Json);
+        let read = Self::read_object(node, &mut reader, name);
+        reader.finish(read)
     }
 
-    fn read_members(node: Node<'_>, reader: &mut Reader, name: Option<&str>) -> Option<Self> {
-        use Place::Element;
-        let mut members = reader.members(node)?;
-        let stated: Option<Option<Text>> = members.optional(reader, "doiName", Element);
-        check_name(stated.flatten().as_ref(), "doiName", name, reader);
-        let _: Option<Option<Text>> = members.optional(reader, "registrationAuthorityCode", Element);
+    fn read_object(node: MetadataNode<'_>, reader: &mut MetadataReader, name: Option<&str>) -> Option<Self> {
+        use XmlPosition::Element;
+        let mut members = reader.expect_object(node)?;
+        let stated: Option<Option<NonEmptyText>> = members.optional(reader, "doiName", Element);
+        check_doi_name(stated.flatten().as_ref(), "doiName", name, reader);
+        let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAuthorityCode", Element);
         let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
         let kind = members.one(reader, "referentType", Element)?;
-        let rest = members.rest();
+        let rest = members.into_rest();
         Some(Self(match kind {
-            ReferentType::CreativeWork => Described::Creation(Box::new(Content::read(rest, reader)?)),
-            ReferentType::Party => Described::Party(Box::new(Content::read(rest, reader)?)),
-            ReferentType::Place => Described::Place(Content::read(rest, reader)?),
+            ReferentType::CreativeWork => {
+                SystemReferent::Creation(Box::new(MetadataElement::read(rest, reader)?))
+            }
+            ReferentType::Party => SystemReferent::Party(Box::new(MetadataElement::read(rest, reader)?)),
+            ReferentType::Place => SystemReferent::Place(MetadataElement::read(rest, reader)?),
         }))
     }
 }
 
-impl From<&KernelMetadata> for System {
+impl From<&KernelMetadata> for SystemMetadata {
     fn from(kernel: &KernelMetadata) -> Self {
         Self(match &kernel.referent {
-            Referent::Creation(creation) => Described::Creation(Box::new(creation.as_ref().into())),
-            Referent::Party(party) => Described::Party(Box::new(party.as_ref().into())),
+            Referent::Creation(creation) => SystemReferent::Creation(Box::new(creation.as_ref().into())),
+            Referent::Party(party) => SystemReferent::Party(Box::new(party.as_ref().into())),
             Referent::Place(place) => {
                 let NamedPlace { name, identifier } = place.clone();
-                Described::Place(DescribedPlace {
+                SystemReferent::Place(DescribedPlace {
                     identifier,
                     name,
                     sub_type: PlaceSubType::Place,
@@ -102,12 +104,12 @@ impl From<&KernelMetadata> for System {
     }
 }
 
-impl From<System> for KernelMetadata {
-    fn from(System(described): System) -> Self {
+impl From<SystemMetadata> for KernelMetadata {
+    fn from(SystemMetadata(described): SystemMetadata) -> Self {
         let referent = match described {
-            Described::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
-            Described::Party(party) => Referent::Party(Box::new((*party).into())),
-            Described::Place(DescribedPlace { identifier, name, .. }) => {
+            SystemReferent::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
+            SystemReferent::Party(party) => Referent::Party(Box::new((*party).into())),
+            SystemReferent::Place(DescribedPlace { identifier, name, .. }) => {
                 Referent::Place(NamedPlace { name, identifier })
             }
         };
@@ -191,18 +193,18 @@ element! {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct PlaceBasicMetadata;
 
-impl Content for PlaceBasicMetadata {
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
-        reader.members(node)?.finish(reader, &[]);
+impl MetadataElement for PlaceBasicMetadata {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        reader.expect_object(node)?.reject_unknown(reader, &[]);
         Some(Self)
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::Object(Vec::new())
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::Object(Vec::new())
     }
 
     #[cfg(test)]
-    fn any(_: &mut super::tests::ArbitraryInput) -> Self {
+    fn arbitrary(_: &mut super::tests::ArbitraryInput) -> Self {
         Self
     }
 }
@@ -306,16 +308,16 @@ impl From<DescribedParty> for Party {
     }
 }
 
-fn check_related_creation(read: &RelatedCreation, reader: &mut Reader) {
+fn check_related_creation(read: &RelatedCreation, reader: &mut MetadataReader) {
     check_roles(read.referent_role.is_some() || read.related_role.is_some(), reader);
 }
 
-fn check_related_party(read: &RelatedParty, reader: &mut Reader) {
+fn check_related_party(read: &RelatedParty, reader: &mut MetadataReader) {
     check_roles(read.referent_role.is_some() || read.related_role.is_some(), reader);
 }
 
-fn check_roles(any: bool, reader: &mut Reader) {
+fn check_roles(any: bool, reader: &mut MetadataReader) {
     if !any {
-        reader.missing("referentRole", "`referentRole` or `relatedRole` has to be there");
+        reader.report_missing("referentRole", "`referentRole` or `relatedRole` has to be there");
     }
 }

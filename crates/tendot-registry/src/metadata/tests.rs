@@ -3,8 +3,10 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::kernel::Referent;
-use super::read::{Content, Reader, DocumentSyntax};
-use super::{RegistryFields, MetadataFaultCode, Format, KernelMetadata, MetadataFault, System};
+use super::read::{DocumentSyntax, MetadataElement, MetadataReader};
+use super::{
+    KernelMetadata, MetadataFault, MetadataFaultCode, MetadataFormat, RegistryFields, SystemMetadata,
+};
 
 /// Choices that a test makes: bytes, and zeros when there are no more.
 #[derive(Default)]
@@ -34,12 +36,12 @@ impl ArbitraryInput {
     }
 
     /// What fits to a rule: this, or another one.
-    pub(super) fn fitting<T: Content>(&mut self, any: T, rule: fn(&T, &mut Reader)) -> T {
-        let mut reader = Reader::new(DocumentSyntax::Json);
+    pub(super) fn fitting<T: MetadataElement>(&mut self, any: T, rule: fn(&T, &mut MetadataReader)) -> T {
+        let mut reader = MetadataReader::new(DocumentSyntax::Json);
         rule(&any, &mut reader);
-        reader.end(Some(any)).unwrap_or_else(|_| {
+        reader.finish(Some(any)).unwrap_or_else(|_| {
             self.noise = self.noise.max(1);
-            T::any(self)
+            T::arbitrary(self)
         })
     }
 
@@ -63,20 +65,20 @@ impl ArbitraryInput {
         format!("x{inner}y")
     }
 
-    pub(super) fn one<T: Content>(&mut self) -> T {
-        T::any(self)
+    pub(super) fn one<T: MetadataElement>(&mut self) -> T {
+        T::arbitrary(self)
     }
 
-    pub(super) fn optional<T: Content>(&mut self) -> Option<T> {
-        self.next().is_multiple_of(2).then(|| T::any(self))
+    pub(super) fn optional<T: MetadataElement>(&mut self) -> Option<T> {
+        self.next().is_multiple_of(2).then(|| T::arbitrary(self))
     }
 
-    pub(super) fn many<T: Content>(&mut self) -> Vec<T> {
-        (0..self.next() % 4).map(|_| T::any(self)).collect()
+    pub(super) fn many<T: MetadataElement>(&mut self) -> Vec<T> {
+        (0..self.next() % 4).map(|_| T::arbitrary(self)).collect()
     }
 
-    pub(super) fn some<T: Content>(&mut self) -> Vec<T> {
-        (0..1 + self.next() % 3).map(|_| T::any(self)).collect()
+    pub(super) fn some<T: MetadataElement>(&mut self) -> Vec<T> {
+        (0..1 + self.next() % 3).map(|_| T::arbitrary(self)).collect()
     }
 }
 
@@ -101,7 +103,7 @@ proptest! {
     fn json_and_back(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
-        let printed = Format::KernelJson.write(&kernel, &FACTS, None);
+        let printed = MetadataFormat::KernelJson.render(&kernel, &FACTS, None);
         prop_assert_eq!(KernelMetadata::from_json_of(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
         let as_member: (KernelMetadata,) = serde_json::from_str(&serde_json::to_string(&[&kernel]).unwrap()).unwrap();
         prop_assert_eq!(as_member.0, kernel);
@@ -110,17 +112,17 @@ proptest! {
     #[test]
     fn xml_and_back(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
-        let printed = Format::KernelXml.write(&kernel, &FACTS, None);
+        let printed = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
         prop_assert_eq!(KernelMetadata::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
     }
 
     #[test]
     fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
-        let system = System::from(&any_kernel(bytes));
+        let system = SystemMetadata::from(&any_kernel(bytes));
         let printed = system.to_json(&FACTS);
-        prop_assert_eq!(System::from_json(printed.as_bytes()), Ok(system.clone()));
+        prop_assert_eq!(SystemMetadata::from_json(printed.as_bytes()), Ok(system.clone()));
         let kernel = KernelMetadata::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
-        prop_assert_eq!(System::from(&kernel), system);
+        prop_assert_eq!(SystemMetadata::from(&kernel), system);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel));
     }
 
@@ -128,12 +130,12 @@ proptest! {
     fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
         let kernel = any_kernel(bytes);
         let facts = RegistryFields { name: &name, ..FACTS };
-        for format in Format::ALL {
-            let written = format.write(&kernel, &facts, url.as_deref());
+        for format in MetadataFormat::ALL {
+            let written = format.render(&kernel, &facts, url.as_deref());
             match format {
-                Format::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
-                Format::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
-                Format::Ris => prop_assert!(is_ris(&written), "{}", written),
+                MetadataFormat::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
+                MetadataFormat::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
+                MetadataFormat::Ris => prop_assert!(is_ris(&written), "{}", written),
                 _ => prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok(), "{}", written),
             }
         }
@@ -362,7 +364,11 @@ fn twenty_faults_are_enough() {
 
 #[test]
 fn faults_of_xml() {
-    let printed = Format::KernelXml.write(&KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap(), &FACTS, None);
+    let printed = MetadataFormat::KernelXml.render(
+        &KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap(),
+        &FACTS,
+        None,
+    );
     let edit = |from: &str, to: &str| {
         assert!(printed.contains(from), "{printed}");
         printed.replacen(from, to, 1)
@@ -465,9 +471,12 @@ fn documents_as_large_as_they_may_be() {
     let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
     let kernel = KernelMetadata::from_json(agents(10_000).as_bytes()).unwrap();
     assert_eq!(kernel.to_json(), agents(10_000));
-    assert_eq!(KernelMetadata::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, MetadataFaultCode::TooMany);
+    assert_eq!(
+        KernelMetadata::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code,
+        MetadataFaultCode::TooMany
+    );
     let five = KernelMetadata::from_json(agents(2_500).as_bytes()).unwrap();
-    assert_eq!(KernelMetadata::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
+    assert_eq!(KernelMetadata::from_xml(&MetadataFormat::KernelXml.render(&five, &FACTS, None)), Ok(five));
 
     let check = |text: String, expected: &str| {
         let faults = KernelMetadata::from_json(text.as_bytes()).unwrap_err();

@@ -1,11 +1,11 @@
 //! Texts, dates, languages and addresses: read once, right ever after.
 
 use super::fault::MetadataFaultCode;
-use super::node::Node;
-use super::read::{Content, Reader, shown};
+use super::node::MetadataNode;
+use super::read::{MetadataElement, MetadataReader, excerpt};
 
 /// Bytes of a text.
-const BYTES: usize = 4_096;
+const MAX_TEXT_BYTES: usize = 4_096;
 /// Bytes of the code of a language.
 const MAX_LANGUAGE_BYTES: usize = 64;
 
@@ -22,22 +22,22 @@ macro_rules! form {
             }
         }
 
-        impl Content for $name {
-            fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
-                let text = plain(node, reader)?;
+        impl MetadataElement for $name {
+            fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+                let text = plain_text(node, reader)?;
                 if !$is(&text) {
-                    reader.fault(MetadataFaultCode::$code, format!("`{}` is not {}", shown(&text), $what), &[]);
+                    reader.report(MetadataFaultCode::$code, format!("`{}` is not {}", excerpt(&text), $what), &[]);
                     return None;
                 }
                 Some(Self(text))
             }
 
-            fn node(&self) -> Node<'_> {
-                Node::text(self.as_str())
+            fn to_node(&self) -> MetadataNode<'_> {
+                MetadataNode::text(self.as_str())
             }
 
             #[cfg(test)]
-            fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+            fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
                 Self((*choices.of::<&str>(&$any)).into())
             }
         }
@@ -51,12 +51,12 @@ form! {
 
 form! {
     /// A day, in the form of XML Schema.
-    Day, is_day, NotADate, "a date like `2026-11-16`", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
+    Day, is_date, NotADate, "a date like `2026-11-16`", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
 }
 
 form! {
     /// A year, month, day or time, in the forms of XML Schema.
-    Moment, is_moment, NotADate, "a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
+    Moment, is_partial_date, NotADate, "a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
     ["2026", "2026-11", "2026-11-16", "-0044-03-15", "2026-11-16T23:59:59.5Z", "2026-11-16T00:00:00+01:00", "2026+01:00"]
 }
 
@@ -67,36 +67,36 @@ form! {
 
 /// Any text: not empty, without white space around it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Text(Box<str>);
+pub(super) struct NonEmptyText(Box<str>);
 
-impl Text {
+impl NonEmptyText {
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl Content for Text {
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
-        plain(node, reader).map(Self)
+impl MetadataElement for NonEmptyText {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        plain_text(node, reader).map(Self)
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::text(self.as_str())
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::text(self.as_str())
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+    fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
         Self(choices.text().into())
     }
 }
 
 /// True or false; XML also says 1 and 0.
-impl Content for bool {
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+impl MetadataElement for bool {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
         match (&node, reader.is_json()) {
-            (Node::Flag(flag), _) => Some(*flag),
-            (Node::Text(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
-            (Node::Text(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
+            (MetadataNode::Flag(flag), _) => Some(*flag),
+            (MetadataNode::Text(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
+            (MetadataNode::Text(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
             _ => {
                 reader.report_wrong_type(&node, "true or false");
                 None
@@ -104,22 +104,22 @@ impl Content for bool {
         }
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::Flag(*self)
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::Flag(*self)
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+    fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
         choices.next() % 2 == 1
     }
 }
 
 /// A number.
-impl Content for u32 {
-    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+impl MetadataElement for u32 {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
         let number = match (&node, reader.is_json()) {
-            (Node::Number(number), _) => Self::try_from(*number).ok(),
-            (Node::Text(text), false) => text.trim().parse().ok(),
+            (MetadataNode::Number(number), _) => Self::try_from(*number).ok(),
+            (MetadataNode::Text(text), false) => text.trim().parse().ok(),
             _ => None,
         };
         if number.is_none() {
@@ -128,27 +128,27 @@ impl Content for u32 {
         number
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::Number((*self).into())
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::Number((*self).into())
     }
 
     #[cfg(test)]
-    fn any(choices: &mut super::tests::ArbitraryInput) -> Self {
+    fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self {
         choices.next().into()
     }
 }
 
 /// A text without white space around it, of characters that XML has too.
-fn plain(node: Node<'_>, reader: &mut Reader) -> Option<Box<str>> {
-    let text = reader.text(node)?;
+fn plain_text(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Box<str>> {
+    let text = reader.expect_text(node)?;
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        reader.fault(MetadataFaultCode::Empty, "the text is empty".to_owned(), &[]);
+        reader.report(MetadataFaultCode::Empty, "the text is empty".to_owned(), &[]);
         return None;
     }
-    if trimmed.len() > BYTES {
-        let message = format!("{} bytes are too many, at most {BYTES} are taken", trimmed.len());
-        reader.fault(MetadataFaultCode::TooLong, message, &[]);
+    if trimmed.len() > MAX_TEXT_BYTES {
+        let message = format!("{} bytes are too many, at most {MAX_TEXT_BYTES} are taken", trimmed.len());
+        reader.report(MetadataFaultCode::TooLong, message, &[]);
         return None;
     }
     // Almost every text has neither kind of byte.
@@ -157,7 +157,7 @@ fn plain(node: Node<'_>, reader: &mut Reader) -> Option<Box<str>> {
         trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
     {
         let message = format!("U+{:04X} is no character of XML", u32::from(odd));
-        reader.fault(MetadataFaultCode::NotACharacter, message, &[]);
+        reader.report(MetadataFaultCode::NotACharacter, message, &[]);
         return None;
     }
     Some(trimmed.into())
@@ -186,17 +186,17 @@ fn is_uri(text: &str) -> bool {
         && !rest.contains(|found: char| found.is_whitespace() || found.is_control())
 }
 
-fn is_day(text: &str) -> bool {
-    Parts::read(text).is_some_and(|parts| parts.day.is_some() && !parts.has_time)
+fn is_date(text: &str) -> bool {
+    DateParts::parse(text).is_some_and(|parts| parts.day.is_some() && !parts.has_time)
 }
 
-fn is_moment(text: &str) -> bool {
-    Parts::read(text).is_some()
+fn is_partial_date(text: &str) -> bool {
+    DateParts::parse(text).is_some()
 }
 
 /// What a date says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Parts {
+pub(super) struct DateParts {
     /// Before the first one: negative, as XML Schema counts.
     pub(super) year: i32,
     pub(super) month: Option<u32>,
@@ -204,16 +204,16 @@ pub(super) struct Parts {
     has_time: bool,
 }
 
-impl Parts {
-    fn read(text: &str) -> Option<Self> {
+impl DateParts {
+    fn parse(text: &str) -> Option<Self> {
         let text = strip_timezone(text)?;
         let (text, sign) = text.strip_prefix('-').map_or((text, 1), |rest| (rest, -1));
         let (date, time) = text.split_once('T').map_or((text, None), |(date, time)| (date, Some(time)));
         let mut parts = date.split('-');
-        let year = i32::try_from(digits(parts.next()?, 4, 1..=9999)?).ok()? * sign;
-        let month = parts.next().map(|text| digits(text, 2, 1..=12).ok_or(())).transpose().ok()?;
-        let last = month.map_or(0, |month| last_day(year, month));
-        let day = parts.next().map(|text| digits(text, 2, 1..=last).ok_or(())).transpose().ok()?;
+        let year = i32::try_from(parse_digits(parts.next()?, 4, 1..=9999)?).ok()? * sign;
+        let month = parts.next().map(|text| parse_digits(text, 2, 1..=12).ok_or(())).transpose().ok()?;
+        let last = month.map_or(0, |month| days_in_month(year, month));
+        let day = parts.next().map(|text| parse_digits(text, 2, 1..=last).ok_or(())).transpose().ok()?;
         let time_fits = time.is_none_or(|time| day.is_some() && is_time(time));
         (parts.next().is_none() && time_fits).then_some(Self { year, month, day, has_time: time.is_some() })
     }
@@ -221,17 +221,17 @@ impl Parts {
 
 impl Moment {
     /// What it says, as far as citations say it.
-    pub(super) fn parts(&self) -> Option<Parts> {
-        Parts::read(&self.0)
+    pub(super) fn parts(&self) -> Option<DateParts> {
+        DateParts::parse(&self.0)
     }
 }
 
-fn digits(text: &str, count: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
+fn parse_digits(text: &str, count: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
     let fits = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     fits.then(|| text.parse().ok()).flatten().filter(|number| range.contains(number))
 }
 
-fn last_day(year: i32, month: u32) -> u32 {
+fn days_in_month(year: i32, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -244,7 +244,7 @@ fn last_day(year: i32, month: u32) -> u32 {
 fn is_time(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').map_or((text, "0"), |(whole, fraction)| (whole, fraction));
     let mut parts = whole.split(':');
-    let mut next = |last| parts.next().and_then(|text| digits(text, 2, 0..=last)).is_some();
+    let mut next = |last| parts.next().and_then(|text| parse_digits(text, 2, 0..=last)).is_some();
     next(23)
         && next(59)
         && next(59)
@@ -267,6 +267,6 @@ fn strip_timezone(text: &str) -> Option<&str> {
     if !zone.starts_with(['+', '-']) {
         return Some(text);
     }
-    let fits = digits(hours, 2, 0..=14).is_some() && digits(minutes, 2, 0..=59).is_some();
+    let fits = parse_digits(hours, 2, 0..=14).is_some() && parse_digits(minutes, 2, 0..=59).is_some();
     fits.then_some(before)
 }

@@ -1,15 +1,15 @@
 //! Kernel metadata as XML.
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
-use tendot_proto::record::bound_xml;
+use tendot_proto::record::check_xml_limits;
 
-use super::fault::{MetadataFaultCode, MetadataFault};
-use super::node::{Member, Node, Place};
-use super::read::shown;
+use super::fault::{MetadataFault, MetadataFaultCode};
+use super::node::{MetadataNode, NodeMember, XmlPosition};
+use super::read::excerpt;
 use super::value::is_xml_char;
 
 /// The namespace of the kernel's schema.
-const NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
+const KERNEL_NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
 /// The namespace in which documents say where their schema is.
 const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 /// Elements inside elements.
@@ -20,117 +20,131 @@ const NODES: u32 = 1 << 17;
 /// Parses a text, which may have no document type, and so no entities of its own.
 pub(super) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
     let too_much = |(at, found, limit)| {
-        fault(
+        xml_fault(
             MetadataFaultCode::NotXml,
             format!("at byte {at} the XML has {found} of something, at most {limit} are read"),
         )
     };
-    bound_xml(text, DEPTH).map_err(too_much)?;
+    check_xml_limits(text, DEPTH).map_err(too_much)?;
     let options = ParsingOptions { nodes_limit: NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
-        roxmltree::Error::DtdDetected => fault(MetadataFaultCode::DtdNotAllowed, "DTD not allowed".to_owned()),
-        error => fault(MetadataFaultCode::NotXml, format!("this is not the XML that is expected: {error}")),
+        roxmltree::Error::DtdDetected => {
+            xml_fault(MetadataFaultCode::DtdNotAllowed, "DTD not allowed".to_owned())
+        }
+        error => {
+            xml_fault(MetadataFaultCode::NotXml, format!("this is not the XML that is expected: {error}"))
+        }
     })
 }
 
 /// The tree of a document with this outermost element.
-pub(super) fn node<'a>(document: &'a Document<'_>, root: &str) -> Result<Node<'a>, MetadataFault> {
+pub(super) fn to_node<'a>(document: &'a Document<'_>, root: &str) -> Result<MetadataNode<'a>, MetadataFault> {
     let found = document.root_element();
     let (namespace, name) = (found.tag_name().namespace(), found.tag_name().name());
-    if name != root || namespace != Some(NAMESPACE) {
-        let of = namespace.map_or(String::new(), |namespace| format!(" of `{}`", shown(namespace)));
-        let message = format!("`{root}` of `{NAMESPACE}` is expected, not `{}`{of}", shown(name));
-        return Err(fault(MetadataFaultCode::UnknownElement, message));
+    if name != root || namespace != Some(KERNEL_NAMESPACE) {
+        let of = namespace.map_or(String::new(), |namespace| format!(" of `{}`", excerpt(namespace)));
+        let message = format!("`{root}` of `{KERNEL_NAMESPACE}` is expected, not `{}`{of}", excerpt(name));
+        return Err(xml_fault(MetadataFaultCode::UnknownElement, message));
     }
-    Ok(tree(found))
+    Ok(element_to_node(found))
 }
 
 /// Attributes of `type` become members beside it, as JSON has them. How deep it goes was bounded before.
-fn tree<'a>(element: Element<'a, '_>) -> Node<'a> {
-    let mut members: Vec<_> = attributes(element, Place::Attribute).collect();
+fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
+    let mut members: Vec<_> = attributes(element, XmlPosition::Attribute).collect();
     let mut has_elements = false;
     for child in element.children().filter(Element::is_element) {
         has_elements = true;
-        let is_ours = child.tag_name().namespace() == Some(NAMESPACE);
+        let is_ours = child.tag_name().namespace() == Some(KERNEL_NAMESPACE);
         let name = child.tag_name().name();
         if is_ours && name == "type" {
-            members.extend(attributes(child, Place::TypeAttribute));
-            members.push(Member::new(name, text(child)));
+            members.extend(attributes(child, XmlPosition::TypeAttribute));
+            members.push(NodeMember::new(name, element_text(child)));
         } else if is_ours {
-            members.push(Member::new(name, tree(child)));
+            members.push(NodeMember::new(name, element_to_node(child)));
         } else {
             let namespace = child.tag_name().namespace().unwrap_or_default();
-            let name = format!("Q{{{}}}{name}", shown(namespace)).into();
-            members.push(Member { name, place: Place::Element, node: Node::Odd("of another namespace") });
+            let name = format!("Q{{{}}}{name}", excerpt(namespace)).into();
+            members.push(NodeMember {
+                name,
+                place: XmlPosition::Element,
+                node: MetadataNode::Odd("of another namespace"),
+            });
         }
     }
-    let text = text(element);
+    let text = element_text(element);
     if members.is_empty() {
         return text;
     }
-    let is_blank = matches!(&text, Node::Text(text) if text.trim().is_empty());
+    let is_blank = matches!(&text, MetadataNode::Text(text) if text.trim().is_empty());
     if !is_blank {
-        let place = Place::Content;
-        members.push(Member { name: if has_elements { "" } else { "value" }.into(), place, node: text });
+        let place = XmlPosition::Content;
+        members.push(NodeMember { name: if has_elements { "" } else { "value" }.into(), place, node: text });
     }
-    Node::Object(members)
+    MetadataNode::Object(members)
 }
 
 /// All but those that say where the schema is.
-fn attributes<'a>(element: Element<'a, '_>, place: Place) -> impl Iterator<Item = Member<'a>> {
+fn attributes<'a>(element: Element<'a, '_>, place: XmlPosition) -> impl Iterator<Item = NodeMember<'a>> {
     element.attributes().filter(|found| found.namespace() != Some(XSI_NAMESPACE)).map(move |found| {
         let name = match found.namespace() {
             None => found.name().into(),
-            Some(namespace) => format!("Q{{{}}}{}", shown(namespace), found.name()).into(),
+            Some(namespace) => format!("Q{{{}}}{}", excerpt(namespace), found.name()).into(),
         };
-        Member { name, place, node: Node::text(found.value()) }
+        NodeMember { name, place, node: MetadataNode::text(found.value()) }
     })
 }
 
 /// The texts right inside an element; comments may stand between them.
-fn text<'a>(element: Element<'a, '_>) -> Node<'a> {
+fn element_text<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
     let mut texts = element.children().filter(Element::is_text).filter_map(|child| child.text());
     let first = texts.next().unwrap_or_default();
     let rest: String = texts.collect();
-    if rest.is_empty() { Node::text(first) } else { Node::text(format!("{first}{rest}")) }
+    if rest.is_empty() { MetadataNode::text(first) } else { MetadataNode::text(format!("{first}{rest}")) }
 }
 
 /// A document, indented for people.
-pub(super) fn write(root: &str, node: &Node<'_>) -> String {
+pub(super) fn write_document(root: &str, node: &MetadataNode<'_>) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    write_element(&mut text, 0, root, &[("xmlns", NAMESPACE)], node);
+    write_element(&mut text, 0, root, &[("xmlns", KERNEL_NAMESPACE)], node);
     text
 }
 
-fn write_element(out: &mut String, depth: usize, name: &str, attributes: &[(&str, &str)], node: &Node<'_>) {
+fn write_element(
+    out: &mut String,
+    depth: usize,
+    name: &str,
+    attributes: &[(&str, &str)],
+    node: &MetadataNode<'_>,
+) {
     let members = match node {
-        Node::List(nodes) => {
+        MetadataNode::List(nodes) => {
             return nodes.iter().for_each(|node| write_element(out, depth, name, attributes, node));
         }
-        Node::Object(members) => members.as_slice(),
+        MetadataNode::Object(members) => members.as_slice(),
         _ => &[],
     };
     out.extend(std::iter::repeat_n("  ", depth).chain(["<", name]));
     for (name, value) in attributes {
         write_attribute(out, name, value);
     }
-    for member in members.iter().filter(|member| member.place == Place::Attribute) {
-        write_attribute(out, &member.name, &plain(&member.node));
+    for member in members.iter().filter(|member| member.place == XmlPosition::Attribute) {
+        write_attribute(out, &member.name, &scalar_text(&member.node));
     }
     out.push('>');
     let mut has_elements = false;
     for member in members {
-        if member.place == Place::Content {
-            write_text(out, &plain(&member.node), false);
-        } else if member.place == Place::Element {
+        if member.place == XmlPosition::Content {
+            write_text(out, &scalar_text(&member.node), false);
+        } else if member.place == XmlPosition::Element {
             if !has_elements {
                 out.push('\n');
             }
             has_elements = true;
             let described: Vec<_> = members
                 .iter()
-                .filter(|other| other.place == Place::TypeAttribute && member.name == "type")
-                .map(|other| (&*other.name, plain(&other.node)))
+                .filter(|other| other.place == XmlPosition::TypeAttribute && member.name == "type")
+                .map(|other| (&*other.name, scalar_text(&other.node)))
                 .collect();
             let described: Vec<_> = described.iter().map(|(name, value)| (*name, value.as_str())).collect();
             write_element(out, depth + 1, &member.name, &described, &member.node);
@@ -139,7 +153,7 @@ fn write_element(out: &mut String, depth: usize, name: &str, attributes: &[(&str
     if has_elements {
         out.extend(std::iter::repeat_n("  ", depth));
     } else if members.is_empty() {
-        write_text(out, &plain(node), false);
+        write_text(out, &scalar_text(node), false);
     }
     out.extend(["</", name, ">\n"]);
 }
@@ -150,11 +164,11 @@ fn write_attribute(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
-fn plain(node: &Node<'_>) -> String {
+fn scalar_text(node: &MetadataNode<'_>) -> String {
     match node {
-        Node::Text(text) => text.clone().into_owned(),
-        Node::Flag(flag) => flag.to_string(),
-        Node::Number(number) => number.to_string(),
+        MetadataNode::Text(text) => text.clone().into_owned(),
+        MetadataNode::Flag(flag) => flag.to_string(),
+        MetadataNode::Number(number) => number.to_string(),
         _ => String::new(),
     }
 }
@@ -177,6 +191,6 @@ fn write_text(out: &mut String, text: &str, in_attribute: bool) {
     }
 }
 
-fn fault(code: MetadataFaultCode, message: String) -> MetadataFault {
+fn xml_fault(code: MetadataFaultCode, message: String) -> MetadataFault {
     MetadataFault { pointer: String::new(), code, message, allowed: &[] }
 }

@@ -1,14 +1,14 @@
 //! Registration agencies.
 
 use serde::{Deserialize, Serialize};
-use tendot_proto::{Handle, Work};
+use tendot_proto::{Budget, Handle};
 
-use super::prefix::Range;
-use super::{Held, Kind, Scope, Principal, check_text, put};
-use crate::refusal::Reason;
-use crate::task::Planned;
+use super::prefix::PrefixRange;
+use super::{Held, Principal, RegistryObjectKind, Scope, check_text, put_edit};
+use crate::refusal::RegistryErrorKind;
+use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
-use crate::{Refusal, Registry};
+use crate::{Registry, RegistryError};
 
 /// A registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Agency {
     pub metadata: Demand,
     /// The prefixes that it gives away; those that nobody else has, from 10.70000 on, without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<Range>,
+    pub range: Option<PrefixRange>,
     /// The record with the locations that all of its names have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locations: Option<Box<str>>,
@@ -66,7 +66,7 @@ pub struct CreateAgency {
     pub metadata: Demand,
     /// See [`Agency::range`].
     #[serde(default)]
-    pub range: Option<Range>,
+    pub range: Option<PrefixRange>,
     /// See [`Agency::locations`].
     #[serde(default)]
     pub locations: Option<Box<str>>,
@@ -87,7 +87,7 @@ pub struct UpdateAgency {
     pub metadata: Option<Demand>,
     /// See [`Agency::range`].
     #[serde(default)]
-    pub range: Option<Range>,
+    pub range: Option<PrefixRange>,
     /// See [`Agency::locations`].
     #[serde(default)]
     pub locations: Option<Box<str>>,
@@ -97,89 +97,92 @@ pub struct UpdateAgency {
 }
 
 impl Agency {
-    fn check(&self) -> Result<(), Refusal> {
+    fn validate(&self) -> Result<(), RegistryError> {
         let is_code = |code: &str| {
             code.len() <= 32
                 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
         };
         if self.code.is_empty() || !is_code(&self.code) {
             let detail = "a code has 1 to 32 ASCII letters, digits, `-` and `_`";
-            return Err(Refusal::invalid("bad-code", "/code", detail));
+            return Err(RegistryError::invalid("bad-code", "/code", detail));
         }
         check_text(&self.name, "/name", 256)?;
         if let Some(range) = &self.range {
-            range.check("/range")?;
+            range.validate("/range")?;
         }
         match &self.locations {
             Some(handle) => Handle::from(&**handle)
-                .check()
-                .map_err(|error| Refusal::invalid("bad-name", "/locations", error.to_string())),
+                .validate_for_create()
+                .map_err(|error| RegistryError::invalid("bad-name", "/locations", error.to_string())),
             None => Ok(()),
         }
     }
 }
 
 impl Plan for CreateAgency {
-    type Done = Agency;
+    type Output = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Agency>, Refusal> {
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Agency>, RegistryError> {
         standing.check_operator()?;
         let Self { code, name, metadata, range, locations } = self.clone();
         let agency = Agency { code, name, metadata, range, locations, created: at, ended: None };
-        agency.check()?;
-        if let Some(there) = registry.held::<Agency>(Kind::Agency, &agency.code, work).await? {
+        agency.validate()?;
+        if let Some(there) =
+            registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, work).await?
+        {
             let detail = format!("there is an agency `{}`", there.it.code);
-            return Err(Refusal::new(Reason::Conflict, "agency-exists", detail).at("/code"));
+            return Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-exists", detail)
+                .with_pointer("/code"));
         }
-        Ok(Planned::new(vec![put(Kind::Agency, &agency.code, &agency, None)], agency))
+        Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, None)], agency))
     }
 }
 
 impl Plan for UpdateAgency {
-    type Done = Agency;
+    type Output = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Agency>, Refusal> {
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Agency>, RegistryError> {
         let Held { it: before, revision } =
-            registry.required::<Agency>(Kind::Agency, &self.code, work).await?;
+            registry.get_object::<Agency>(RegistryObjectKind::Agency, &self.code, work).await?;
         standing.check_agency(&before.code, Scope::Administer)?;
         standing.check_all_prefixes()?;
         super::check_revision(self.expect, revision)?;
         if self.range.is_some() && !standing.is_operator() {
-            return Err(Refusal::forbidden("only the operator gives an agency other prefixes"));
+            return Err(RegistryError::forbidden("only the operator gives an agency other prefixes"));
         }
         let mut agency = before.clone();
         agency.name = self.name.clone().unwrap_or(agency.name);
         agency.metadata = self.metadata.unwrap_or(agency.metadata);
         agency.range = self.range.clone().or(agency.range);
         agency.locations = self.locations.clone().or(agency.locations);
-        agency.check()?;
+        agency.validate()?;
         if agency == before {
-            return Ok(Planned::new(Vec::new(), agency));
+            return Ok(CommandPlan::new(Vec::new(), agency));
         }
-        let mut edits = vec![put(Kind::Agency, &agency.code, &agency, Some(revision))];
+        let mut edits = vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, Some(revision))];
         if agency.locations != before.locations {
             edits.extend(registry.namespace_edits(&agency, at).await?);
         }
-        Ok(Planned::new(edits, agency))
+        Ok(CommandPlan::new(edits, agency))
     }
 }
 
 impl Registry {
     /// An agency, for everybody.
-    pub async fn agency(&self, code: &str, work: &mut Work) -> Result<Held<Agency>, Refusal> {
-        self.required(Kind::Agency, code, work).await
+    pub async fn agency(&self, code: &str, work: &mut Budget) -> Result<Held<Agency>, RegistryError> {
+        self.get_object(RegistryObjectKind::Agency, code, work).await
     }
 
     /// Agencies, for everybody, by their codes.
@@ -187,8 +190,8 @@ impl Registry {
         &self,
         after: Option<&str>,
         limit: usize,
-        work: &mut Work,
-    ) -> Result<(Vec<Held<Agency>>, Option<String>), Refusal> {
-        Ok(self.list_objects(Kind::Agency, after, limit, work, Some).await?)
+        work: &mut Budget,
+    ) -> Result<(Vec<Held<Agency>>, Option<String>), RegistryError> {
+        Ok(self.list_objects(RegistryObjectKind::Agency, after, limit, work, Some).await?)
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use tendot_proto::Work;
-use tendot_store::{Entry, State};
+use tendot_proto::Budget;
+use tendot_store::{RecordStatus, StoredRecord};
 
-use super::{Held, Kind, Registrant, Principal, read};
+use super::{Held, Principal, Registrant, RegistryObjectKind, decode};
 use crate::{Error, Registry, price};
 
 /// Records that are looked at in one call.
-const RECORDS: usize = 10_000;
+const MAX_SCANNED_RECORDS: usize = 10_000;
 
 /// Bytes of them.
-const BYTES: usize = 8 << 20;
+const MAX_SCANNED_BYTES: usize = 8 << 20;
 
 /// How much may still be looked at.
 #[derive(Debug)]
@@ -24,16 +24,16 @@ pub(crate) struct ScanBudget {
 
 impl ScanBudget {
     pub(crate) const fn new() -> Self {
-        Self { records: RECORDS, bytes: BYTES }
+        Self { records: MAX_SCANNED_RECORDS, bytes: MAX_SCANNED_BYTES }
     }
 
-    pub(crate) const fn is_over(&self) -> bool {
+    pub(crate) const fn is_exhausted(&self) -> bool {
         self.records == 0 || self.bytes == 0
     }
 
     /// Whether a record may be looked at; of those that are too large, one at a time.
-    pub(crate) fn at(&mut self, entry: &Entry) -> bool {
-        if self.is_over() {
+    pub(crate) fn charge(&mut self, entry: &StoredRecord) -> bool {
+        if self.is_exhausted() {
             return false;
         }
         let values: usize = entry.values.iter().map(|value| value.data.len()).sum();
@@ -44,41 +44,42 @@ impl ScanBudget {
 }
 
 /// Some of a kind, each with its id, and where to go on.
-type Page<I> = (Vec<(String, I)>, Option<String>);
+type ScannedObjects<I> = (Vec<(String, I)>, Option<String>);
 
 impl Registry {
     /// A page of all of a kind of which `item` makes something, and where to go on. There may be fewer than were asked for,
     /// and yet more to come.
     pub(crate) async fn list_objects<T: DeserializeOwned, I: Send>(
         &self,
-        kind: Kind,
+        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
-        work: &mut Work,
+        work: &mut Budget,
         item: impl Fn(Held<T>) -> Option<I> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
-        let (items, next) = self.scan_objects(kind, after, limit, &mut ScanBudget::new(), work, &item).await?;
+        let (items, next) =
+            self.scan_objects(kind, after, limit, &mut ScanBudget::new(), work, &item).await?;
         Ok((items.into_iter().map(|(_, item)| item).collect(), next))
     }
 
     async fn scan_objects<T: DeserializeOwned, I: Send>(
         &self,
-        kind: Kind,
+        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
         looking: &mut ScanBudget,
-        work: &mut Work,
+        work: &mut Budget,
         item: &(impl Fn(Held<T>) -> Option<I> + Send + Sync),
-    ) -> Result<Page<I>, Error> {
-        work.spend(price::names(limit))?;
+    ) -> Result<ScannedObjects<I>, Error> {
+        work.charge(price::list(limit))?;
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
         self.visit_records(kind, after, |id, entry| {
-            if !looking.at(entry) {
+            if !looking.charge(entry) {
                 next = last.take();
                 return Ok(false);
             }
-            if entry.state == State::Live
-                && let Some(item) = item(Held { it: read(entry)?, revision: entry.revision })
+            if entry.state == RecordStatus::Live
+                && let Some(item) = item(Held { it: decode(entry)?, revision: entry.revision })
             {
                 if items.len() >= limit {
                     next = last.take();
@@ -97,11 +98,11 @@ impl Registry {
     /// page ends.
     pub(crate) async fn list_objects_for<T: DeserializeOwned, I: Send>(
         &self,
-        kind: Kind,
+        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
         standing: &Principal,
-        work: &mut Work,
+        work: &mut Budget,
         item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
         let (mut shown, mut looking, mut known) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
@@ -121,7 +122,7 @@ impl Registry {
                 place = Some(id);
             }
             place = next;
-            if place.is_none() || shown.len() >= limit || looking.is_over() {
+            if place.is_none() || shown.len() >= limit || looking.is_exhausted() {
                 return Ok((shown, place));
             }
         }
@@ -132,13 +133,14 @@ impl Registry {
         whom: &[Box<str>],
         standing: &Principal,
         known: &mut BTreeMap<Box<str>, bool>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<bool, Error> {
         for id in whom {
             let acts = match known.get(id) {
                 Some(known) => *known,
                 None => {
-                    let held = self.held::<Registrant>(Kind::Registrant, id, work).await?;
+                    let held =
+                        self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
                     let acts = held.is_some_and(|held| standing.is_for_registrant(&held.it));
                     known.insert(id.clone(), acts);
                     acts

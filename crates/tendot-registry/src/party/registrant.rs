@@ -1,14 +1,17 @@
 //! Registrants.
 
 use serde::{Deserialize, Serialize};
-use tendot_proto::{Reference, Work};
+use tendot_proto::{Budget, ValueReference};
 
 use super::standing::ActingRole;
-use super::{Agency, Held, Kind, Scope, Principal, check_revision, check_text, gets, new_id, put};
-use crate::refusal::Reason;
-use crate::task::Planned;
+use super::{
+    Agency, Held, Principal, RegistryObjectKind, Scope, check_revision, check_text, generate_id, gets,
+    put_edit,
+};
+use crate::refusal::RegistryErrorKind;
+use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
-use crate::{Caller, Refusal, Registry};
+use crate::{Caller, Registry, RegistryError};
 
 /// Who registers names, with an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -74,89 +77,96 @@ pub struct UpdateRegistrant {
 const MAX_REGISTRANT_ADMINS: usize = 64;
 
 impl Registrant {
-    fn check(&self) -> Result<(), Refusal> {
+    fn validate(&self) -> Result<(), RegistryError> {
         check_text(&self.name, "/name", 256)?;
         if let Some(contact) = &self.contact {
             check_text(contact, "/contact", 512)?;
         }
         if self.admins.len() > MAX_REGISTRANT_ADMINS {
-            let detail = format!("{} identities, at most {MAX_REGISTRANT_ADMINS} are taken", self.admins.len());
-            return Err(Refusal::invalid("too-many", "/admins", detail));
+            let detail =
+                format!("{} identities, at most {MAX_REGISTRANT_ADMINS} are taken", self.admins.len());
+            return Err(RegistryError::invalid("too-many", "/admins", detail));
         }
         for (number, admin) in self.admins.iter().enumerate() {
-            let reference = Reference::parse(admin);
-            if reference.index == 0 || reference.handle().check().is_err() {
+            let reference = ValueReference::parse(admin);
+            if reference.index == 0 || reference.handle().validate_for_create().is_err() {
                 let detail = format!("`{admin}` is not written as INDEX:HANDLE, such as 300:10.70000/admin");
-                return Err(Refusal::invalid("bad-identity", &format!("/admins/{number}"), detail));
+                return Err(RegistryError::invalid("bad-identity", &format!("/admins/{number}"), detail));
             }
         }
         Ok(())
     }
 
     /// Without what is told only to those concerned.
-    fn for_all(self) -> Self {
+    fn redacted(self) -> Self {
         Self { contact: None, admins: Vec::new(), ..self }
     }
 
-    pub(crate) fn group(&self) -> Vec<Reference<'static>> {
-        self.admins.iter().map(|admin| Reference::parse(admin).into_owned()).collect()
+    pub(crate) fn admin_references(&self) -> Vec<ValueReference<'static>> {
+        self.admins.iter().map(|admin| ValueReference::parse(admin).into_owned()).collect()
     }
 }
 
 impl Plan for CreateRegistrant {
-    type Done = Registrant;
+    type Output = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Registrant>, Refusal> {
-        standing.check(Scope::Administer)?;
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Registrant>, RegistryError> {
+        standing.check_scope(Scope::Administer)?;
         let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &standing.role) else {
-            return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency"));
+            return Err(RegistryError::invalid("missing", "/agency", "a registrant has an agency"));
         };
-        let agency = registry.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
-            Refusal::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
-        })?;
+        let agency = registry
+            .find_object::<Agency>(RegistryObjectKind::Agency, code, work)
+            .await?
+            .ok_or_else(|| {
+                RegistryError::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
+            })?;
         standing.check_agency(&agency.it.code, Scope::Administer)?;
         standing.check_all_prefixes()?;
         agency.it.check_open("/agency")?;
         let registrant = Registrant {
-            id: new_id(&self.random).into(),
+            id: generate_id(&self.random).into(),
             agency: agency.it.code,
             name: self.name.clone(),
             contact: self.contact.clone(),
             admins: self.admins.clone(),
             created: at,
         };
-        registrant.check()?;
-        let comes = gets(Kind::Agency, &registrant.agency, &registrant.id);
-        Ok(Planned::new(vec![put(Kind::Registrant, &registrant.id, &registrant, None), comes], registrant))
+        registrant.validate()?;
+        let comes = gets(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
+        Ok(CommandPlan::new(
+            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), comes],
+            registrant,
+        ))
     }
 }
 
 impl Agency {
     /// It has not ended.
-    pub(crate) fn check_open(&self, pointer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_open(&self, pointer: &str) -> Result<(), RegistryError> {
         let Some(ended) = &self.ended else { return Ok(()) };
         let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
-        Err(Refusal::new(Reason::Conflict, "agency-ended", detail).at(pointer))
+        Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-ended", detail).with_pointer(pointer))
     }
 }
 
 impl Plan for UpdateRegistrant {
-    type Done = Registrant;
+    type Output = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Registrant>, Refusal> {
-        let held = registry.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
+        work: &mut Budget,
+    ) -> Result<CommandPlan<Registrant>, RegistryError> {
+        let held = registry.get_object::<Registrant>(RegistryObjectKind::Registrant, &self.id, work).await?;
         let Held { it: before, revision } = held;
         standing.check_registrant(&before, Scope::Administer)?;
         standing.check_all_prefixes()?;
@@ -165,17 +175,18 @@ impl Plan for UpdateRegistrant {
         registrant.name = self.name.clone().unwrap_or(registrant.name);
         registrant.contact = self.contact.clone().or(registrant.contact);
         registrant.admins = self.admins.clone().unwrap_or(registrant.admins);
-        registrant.check()?;
+        registrant.validate()?;
         if registrant == before {
-            return Ok(Planned::new(Vec::new(), registrant));
+            return Ok(CommandPlan::new(Vec::new(), registrant));
         }
-        let mut edits = vec![put(Kind::Registrant, &registrant.id, &registrant, Some(revision))];
+        let mut edits =
+            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, Some(revision))];
         if registrant.admins != before.admins {
             // Whoever acts for it may do everything for it.
             standing.check_unrestricted()?;
             edits.extend(registry.admin_group_edits(&registrant, at).await?);
         }
-        Ok(Planned::new(edits, registrant))
+        Ok(CommandPlan::new(edits, registrant))
     }
 }
 
@@ -186,10 +197,10 @@ impl Registry {
         id: &str,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Held<Registrant>, Refusal> {
-        let standing = self.standing(caller, at, work).await?;
-        let held = self.required::<Registrant>(Kind::Registrant, id, work).await?;
+        work: &mut Budget,
+    ) -> Result<Held<Registrant>, RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
+        let held = self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
         Ok(shown(held, &standing))
     }
 
@@ -201,17 +212,17 @@ impl Registry {
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<(Vec<Held<Registrant>>, Option<String>), Refusal> {
-        let standing = self.standing(caller, at, work).await?;
+        work: &mut Budget,
+    ) -> Result<(Vec<Held<Registrant>>, Option<String>), RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
         let item = |held: Held<Registrant>| {
             let is_of_it = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&held.it.agency));
             is_of_it.then(|| shown(held, &standing))
         };
-        Ok(self.list_objects(Kind::Registrant, after, limit, work, item).await?)
+        Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, work, item).await?)
     }
 }
 
 fn shown(held: Held<Registrant>, standing: &Principal) -> Held<Registrant> {
-    if standing.may_see(&held.it) { held } else { Held { it: held.it.for_all(), ..held } }
+    if standing.can_read(&held.it) { held } else { Held { it: held.it.redacted(), ..held } }
 }

@@ -5,18 +5,20 @@ use std::fmt;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
-use tendot_proto::Work;
+use tendot_proto::Budget;
 use tendot_store::{Edit, Precondition};
 
 use super::standing::ActingRole;
-use super::{Agency, Held, Kind, Registrant, Principal, check_text, fingerprint, new_id, put};
-use crate::refusal::Reason;
-use crate::task::Planned;
+use super::{
+    Agency, Held, Principal, Registrant, RegistryObjectKind, check_text, generate_id, put_edit, sha256_hex,
+};
+use crate::refusal::RegistryErrorKind;
+use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
-use crate::{Caller, Error, Refusal, Registry};
+use crate::{Caller, Error, Registry, RegistryError};
 
 /// What all tokens begin with, so that they are known for what they are where they should not be.
-const START: &str = "tendot_";
+const TOKEN_PREFIX: &str = "tendot_";
 
 /// For whom a token is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -58,7 +60,7 @@ impl Scope {
 
 /// A token, without its secret.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Token {
+pub struct ApiToken {
     /// By which it is known.
     pub id: Box<str>,
     /// For whom it is …
@@ -141,13 +143,13 @@ impl fmt::Display for TokenIdentity {
 
 impl CreateToken {
     /// The token as it is shown, once.
-    pub fn text(&self) -> String {
-        format!("{START}{}_{}", self.id(), self.secret())
+    pub fn plaintext(&self) -> String {
+        format!("{TOKEN_PREFIX}{}_{}", self.id(), self.secret())
     }
 
     fn id(&self) -> String {
         let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = &self.random;
-        new_id(id.get(..12).unwrap_or(id))
+        generate_id(id.get(..12).unwrap_or(id))
     }
 
     fn secret(&self) -> String {
@@ -156,59 +158,66 @@ impl CreateToken {
 }
 
 impl Plan for CreateToken {
-    type Done = Token;
+    type Output = ApiToken;
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Planned<Token>, Refusal> {
-        standing.check(Scope::Administer)?;
+        work: &mut Budget,
+    ) -> Result<CommandPlan<ApiToken>, RegistryError> {
+        standing.check_scope(Scope::Administer)?;
         // A token for some prefixes does not make one for others.
         standing.check_unrestricted()?;
-        let missing = |what: &str| Refusal::invalid("missing", "/subject", format!("which {what} it is for"));
+        let missing =
+            |what: &str| RegistryError::invalid("missing", "/subject", format!("which {what} it is for"));
         let subject = match (self.role, &self.subject) {
             (Role::Operator, None) => {
                 standing.check_operator()?;
                 None
             }
             (Role::Operator, Some(_)) => {
-                return Err(Refusal::invalid("bad-subject", "/subject", "the operator's token has none"));
+                return Err(RegistryError::invalid(
+                    "bad-subject",
+                    "/subject",
+                    "the operator's token has none",
+                ));
             }
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
-                let agency = registry.held::<Agency>(Kind::Agency, code, work).await?;
+                let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, work).await?;
                 let no_such = format!("there is no agency `{code}`");
-                let agency = agency.ok_or_else(|| Refusal::invalid("no-such-agency", "/subject", no_such))?;
+                let agency =
+                    agency.ok_or_else(|| RegistryError::invalid("no-such-agency", "/subject", no_such))?;
                 standing.check_agency(&agency.it.code, Scope::Administer)?;
                 agency.it.check_open("/subject")?;
                 Some(agency.it.code)
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
-                let registrant = registry.held::<Registrant>(Kind::Registrant, id, work).await?;
-                let no_such = format!("there is no registrant `{id}`");
                 let registrant =
-                    registrant.ok_or_else(|| Refusal::invalid("no-such-registrant", "/subject", no_such))?;
+                    registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
+                let no_such = format!("there is no registrant `{id}`");
+                let registrant = registrant
+                    .ok_or_else(|| RegistryError::invalid("no-such-registrant", "/subject", no_such))?;
                 standing.check_registrant(&registrant.it, Scope::Administer)?;
                 Some(registrant.it.id)
             }
         };
         if self.expires.is_some_and(|end| end <= at) {
-            return Err(Refusal::invalid("expired", "/expires", "it would have expired already"));
+            return Err(RegistryError::invalid("expired", "/expires", "it would have expired already"));
         }
         if self.scopes.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Refusal::invalid("missing", "/scopes", "a token is for something"));
+            return Err(RegistryError::invalid("missing", "/scopes", "a token is for something"));
         }
         if self.prefixes.len() > 1_000 {
-            return Err(Refusal::invalid("too-many", "/prefixes", "at most 1,000 prefixes are taken"));
+            return Err(RegistryError::invalid("too-many", "/prefixes", "at most 1,000 prefixes are taken"));
         }
         if let Some(label) = &self.label {
             check_text(label, "/label", 256)?;
         }
-        let token = Token {
+        let token = ApiToken {
             id: self.id().into(),
             role: self.role,
             subject,
@@ -217,32 +226,33 @@ impl Plan for CreateToken {
             expires: self.expires,
             label: self.label.clone(),
             created: at,
-            hash: fingerprint(self.secret().as_bytes())?.into(),
+            hash: sha256_hex(self.secret().as_bytes())?.into(),
         };
-        Ok(Planned::new(vec![put(Kind::Token, &token.id, &token, None)], token))
+        Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Token, &token.id, &token, None)], token))
     }
 }
 
 impl Plan for RevokeToken {
-    type Done = ();
+    type Output = ();
 
     async fn plan(
         &self,
         registry: &Registry,
         standing: &Principal,
         _: u64,
-        work: &mut Work,
-    ) -> Result<Planned<()>, Refusal> {
-        standing.check(Scope::Administer)?;
+        work: &mut Budget,
+    ) -> Result<CommandPlan<()>, RegistryError> {
+        standing.check_scope(Scope::Administer)?;
         standing.check_all_prefixes()?;
-        let no_such = || Refusal::not_found(Kind::Token.name(), &self.id);
-        let Held { it: token, revision } = registry.required::<Token>(Kind::Token, &self.id, work).await?;
+        let no_such = || RegistryError::not_found(RegistryObjectKind::Token.name(), &self.id);
+        let Held { it: token, revision } =
+            registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, work).await?;
         // Of others' tokens nobody learns that they are there.
         if !registry.is_concerned(&token, standing, work).await? {
             return Err(no_such());
         }
-        let name = Kind::Token.storage_name(&self.id).into();
-        Ok(Planned::new(vec![Edit::Remove { name, expect: Precondition::Revision(revision) }], ()))
+        let name = RegistryObjectKind::Token.storage_name(&self.id).into();
+        Ok(CommandPlan::new(vec![Edit::Remove { name, expect: Precondition::Revision(revision) }], ()))
     }
 }
 
@@ -252,14 +262,16 @@ impl Registry {
         &self,
         text: &str,
         at: u64,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<Option<TokenIdentity>, Error> {
-        let Some((id, secret)) = text.strip_prefix(START).and_then(|rest| rest.split_once('_')) else {
+        let Some((id, secret)) = text.strip_prefix(TOKEN_PREFIX).and_then(|rest| rest.split_once('_')) else {
             return Ok(None);
         };
-        let Some(held) = self.held::<Token>(Kind::Token, id, work).await? else { return Ok(None) };
+        let Some(held) = self.find_object::<ApiToken>(RegistryObjectKind::Token, id, work).await? else {
+            return Ok(None);
+        };
         let token = held.it;
-        let is_it = bool::from(fingerprint(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
+        let is_it = bool::from(sha256_hex(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
             && token.expires.is_none_or(|end| end > at);
         Ok(is_it.then_some(TokenIdentity { id: token.id, role: token.role, subject: token.subject, at }))
     }
@@ -271,15 +283,17 @@ impl Registry {
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<(Vec<Held<Token>>, Option<String>), Refusal> {
-        let standing = self.standing(caller, at, work).await?;
-        standing.check(Scope::Administer)?;
+        work: &mut Budget,
+    ) -> Result<(Vec<Held<ApiToken>>, Option<String>), RegistryError> {
+        let standing = self.principal(caller, at, work).await?;
+        standing.check_scope(Scope::Administer)?;
         standing.check_all_prefixes()?;
-        let item = |held: Held<Token>| {
+        let item = |held: Held<ApiToken>| {
             let whom = match (&standing.role, held.it.role, &held.it.subject) {
                 (ActingRole::Operator, ..) => None,
-                (ActingRole::Agency(code), Role::Agency, Some(subject)) if code.eq_ignore_ascii_case(subject) => {
+                (ActingRole::Agency(code), Role::Agency, Some(subject))
+                    if code.eq_ignore_ascii_case(subject) =>
+                {
                     None
                 }
                 (ActingRole::Registrant(id), Role::Registrant, Some(subject)) if id == subject => None,
@@ -290,21 +304,24 @@ impl Registry {
             };
             Some((held, whom.into_iter().collect()))
         };
-        Ok(self.list_objects_for(Kind::Token, after, limit, &standing, work, item).await?)
+        Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &standing, work, item).await?)
     }
 
     async fn is_concerned(
         &self,
-        token: &Token,
+        token: &ApiToken,
         standing: &Principal,
-        work: &mut Work,
-    ) -> Result<bool, Refusal> {
+        work: &mut Budget,
+    ) -> Result<bool, RegistryError> {
         Ok(match (token.role, &token.subject) {
-            (Role::Agency, Some(code)) => standing.is_agency(code),
+            (Role::Agency, Some(code)) => standing.is_for_agency(code),
             (Role::Registrant, Some(id)) => {
-                let registrant = self.held::<Registrant>(Kind::Registrant, id, work).await?;
-                registrant
-                    .map_or_else(|| standing.is_operator(), |registrant| standing.is_for_registrant(&registrant.it))
+                let registrant =
+                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
+                registrant.map_or_else(
+                    || standing.is_operator(),
+                    |registrant| standing.is_for_registrant(&registrant.it),
+                )
             }
             _ => standing.is_operator(),
         })
@@ -313,11 +330,11 @@ impl Registry {
 
 impl Principal {
     /// It is by no token that is only for some things: rights that it has not are not its to give.
-    pub(super) fn check_unrestricted(&self) -> Result<(), Refusal> {
-        if self.is_whole() {
+    pub(super) fn check_unrestricted(&self) -> Result<(), RegistryError> {
+        if self.is_unrestricted() {
             return Ok(());
         }
         let detail = "a token that is for some things only makes no others";
-        Err(Refusal::new(Reason::Forbidden, "out-of-scope", detail))
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
     }
 }

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tendot_proto::Work;
-use tendot_store::{Change, CommitError, Edit, Key, Store};
+use tendot_proto::Budget;
+use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Error, Refusal, Registry};
+use crate::{Error, Registry, RegistryError};
 
 const RESOLVED_KEY_PREFIX: &str = "figures/resolved/";
-const FAILED: &str = "figures/failed/";
+const FAILED_KEY_PREFIX: &str = "figures/failed/";
 
 /// Notes that are read or written together.
-const TOGETHER: usize = 500;
+const STATS_BATCH_LEN: usize = 500;
 
 /// How often notes are read again that somebody else has changed meanwhile.
 const TRIES: usize = 8;
@@ -45,13 +45,13 @@ pub struct FailedResolutionCount {
 }
 
 /// A name in 64 bits, by which it is counted: the same in every spelling.
-pub fn fingerprint(name: &Key) -> u64 {
+pub fn name_hash(name: &NameKey) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
 /// What is noted of a name that was resolved. Days are counted from 1970 on.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Resolved {
+pub(super) struct ResolutionStats {
     pub(super) count: u64,
     pub(super) first: u32,
     pub(super) last: u32,
@@ -59,49 +59,50 @@ pub(super) struct Resolved {
 
 /// What is noted of a name that was not found.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Failed {
+pub(super) struct FailedResolutionStats {
     pub(super) name: Box<str>,
     /// How often on which day, counted from 1970 on.
     pub(super) days: BTreeMap<u32, u64>,
 }
 
-impl Failed {
+impl FailedResolutionStats {
     pub(super) fn total(&self) -> u64 {
         self.days.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 }
 
-fn key(kind: &str, prefix: &str, fingerprint: u64) -> Box<[u8]> {
+fn stats_key(kind: &str, prefix: &str, hash: u64) -> Box<[u8]> {
     let mut key = format!("{kind}{prefix}/").into_bytes();
-    key.extend_from_slice(&fingerprint.to_be_bytes());
+    key.extend_from_slice(&hash.to_be_bytes());
     key.into()
 }
 
-fn written(body: &impl Serialize) -> Box<[u8]> {
+fn encode(body: &impl Serialize) -> Box<[u8]> {
     serde_json::to_vec(body).unwrap_or_default().into()
 }
 
 /// A note that can't be read counts for nothing.
-fn read<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
+fn decode<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
     serde_json::from_slice(body?).ok()
 }
 
 impl Registry {
     /// Whether a prefix was given to somebody, so that its names are counted.
-    pub async fn is_allocated(&self, prefix: &str) -> Result<bool, Error> {
-        let mut work = Work::new(crate::price::LOOKUP);
+    pub async fn is_allocated_prefix(&self, prefix: &str) -> Result<bool, Error> {
+        let mut work = Budget::new(crate::price::LOOKUP);
         Ok(self.prefix_entry(prefix, &mut work).await?.is_some())
     }
 
     /// Adds resolutions to what is noted of names. No name may be there twice.
-    pub async fn add_resolutions(&self, counted: &[ResolutionCount], at: u64) -> Result<(), Refusal> {
-        let today = day(at);
-        self.add(
+    pub async fn add_resolutions(&self, counted: &[ResolutionCount], at: u64) -> Result<(), RegistryError> {
+        let today = day_number(at);
+        self.update_stats(
             counted,
-            |one| key(RESOLVED_KEY_PREFIX, &one.prefix, one.fingerprint),
+            |one| stats_key(RESOLVED_KEY_PREFIX, &one.prefix, one.fingerprint),
             |one, before| {
-                let before = read(before).unwrap_or(Resolved { count: 0, first: today, last: today });
-                written(&Resolved {
+                let before =
+                    decode(before).unwrap_or(ResolutionStats { count: 0, first: today, last: today });
+                encode(&ResolutionStats {
                     count: before.count.saturating_add(one.count),
                     first: before.first.min(today),
                     last: before.last.max(today),
@@ -113,17 +114,21 @@ impl Registry {
     }
 
     /// Adds failures to what is noted of names. No name may be there twice.
-    pub async fn add_failed_resolutions(&self, counted: &[FailedResolutionCount], at: u64) -> Result<(), Refusal> {
-        let fingerprint = |name: &str| Key::new(name).map_or(0, |key| fingerprint(&key));
-        self.add(
+    pub async fn add_failed_resolutions(
+        &self,
+        counted: &[FailedResolutionCount],
+        at: u64,
+    ) -> Result<(), RegistryError> {
+        let hash = |name: &str| NameKey::new(name).map_or(0, |key| name_hash(&key));
+        self.update_stats(
             counted,
-            |one| key(FAILED, &one.prefix, fingerprint(&one.name)),
+            |one| stats_key(FAILED_KEY_PREFIX, &one.prefix, hash(&one.name)),
             |one, before| {
-                let fresh = || Failed { name: one.name.clone(), days: BTreeMap::new() };
-                let mut failed: Failed = read(before).unwrap_or_else(fresh);
-                let count = failed.days.entry(day(at)).or_default();
+                let fresh = || FailedResolutionStats { name: one.name.clone(), days: BTreeMap::new() };
+                let mut failed: FailedResolutionStats = decode(before).unwrap_or_else(fresh);
+                let count = failed.days.entry(day_number(at)).or_default();
                 *count = count.saturating_add(one.count);
-                written(&failed)
+                encode(&failed)
             },
             at,
         )
@@ -131,14 +136,14 @@ impl Registry {
     }
 
     /// Changes notes by what they were: what another process notes at the same time is not lost.
-    async fn add<T: Sync>(
+    async fn update_stats<T: Sync>(
         &self,
         counted: &[T],
         key: impl Fn(&T) -> Box<[u8]> + Send + Sync,
         changed: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
         at: u64,
-    ) -> Result<(), Refusal> {
-        for piece in counted.chunks(TOGETHER) {
+    ) -> Result<(), RegistryError> {
+        for piece in counted.chunks(STATS_BATCH_LEN) {
             let mut tries = 0;
             loop {
                 let mut edits = Vec::with_capacity(2 * piece.len());
@@ -149,7 +154,7 @@ impl Registry {
                     edits.push(Edit::RequireNote { key: key.clone(), body: before });
                     edits.push(Edit::PutNote { key, body });
                 }
-                match self.store.commit(Change { by: "figures".into(), at, edits }).await {
+                match self.store.commit(ChangeSet { by: "figures".into(), at, edits }).await {
                     Err(CommitError::Conflict(_) | CommitError::Note { .. }) if tries < TRIES => tries += 1,
                     Err(error) => return Err(error.into()),
                     Ok(_) => break,
@@ -160,20 +165,21 @@ impl Registry {
     }
 
     /// Forgets what failed before a day, in some of the notes after one; where to go on, if there may be more.
-    pub async fn sweep_failures(
+    pub async fn purge_failed_resolutions(
         &self,
         oldest: u32,
         after: Option<&[u8]>,
         at: u64,
-    ) -> Result<Option<Box<[u8]>>, Refusal> {
-        let notes = self.store.notes(FAILED.as_bytes(), after, TOGETHER).await?;
-        let next = (notes.len() == TOGETHER).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+    ) -> Result<Option<Box<[u8]>>, RegistryError> {
+        let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
+        let next =
+            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
         let mut edits = Vec::new();
         for (key, body) in notes {
-            let failed = read::<Failed>(Some(&body));
+            let failed = decode::<FailedResolutionStats>(Some(&body));
             let left = failed.and_then(|mut failed| {
                 failed.days.retain(|day, _| *day >= oldest);
-                (!failed.days.is_empty()).then(|| written(&failed))
+                (!failed.days.is_empty()).then(|| encode(&failed))
             });
             if left.as_ref() == Some(&body) {
                 continue;
@@ -184,35 +190,40 @@ impl Registry {
                 None => Edit::RemoveNote { key },
             });
         }
-        self.sweep(edits, at).await?;
+        self.commit_purge(edits, at).await?;
         Ok(next)
     }
 
     /// Forgets the rarest names that failed under a prefix, the oldest of them first, until there are no more than `most`.
-    pub async fn trim_failed_resolutions(&self, prefix: &str, most: usize, at: u64) -> Result<(), Refusal> {
+    pub async fn trim_failed_resolutions(
+        &self,
+        prefix: &str,
+        most: usize,
+        at: u64,
+    ) -> Result<(), RegistryError> {
         let mut all = Vec::new();
-        self.visit_failed_resolutions(prefix, None, |fingerprint, failed| {
+        self.visit_failed_resolutions(prefix, None, |hash, failed| {
             let last = failed.days.keys().next_back().copied().unwrap_or_default();
-            all.push((failed.total(), last, fingerprint));
+            all.push((failed.total(), last, hash));
             true
         })
         .await?;
         let over = all.len().saturating_sub(most);
         all.sort_unstable();
         all.truncate(over);
-        for piece in all.chunks(TOGETHER) {
+        for piece in all.chunks(STATS_BATCH_LEN) {
             let remove =
-                |(_, _, fingerprint): &_| Edit::RemoveNote { key: key(FAILED, prefix, *fingerprint) };
-            self.sweep(piece.iter().map(remove).collect(), at).await?;
+                |(_, _, hash): &_| Edit::RemoveNote { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
+            self.commit_purge(piece.iter().map(remove).collect(), at).await?;
         }
         Ok(())
     }
 
-    async fn sweep(&self, edits: Vec<Edit>, at: u64) -> Result<(), Refusal> {
+    async fn commit_purge(&self, edits: Vec<Edit>, at: u64) -> Result<(), RegistryError> {
         if edits.is_empty() {
             return Ok(());
         }
-        match self.store.commit(Change { by: "figures".into(), at, edits }).await {
+        match self.store.commit(ChangeSet { by: "figures".into(), at, edits }).await {
             // Somebody counted meanwhile; the next sweep finds it again.
             Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -224,19 +235,19 @@ impl Registry {
         &self,
         prefix: &str,
         after: Option<u64>,
-        mut visit: impl FnMut(u64, Failed) -> bool + Send,
-    ) -> Result<(), Refusal> {
-        let beginning = format!("{FAILED}{prefix}/").into_bytes();
-        let mut after = after.map(|fingerprint| key(FAILED, prefix, fingerprint));
+        mut visit: impl FnMut(u64, FailedResolutionStats) -> bool + Send,
+    ) -> Result<(), RegistryError> {
+        let beginning = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
+        let mut after = after.map(|hash| stats_key(FAILED_KEY_PREFIX, prefix, hash));
         loop {
-            let notes = self.store.notes(&beginning, after.as_deref(), TOGETHER).await?;
-            let is_end = notes.len() < TOGETHER;
+            let notes = self.store.list_aux(&beginning, after.as_deref(), STATS_BATCH_LEN).await?;
+            let is_end = notes.len() < STATS_BATCH_LEN;
             after = notes.last().map(|(key, _)| key.clone());
             for (key, body) in notes {
-                let fingerprint = key.get(beginning.len()..).and_then(|bytes| bytes.try_into().ok());
-                let Some(fingerprint) = fingerprint.map(u64::from_be_bytes) else { continue };
-                let Some(failed) = read::<Failed>(Some(&body)) else { continue };
-                if !visit(fingerprint, failed) {
+                let hash = key.get(beginning.len()..).and_then(|bytes| bytes.try_into().ok());
+                let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
+                let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };
+                if !visit(hash, failed) {
                     return Ok(());
                 }
             }
@@ -247,15 +258,19 @@ impl Registry {
     }
 
     /// What is noted of the resolutions of a name; none if it was never resolved.
-    pub(super) async fn resolved(&self, prefix: &str, name: &Key) -> Result<Option<Resolved>, Refusal> {
-        let note = self.store.note(&key(RESOLVED_KEY_PREFIX, prefix, fingerprint(name))).await?;
+    pub(super) async fn resolution_stats(
+        &self,
+        prefix: &str,
+        name: &NameKey,
+    ) -> Result<Option<ResolutionStats>, RegistryError> {
+        let note = self.store.note(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
         // That there is one tells enough.
-        let unread = || Resolved { count: 1, first: 0, last: 0 };
-        Ok(note.map(|note| read(Some(&note)).unwrap_or_else(unread)))
+        let unread = || ResolutionStats { count: 1, first: 0, last: 0 };
+        Ok(note.map(|note| decode(Some(&note)).unwrap_or_else(unread)))
     }
 }
 
 /// The day of a time in milliseconds, both since 1970.
-pub fn day(at: u64) -> u32 {
+pub fn day_number(at: u64) -> u32 {
     u32::try_from(at / 86_400_000).unwrap_or(u32::MAX)
 }

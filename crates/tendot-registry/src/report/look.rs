@@ -1,43 +1,54 @@
 //! What is found out about a name by its record alone.
 
-use tendot_proto::{Permissions, Value};
-use tendot_store::{Entry, Key, State};
+use tendot_proto::{HandleValue, ValuePermissions};
+use tendot_store::{NameKey, RecordStatus, StoredRecord};
 
-use super::{Finding, Reader};
-use crate::doi::{Deposit, DoiStatus};
-use crate::validate::check_link;
-use crate::{Error, Limits, UrlFault};
+use super::{ReportContext, ReportFinding};
+use crate::doi::{DoiStatus, Registration};
+use crate::validate::check_url_value;
+use crate::{Error, RecordLimits, UrlFault};
 
 /// A name that was looked at.
 pub(super) struct InspectedName {
     pub(super) name: Box<str>,
-    pub(super) key: Key,
+    pub(super) key: NameKey,
     pub(super) state: DoiStatus,
     pub(super) created: u64,
-    pub(super) links: Vec<Finding>,
+    pub(super) links: Vec<ReportFinding>,
 }
 
 /// None of a name that who reads is not to know of.
-pub(super) fn look(entry: &Entry, reader: &Reader, limits: &Limits) -> Result<Option<InspectedName>, Error> {
-    let (Some(state), Ok(key)) = (reader.visible_status(entry)?, Key::new(&entry.name)) else { return Ok(None) };
-    let deposit = Deposit::of(entry)?;
-    let is_others = reader.is_others(&deposit);
-    let is_seen = |value: &&Value<'_>| {
-        value.permissions.is_public() || !is_others && value.permissions.has(Permissions::ADMIN_READ)
+pub(super) fn inspect(
+    entry: &StoredRecord,
+    reader: &ReportContext,
+    limits: &RecordLimits,
+) -> Result<Option<InspectedName>, Error> {
+    let (Some(state), Ok(key)) = (reader.visible_status(entry)?, NameKey::new(&entry.name)) else {
+        return Ok(None);
+    };
+    let deposit = Registration::of_record(entry)?;
+    let is_others = reader.belongs_to_other(&deposit);
+    let is_seen = |value: &&HandleValue<'_>| {
+        value.permissions.is_public() || !is_others && value.permissions.has(ValuePermissions::ADMIN_READ)
     };
     let links = match entry.state {
-        State::Tombstone => Vec::new(),
-        State::Live => {
+        RecordStatus::Tombstone => Vec::new(),
+        RecordStatus::Live => {
             let values = entry.values.iter().filter(is_seen);
-            values.filter_map(|value| odd_link(&entry.name, value, reader, limits)).collect()
+            values.filter_map(|value| link_finding(&entry.name, value, reader, limits)).collect()
         }
     };
     Ok(Some(InspectedName { name: entry.name.clone(), key, state, created: deposit.created, links }))
 }
 
 /// What is wrong with the link in a value, if it has one and something is.
-fn odd_link(name: &str, value: &Value<'_>, reader: &Reader, limits: &Limits) -> Option<Finding> {
-    let (code, why) = match check_link(value, limits) {
+fn link_finding(
+    name: &str,
+    value: &HandleValue<'_>,
+    reader: &ReportContext,
+    limits: &RecordLimits,
+) -> Option<ReportFinding> {
+    let (code, why) = match check_url_value(value, limits) {
         Err(odd) => (code(&odd), format!("the address {odd}")),
         Ok(()) => {
             let refusal = reader.allocation.check_value_hosts(value, "").err()?;
@@ -45,7 +56,7 @@ fn odd_link(name: &str, value: &Value<'_>, reader: &Reader, limits: &Limits) -> 
         }
     };
     let data = String::from_utf8_lossy(&value.data).into_owned();
-    Some(Finding::Link { name: name.into(), index: value.index, data, code, why })
+    Some(ReportFinding::Link { name: name.into(), index: value.index, data, code, why })
 }
 
 const fn code(odd: &UrlFault) -> &'static str {

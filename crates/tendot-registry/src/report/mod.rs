@@ -4,22 +4,22 @@
 mod figures;
 mod look;
 
-pub use figures::{FailedResolutionCount, ResolutionCount, day, fingerprint};
-use look::{InspectedName, look};
-use tendot_proto::Work;
-use tendot_store::{Entry, Key, State, Store};
+pub use figures::{FailedResolutionCount, ResolutionCount, day_number, name_hash};
+use look::{InspectedName, inspect};
+use tendot_proto::Budget;
+use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
-use crate::doi::{Deposit, DoiStatus, Stage};
+use crate::doi::{DoiStatus, Registration, RegistrationState};
 use crate::party::{PrefixAllocation, Principal};
-use crate::validate::{is_mixed, other_forms};
-use crate::{Caller, Error, Refusal, Registry, price};
+use crate::validate::{has_mixed_scripts, normalization_variants};
+use crate::{Caller, Error, Registry, RegistryError, price};
 
 /// Records that are looked at in one call.
-const LOOKED_AT: usize = 1_000;
+const MAX_INSPECTED_RECORDS: usize = 1_000;
 
 /// A report of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Report {
+pub enum ReportKind {
     /// Names that are registered and were resolved.
     Resolved,
     /// Names that are registered and never were.
@@ -34,7 +34,7 @@ pub enum Report {
 
 /// A line of a report.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Finding {
+pub enum ReportFinding {
     /// A name that was resolved.
     Resolved {
         /// As it was first spelled.
@@ -92,14 +92,14 @@ pub enum Finding {
 #[derive(Clone, Debug, Default)]
 pub struct ReportFindings {
     /// The lines; there may be none, and yet more to come.
-    pub items: Vec<Finding>,
+    pub items: Vec<ReportFinding>,
     /// What to ask for as `after`, if there may be more.
     pub next: Option<Box<str>>,
 }
 
 /// How much there is to report.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Summary {
+pub struct PrefixSummary {
     /// Names that resolve.
     pub registered: u64,
     /// Names that do not resolve yet.
@@ -122,9 +122,9 @@ pub struct Summary {
     pub confusable: u64,
 }
 
-impl Summary {
+impl PrefixSummary {
     /// Adds what is in another part of the prefix.
-    pub const fn add(&mut self, other: &Self) {
+    pub const fn merge(&mut self, other: &Self) {
         self.registered += other.registered;
         self.reserved += other.reserved;
         self.ended += other.ended;
@@ -139,30 +139,30 @@ impl Summary {
 }
 
 /// A prefix, and who reads its reports.
-struct Reader {
+struct ReportContext {
     allocation: PrefixAllocation,
     standing: Principal,
 }
 
-impl Reader {
+impl ReportContext {
     fn prefix(&self) -> &str {
         &self.allocation.prefix.prefix
     }
 
     /// Whether a name is that of another registrant than the one who has the prefix.
-    fn is_others(&self, deposit: &Deposit) -> bool {
+    fn belongs_to_other(&self, deposit: &Registration) -> bool {
         let owner = deposit.owner.as_ref();
         !self.standing.is_operator() && owner.is_some_and(|owner| **owner != *self.allocation.holder.id)
     }
 
     /// What is seen of a name; none if who reads is not to know of it.
-    fn visible_status(&self, entry: &Entry) -> Result<Option<DoiStatus>, Error> {
-        let deposit = Deposit::of(entry)?;
+    fn visible_status(&self, entry: &StoredRecord) -> Result<Option<DoiStatus>, Error> {
+        let deposit = Registration::of_record(entry)?;
         Ok(match (entry.state, deposit.state) {
-            (State::Live, Stage::Registered) => Some(DoiStatus::Registered),
-            (_, Stage::Reserved) if self.is_others(&deposit) => None,
-            (State::Live, Stage::Reserved) => Some(DoiStatus::Reserved),
-            (State::Tombstone, _) => Some(DoiStatus::Tombstone),
+            (RecordStatus::Live, RegistrationState::Registered) => Some(DoiStatus::Registered),
+            (_, RegistrationState::Reserved) if self.belongs_to_other(&deposit) => None,
+            (RecordStatus::Live, RegistrationState::Reserved) => Some(DoiStatus::Reserved),
+            (RecordStatus::Tombstone, _) => Some(DoiStatus::Tombstone),
         })
     }
 }
@@ -170,16 +170,16 @@ impl Reader {
 impl Registry {
     /// A part of the summary of a prefix, of the names after one, and where to go on, if there are more. For those who act for
     /// its registrant; to others there is none.
-    pub async fn summary(
+    pub async fn prefix_summary(
         &self,
         prefix: &str,
         after: Option<&str>,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<(Summary, Option<Box<str>>), Refusal> {
-        let reader = self.reader(prefix, caller, at, work).await?;
-        let mut summary = Summary::default();
+        work: &mut Budget,
+    ) -> Result<(PrefixSummary, Option<Box<str>>), RegistryError> {
+        let reader = self.report_context(prefix, caller, at, work).await?;
+        let mut summary = PrefixSummary::default();
         if after.is_none() {
             self.visit_failed_resolutions(reader.prefix(), None, |_, failed| {
                 summary.failed += 1;
@@ -188,14 +188,14 @@ impl Registry {
             })
             .await?;
         }
-        let (all, next) = self.look_at(&reader, after, usize::MAX, |_| true).await?;
+        let (all, next) = self.inspect_names(&reader, after, usize::MAX, |_| true).await?;
         for looked in &all {
             match looked.state {
                 DoiStatus::Reserved => summary.reserved += 1,
                 DoiStatus::Tombstone | DoiStatus::Removed => summary.ended += 1,
                 DoiStatus::Registered => {
                     summary.registered += 1;
-                    match self.resolved(reader.prefix(), &looked.key).await? {
+                    match self.resolution_stats(reader.prefix(), &looked.key).await? {
                         None => summary.never_resolved += 1,
                         Some(noted) => {
                             summary.resolved += 1;
@@ -205,7 +205,7 @@ impl Registry {
                 }
             }
             summary.links += looked.links.len() as u64;
-            summary.confusable += u64::from(self.confusable(looked).await?.is_some());
+            summary.confusable += u64::from(self.confusable_finding(looked).await?.is_some());
         }
         Ok((summary, next))
     }
@@ -218,43 +218,43 @@ impl Registry {
     )]
     pub async fn report(
         &self,
-        (report, prefix): (Report, &str),
+        (report, prefix): (ReportKind, &str),
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<ReportFindings, Refusal> {
-        let reader = self.reader(prefix, caller, at, work).await?;
-        if report == Report::Failed {
+        work: &mut Budget,
+    ) -> Result<ReportFindings, RegistryError> {
+        let reader = self.report_context(prefix, caller, at, work).await?;
+        if report == ReportKind::Failed {
             return self.report_failed_resolutions(&reader, after, limit).await;
         }
         let is_wanted = |looked: &InspectedName| match report {
-            Report::Resolved | Report::NeverResolved => looked.state == DoiStatus::Registered,
-            Report::Links => !looked.links.is_empty(),
+            ReportKind::Resolved | ReportKind::NeverResolved => looked.state == DoiStatus::Registered,
+            ReportKind::Links => !looked.links.is_empty(),
             _ => !looked.name.is_ascii() && looked.state != DoiStatus::Tombstone,
         };
-        let (all, mut next) = self.look_at(&reader, after, limit, is_wanted).await?;
+        let (all, mut next) = self.inspect_names(&reader, after, limit, is_wanted).await?;
         let mut items = Vec::new();
         for looked in all {
             if items.len() >= limit {
                 // What was looked at and had nothing to tell is looked at again.
-                next = items.last().map(|last: &Finding| last.name().into());
+                next = items.last().map(|last: &ReportFinding| last.name().into());
                 break;
             }
             match report {
-                Report::Links => items.extend(looked.links),
-                Report::Confusable => items.extend(self.confusable(&looked).await?),
+                ReportKind::Links => items.extend(looked.links),
+                ReportKind::Confusable => items.extend(self.confusable_finding(&looked).await?),
                 _ => {
-                    let noted = self.resolved(reader.prefix(), &looked.key).await?;
+                    let noted = self.resolution_stats(reader.prefix(), &looked.key).await?;
                     let (name, created) = (looked.name, looked.created);
                     items.extend(match noted {
-                        Some(figures::Resolved { count, first, last }) => {
-                            Some(Finding::Resolved { name, count, first, last })
-                                .filter(|_| report == Report::Resolved)
+                        Some(figures::ResolutionStats { count, first, last }) => {
+                            Some(ReportFinding::Resolved { name, count, first, last })
+                                .filter(|_| report == ReportKind::Resolved)
                         }
-                        None => Some(Finding::NeverResolved { name, created })
-                            .filter(|_| report == Report::NeverResolved),
+                        None => Some(ReportFinding::NeverResolved { name, created })
+                            .filter(|_| report == ReportKind::NeverResolved),
                     });
                 }
             }
@@ -264,15 +264,15 @@ impl Registry {
 
     async fn report_failed_resolutions(
         &self,
-        reader: &Reader,
+        reader: &ReportContext,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<ReportFindings, Refusal> {
-        let after = after.and_then(|after| Key::new(after).ok()).map(|key| fingerprint(&key));
+    ) -> Result<ReportFindings, RegistryError> {
+        let after = after.and_then(|after| NameKey::new(after).ok()).map(|key| name_hash(&key));
         let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
         self.visit_failed_resolutions(reader.prefix(), after, |_, failed| {
-            if found.len() >= limit.min(LOOKED_AT) {
-                next = found.last().map(|last: &figures::Failed| last.name.clone());
+            if found.len() >= limit.min(MAX_INSPECTED_RECORDS) {
+                next = found.last().map(|last: &figures::FailedResolutionStats| last.name.clone());
                 return false;
             }
             found.push(failed);
@@ -281,11 +281,11 @@ impl Registry {
         .await?;
         let mut items = Vec::new();
         for failed in found {
-            let entry = match Key::new(&failed.name) {
+            let entry = match NameKey::new(&failed.name) {
                 Ok(key) => self.store.get(&key).await?,
                 Err(_) => None,
             };
-            items.push(Finding::Failed {
+            items.push(ReportFinding::Failed {
                 count: failed.total(),
                 first: failed.days.keys().next().copied().unwrap_or_default(),
                 last: failed.days.keys().next_back().copied().unwrap_or_default(),
@@ -297,43 +297,43 @@ impl Registry {
     }
 
     /// Who reads the reports of a prefix. To those whom they do not concern there is none.
-    async fn reader(
+    async fn report_context(
         &self,
         prefix: &str,
         caller: &Caller,
         at: u64,
-        work: &mut Work,
-    ) -> Result<Reader, Refusal> {
-        let none = || Refusal::not_found("report of", prefix);
-        let standing = self.standing(caller, at, work).await?;
+        work: &mut Budget,
+    ) -> Result<ReportContext, RegistryError> {
+        let none = || RegistryError::not_found("report of", prefix);
+        let standing = self.principal(caller, at, work).await?;
         let allocation = self.allocation(prefix, work).await?.ok_or_else(none)?;
         if !standing.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
             return Err(none());
         }
-        work.spend(price::names(LOOKED_AT)).map_err(Error::from)?;
-        Ok(Reader { allocation, standing })
+        work.charge(price::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
+        Ok(ReportContext { allocation, standing })
     }
 
     /// Looks at some names of a prefix after one: those that are wanted, at most `limit`, and where to go on.
-    async fn look_at(
+    async fn inspect_names(
         &self,
-        reader: &Reader,
+        reader: &ReportContext,
         after: Option<&str>,
         limit: usize,
         is_wanted: impl Fn(&InspectedName) -> bool + Send + Sync,
-    ) -> Result<(Vec<InspectedName>, Option<Box<str>>), Refusal> {
-        let after = after.and_then(|after| Key::new(after).ok());
+    ) -> Result<(Vec<InspectedName>, Option<Box<str>>), RegistryError> {
+        let after = after.and_then(|after| NameKey::new(after).ok());
         let (mut all, mut next, mut seen) = (Vec::new(), None, 0);
         let (mut last, mut problem) = (None, None);
         self.store
-            .visit(Some(reader.prefix().as_bytes()), after.as_ref(), |entry| {
-                if seen >= LOOKED_AT || all.len() >= limit {
+            .scan_records(Some(reader.prefix().as_bytes()), after.as_ref(), |entry| {
+                if seen >= MAX_INSPECTED_RECORDS || all.len() >= limit {
                     next = last.take();
                     return false;
                 }
                 seen += 1;
                 last = Some(entry.name.clone());
-                match look(entry, reader, &self.settings.limits) {
+                match inspect(entry, reader, &self.settings.limits) {
                     Ok(looked) => all.extend(looked.filter(&is_wanted)),
                     Err(error) => problem = Some(error),
                 }
@@ -347,25 +347,31 @@ impl Registry {
     }
 
     /// What a name can't be told from.
-    async fn confusable(&self, looked: &InspectedName) -> Result<Option<Finding>, Refusal> {
+    async fn confusable_finding(
+        &self,
+        looked: &InspectedName,
+    ) -> Result<Option<ReportFinding>, RegistryError> {
         if looked.name.is_ascii() || looked.state == DoiStatus::Tombstone {
             return Ok(None);
         }
-        for form in other_forms(&looked.name) {
-            let Ok(key) = Key::new(&form) else { continue };
+        for form in normalization_variants(&looked.name) {
+            let Ok(key) = NameKey::new(&form) else { continue };
             let Some(entry) = self.store.get(&key).await? else { continue };
             // Of those that are only reserved nobody is to learn by this.
-            let is_registered = entry.state == State::Live && !crate::doi::is_reserved(&entry);
+            let is_registered = entry.state == RecordStatus::Live && !crate::doi::is_reserved(&entry);
             if is_registered && key != looked.key {
-                return Ok(Some(Finding::Confusable { name: looked.name.clone(), with: Some(entry.name) }));
+                return Ok(Some(ReportFinding::Confusable {
+                    name: looked.name.clone(),
+                    with: Some(entry.name),
+                }));
             }
         }
-        let mixed = || Finding::Confusable { name: looked.name.clone(), with: None };
-        Ok(is_mixed(&looked.name).then(mixed))
+        let mixed = || ReportFinding::Confusable { name: looked.name.clone(), with: None };
+        Ok(has_mixed_scripts(&looked.name).then(mixed))
     }
 }
 
-impl Finding {
+impl ReportFinding {
     /// The name that it is about.
     pub const fn name(&self) -> &str {
         match self {

@@ -5,40 +5,40 @@ use std::collections::{BTreeSet, HashMap};
 use regex::{Regex, RegexBuilder};
 use roxmltree::{Document, Node};
 use tendot_proto::record::Namespace;
-use tendot_proto::{Value, Work};
+use tendot_proto::{Budget, HandleValue};
 
-use super::Parts;
-use super::parameter::Parameters;
-use crate::{Error, Limits, price};
+use super::TemplateMatch;
+use super::parameter::TemplateParameters;
+use crate::{Error, RecordLimits, price};
 
 /// Bytes that the program of an expression may take.
 const MAX_REGEX_BYTES: usize = 1 << 18;
 
 /// Where else the template is, if it is elsewhere.
-pub(super) fn reference(source: &str) -> Result<Option<String>, Error> {
-    let document = parse(source)?;
-    Ok(template(&document).and_then(|template| template.attribute("ref")).map(Into::into))
+pub(super) fn template_reference(source: &str) -> Result<Option<String>, Error> {
+    let document = parse_namespace(source)?;
+    Ok(template_element(&document).and_then(|template| template.attribute("ref")).map(Into::into))
 }
 
 /// The values that a template makes of those of the stored record; none if it says that there are none. Without a template
 /// those are the answer.
 ///
 /// Only values that everybody may read are given to the template, since everybody may read what it makes of them.
-pub(super) fn run(
+pub(super) fn evaluate(
     source: &str,
-    parts: Parts<'_>,
-    base: &[Value<'static>],
-    limits: &Limits,
-    work: &mut Work,
-) -> Result<Option<Vec<Value<'static>>>, Error> {
-    work.spend(price::bytes(source.len()))?;
-    let document = parse(source)?;
-    let Some(template) = template(&document) else { return Ok(Some(base.to_vec())) };
-    let mut parameters = Parameters::default();
+    parts: TemplateMatch<'_>,
+    base: &[HandleValue<'static>],
+    limits: &RecordLimits,
+    work: &mut Budget,
+) -> Result<Option<Vec<HandleValue<'static>>>, Error> {
+    work.charge(price::bytes(source.len()))?;
+    let document = parse_namespace(source)?;
+    let Some(template) = template_element(&document) else { return Ok(Some(base.to_vec())) };
+    let mut parameters = TemplateParameters::default();
     for (name, text) in [("handle", parts.handle), ("base", parts.base), ("extension", parts.extension)] {
         parameters.set(name, vec![text.to_owned()]);
     }
-    let mut run = Run {
+    let mut run = TemplateInterpreter {
         base: base.iter().filter(|value| value.permissions.is_public()).collect(),
         parameters,
         expressions: HashMap::new(),
@@ -48,20 +48,20 @@ pub(super) fn run(
         limits,
         work,
     };
-    match run.children(template, None)? {
+    match run.run_children(template, None)? {
         Flow::On => Ok(Some(run.values)),
         Flow::NotFound => Ok(None),
     }
 }
 
-fn parse(source: &str) -> Result<Document<'_>, Error> {
+fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
     let wrong = |why: String| Error::Template { why };
     // Finds what would be too much for the parser.
     Namespace::from_bytes(source.as_bytes()).map_err(|error| wrong(error.to_string()))?;
     Document::parse(source).map_err(|error| wrong(error.to_string()))
 }
 
-fn template<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
+fn template_element<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
     let root = document.root_element();
     let is_template = |node: &Node<'_, '_>| node.tag_name().name() == "template";
     if is_template(&root) { Some(root) } else { root.children().find(is_template) }
@@ -72,35 +72,39 @@ enum Flow {
     NotFound,
 }
 
-struct Run<'r> {
-    base: Vec<&'r Value<'static>>,
-    parameters: Parameters,
+struct TemplateInterpreter<'r> {
+    base: Vec<&'r HandleValue<'static>>,
+    parameters: TemplateParameters,
     /// Those that have been compiled, since loops come by again.
     expressions: HashMap<String, Regex>,
-    values: Vec<Value<'static>>,
+    values: Vec<HandleValue<'static>>,
     indexes: BTreeSet<u32>,
     bytes: usize,
-    limits: &'r Limits,
-    work: &'r mut Work,
+    limits: &'r RecordLimits,
+    work: &'r mut Budget,
 }
 
-impl Run<'_> {
+impl TemplateInterpreter<'_> {
     /// How deep it goes is bounded by the depth of the XML.
-    fn children(&mut self, parent: Node<'_, '_>, current: Option<&Value<'static>>) -> Result<Flow, Error> {
+    fn run_children(
+        &mut self,
+        parent: Node<'_, '_>,
+        current: Option<&HandleValue<'static>>,
+    ) -> Result<Flow, Error> {
         // What the last `<if>` was, for the `<else>` that follows it.
         let mut held = None;
         for node in parent.children().filter(Node::is_element) {
-            self.work.spend(price::STEP)?;
+            self.work.charge(price::STEP)?;
             let last = held.take();
             let flow = match node.tag_name().name() {
-                "value" => self.value(node, current).map(|()| Flow::On),
+                "value" => self.run_value(node, current).map(|()| Flow::On),
                 "if" => {
-                    let holds = self.holds(node)?;
+                    let holds = self.eval_condition(node)?;
                     held = Some(holds);
-                    if holds { self.children(node, current) } else { Ok(Flow::On) }
+                    if holds { self.run_children(node, current) } else { Ok(Flow::On) }
                 }
-                "else" if last == Some(false) => self.children(node, current),
-                "foreach" => self.each(node),
+                "else" if last == Some(false) => self.run_children(node, current),
+                "foreach" => self.run_foreach(node),
                 "def" => self.run_def(node).map(|()| Flow::On),
                 "notfound" => Ok(Flow::NotFound),
                 _ => Ok(Flow::On),
@@ -112,14 +116,14 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    fn each(&mut self, node: Node<'_, '_>) -> Result<Flow, Error> {
+    fn run_foreach(&mut self, node: Node<'_, '_>) -> Result<Flow, Error> {
         for value in self.base.clone() {
             let data = String::from_utf8_lossy(&value.data).into_owned();
-            self.work.spend(price::bytes(data.len()))?;
+            self.work.charge(price::bytes(data.len()))?;
             self.parameters.set("index", vec![value.index.to_string()]);
             self.parameters.set("type", vec![value.type_name().into_owned()]);
             self.parameters.set("data", vec![data]);
-            if let Flow::NotFound = self.children(node, Some(value))? {
+            if let Flow::NotFound = self.run_children(node, Some(value))? {
                 return Ok(Flow::NotFound);
             }
         }
@@ -127,7 +131,7 @@ impl Run<'_> {
     }
 
     fn run_def(&mut self, node: Node<'_, '_>) -> Result<(), Error> {
-        let text = self.fill(node.text().unwrap_or_default().trim())?;
+        let text = self.substitute(node.text().unwrap_or_default().trim())?;
         if let Some(name) = node.attribute("parameter") {
             self.parameters.set(name, vec![text]);
         }
@@ -135,14 +139,14 @@ impl Run<'_> {
     }
 
     /// Whether the parameter that `value` names is, or matches, the expression. `parameter` then is what matched.
-    fn holds(&mut self, node: Node<'_, '_>) -> Result<bool, Error> {
+    fn eval_condition(&mut self, node: Node<'_, '_>) -> Result<bool, Error> {
         let name = node.attribute("value").unwrap_or_default();
         let text = self.parameters.get(name).map(str::to_owned);
         let expression = node.attribute("expression").unwrap_or_default();
         let found = match (text, node.attribute("test").unwrap_or("equals")) {
             (None, _) => None,
             (Some(text), "equals") => text.eq_ignore_ascii_case(expression).then(|| vec![text]),
-            (Some(text), "matches") => self.captures(&text, expression)?,
+            (Some(text), "matches") => self.match_regex(&text, expression)?,
             (_, other) => return Err(Error::Template { why: format!("there is no test `{other}`") }),
         };
         let holds = found.is_some() != (node.attribute("negate") == Some("true"));
@@ -153,10 +157,10 @@ impl Run<'_> {
     }
 
     /// What an expression catches that matches all of a text, without regard to case.
-    fn captures(&mut self, text: &str, expression: &str) -> Result<Option<Vec<String>>, Error> {
-        self.work.spend(price::bytes(text.len().saturating_add(expression.len())))?;
+    fn match_regex(&mut self, text: &str, expression: &str) -> Result<Option<Vec<String>>, Error> {
+        self.work.charge(price::bytes(text.len().saturating_add(expression.len())))?;
         if !self.expressions.contains_key(expression) {
-            self.work.spend(price::REGEX_COMPILE)?;
+            self.work.charge(price::REGEX_COMPILE)?;
             let compiled = RegexBuilder::new(&format!(r"\A(?:{expression})\z"))
                 .case_insensitive(true)
                 .size_limit(MAX_REGEX_BYTES)
@@ -175,43 +179,43 @@ impl Run<'_> {
     }
 
     /// Makes a value of the one that the loop is at, or of nothing.
-    fn value(&mut self, node: Node<'_, '_>, current: Option<&Value<'static>>) -> Result<(), Error> {
+    fn run_value(&mut self, node: Node<'_, '_>, current: Option<&HandleValue<'static>>) -> Result<(), Error> {
         let wrong = |why: &str| Error::Template { why: why.into() };
         let mut value = match (current, node.attribute("type")) {
             (Some(current), _) => current.clone(),
             (None, Some(_)) => {
                 let timestamp = self.base.iter().map(|value| value.timestamp).max().unwrap_or_default();
-                Value { timestamp, ..Value::new(1, "", "") }
+                HandleValue { timestamp, ..HandleValue::new(1, "", "") }
             }
             (None, None) => return Err(wrong("a value outside of `foreach` has no type")),
         };
         if let Some(value_type) = node.attribute("type") {
-            value.value_type = self.fill(value_type)?.into_bytes().into();
+            value.value_type = self.substitute(value_type)?.into_bytes().into();
         }
         if let Some(index) = node.attribute("index") {
-            let index = self.fill(index)?.trim().parse();
+            let index = self.substitute(index)?.trim().parse();
             value.index = index.map_err(|_| wrong("the index of a value is no number"))?;
         }
         let text = node.text().map(str::trim).filter(|text| !text.is_empty());
         if let Some(data) = node.attribute("data").or(text) {
-            value.data = self.fill(data)?.into_bytes().into();
+            value.data = self.substitute(data)?.into_bytes().into();
         }
-        value.index = self.free(value.index).ok_or_else(|| wrong("a value has no index"))?;
-        self.push(value)
+        value.index = self.next_free_index(value.index).ok_or_else(|| wrong("a value has no index"))?;
+        self.push_value(value)
     }
 
     /// The index, or the next that is not taken.
-    fn free(&self, index: u32) -> Option<u32> {
+    fn next_free_index(&self, index: u32) -> Option<u32> {
         let taken = self.indexes.range(index..);
         let free =
             taken.fold(index, |free, taken| if *taken == free { free.saturating_add(1) } else { free });
         (index > 0 && free <= i32::MAX as u32).then_some(free)
     }
 
-    fn push(&mut self, value: Value<'static>) -> Result<(), Error> {
+    fn push_value(&mut self, value: HandleValue<'static>) -> Result<(), Error> {
         self.bytes = self.bytes.saturating_add(value.data.len()).saturating_add(value.value_type.len() + 26);
         // Finding a free index walks over those that are taken.
-        self.work.spend(price::bytes(value.data.len().saturating_add(self.indexes.len())))?;
+        self.work.charge(price::bytes(value.data.len().saturating_add(self.indexes.len())))?;
         if self.values.len() >= self.limits.values || self.bytes > self.limits.record_bytes {
             return Err(Error::Template { why: "makes more than a record may have".into() });
         }
@@ -220,39 +224,39 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn fill(&mut self, text: &str) -> Result<String, Error> {
+    fn substitute(&mut self, text: &str) -> Result<String, Error> {
         let limit = self.limits.value_bytes.min(self.limits.record_bytes);
-        let filled = self.parameters.fill(text, limit);
+        let filled = self.parameters.substitute(text, limit);
         let filled = filled.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
-        self.work.spend(price::bytes(filled.len().saturating_add(text.len())))?;
+        self.work.charge(price::bytes(filled.len().saturating_add(text.len())))?;
         Ok(filled)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::Permissions;
+    use tendot_proto::ValuePermissions;
 
     use super::*;
 
     /// 1 and 2 are public, 3 is not.
-    fn base() -> Vec<Value<'static>> {
+    fn base() -> Vec<HandleValue<'static>> {
         vec![
-            Value { timestamp: 5, ..Value::new(1, "URL", "https://example.org/map") },
-            Value::new(2, "EMAIL", "a@example.org"),
-            Value { permissions: Permissions(0x0c), ..Value::new(3, "HS_SECKEY", "secret") },
+            HandleValue { timestamp: 5, ..HandleValue::new(1, "URL", "https://example.org/map") },
+            HandleValue::new(2, "EMAIL", "a@example.org"),
+            HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(3, "HS_SECKEY", "secret") },
         ]
     }
 
     fn outcome(template: &str, extension: &str) -> Result<Option<Vec<String>>, String> {
         let source = format!("<namespace><template delimiter='@'>{template}</template></namespace>");
         let handle = format!("10.1/map@{extension}");
-        let parts = Parts { handle: &handle, base: "10.1/map", extension };
-        let values = run(&source, parts, &base(), &Limits::default(), &mut Work::new(50_000));
-        let shown = |value: &Value<'_>| {
+        let parts = TemplateMatch { handle: &handle, base: "10.1/map", extension };
+        let values = evaluate(&source, parts, &base(), &RecordLimits::default(), &mut Budget::new(50_000));
+        let shown = |value: &HandleValue<'_>| {
             format!("{} {} {}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
         };
-        let shown = |values: Vec<Value<'_>>| values.iter().map(shown).collect();
+        let shown = |values: Vec<HandleValue<'_>>| values.iter().map(shown).collect();
         values.map(|values| values.map(shown)).map_err(|error| error.to_string())
     }
 

@@ -8,7 +8,7 @@ mod language;
 mod parameter;
 
 use tendot_proto::record::Namespace;
-use tendot_proto::{Handle, Reference, Value, Work};
+use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::{Error, Registry};
 
@@ -17,7 +17,7 @@ const MAX_TEMPLATE_REFERENCES: usize = 10;
 
 /// What the name that is asked for is made of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct TemplateMatch<'a> {
     /// All of it.
     handle: &'a str,
     /// What is stored.
@@ -31,38 +31,38 @@ impl Registry {
     pub(crate) async fn resolve_template(
         &self,
         name: &str,
-        work: &mut Work,
-    ) -> Result<Option<Vec<Value<'static>>>, Error> {
+        work: &mut Budget,
+    ) -> Result<Option<Vec<HandleValue<'static>>>, Error> {
         let handle = Handle::from(name);
         if handle.is_prefix_handle() {
             return Ok(None);
         }
-        let Some((delimiter, template)) = self.template(handle, work).await? else { return Ok(None) };
-        let Some(parts) = split(name, &delimiter) else { return Ok(None) };
-        let Some(base) = self.ours(Handle::from(parts.base), work).await? else { return Ok(None) };
+        let Some((delimiter, template)) = self.find_template(handle, work).await? else { return Ok(None) };
+        let Some(parts) = match_delimiter(name, &delimiter) else { return Ok(None) };
+        let Some(base) = self.site_values(Handle::from(parts.base), work).await? else { return Ok(None) };
         let Some(template) = template else { return Ok(Some(base)) };
-        let source = self.follow(template, work).await?;
-        language::run(&source, parts, &base, &self.settings.limits, work)
+        let source = self.follow_references(template, work).await?;
+        language::evaluate(&source, parts, &base, &self.settings.limits, work)
     }
 
     /// Whether a name could be made of another, if it is not stored.
-    pub(crate) async fn is_template_derived(&self, name: &str, work: &mut Work) -> Result<bool, Error> {
+    pub(crate) async fn is_template_derived(&self, name: &str, work: &mut Budget) -> Result<bool, Error> {
         let handle = Handle::from(name);
         if handle.is_prefix_handle() {
             return Ok(false);
         }
-        let template = self.template(handle, work).await?;
-        Ok(template.is_some_and(|(delimiter, _)| split(name, &delimiter).is_some()))
+        let template = self.find_template(handle, work).await?;
+        Ok(template.is_some_and(|(delimiter, _)| match_delimiter(name, &delimiter).is_some()))
     }
 
     /// The delimiter that holds for a name, and the namespace with the template if there is one.
-    async fn template(
+    async fn find_template(
         &self,
         name: Handle<'_>,
-        work: &mut Work,
+        work: &mut Budget,
     ) -> Result<Option<(String, Option<String>)>, Error> {
         let settings = &self.settings.templates;
-        let of_prefix = if settings.by_prefix { self.namespace(name, work).await? } else { None };
+        let of_prefix = if settings.by_prefix { self.prefix_namespace(name, work).await? } else { None };
         for source in of_prefix.as_deref().into_iter().chain(settings.namespace.as_deref()) {
             // What cannot be read says nothing, as with the deployed software.
             let Ok(namespace) = Namespace::from_bytes(source.as_bytes()) else { continue };
@@ -75,23 +75,25 @@ impl Registry {
     }
 
     /// The `HS_NAMESPACE` of a name's prefix: of several that with the lowest index.
-    async fn namespace(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<String>, Error> {
+    async fn prefix_namespace(&self, name: Handle<'_>, work: &mut Budget) -> Result<Option<String>, Error> {
         let prefix = name.prefix_handle();
-        let Some(values) = self.ours(Handle::new(&prefix), work).await? else { return Ok(None) };
+        let Some(values) = self.site_values(Handle::new(&prefix), work).await? else { return Ok(None) };
         let namespaces = values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
         let lowest = namespaces.min_by_key(|value| value.index);
         Ok(lowest.and_then(|value| String::from_utf8(value.data.into_owned()).ok()))
     }
 
     /// The source of a template, be it that it says where else it is.
-    async fn follow(&self, mut source: String, work: &mut Work) -> Result<String, Error> {
+    async fn follow_references(&self, mut source: String, work: &mut Budget) -> Result<String, Error> {
         for _ in 0..=MAX_TEMPLATE_REFERENCES {
-            let Some(reference) = language::reference(&source)? else { return Ok(source) };
-            let reference = Reference::parse(&reference).into_owned();
+            let Some(reference) = language::template_reference(&source)? else { return Ok(source) };
+            let reference = ValueReference::parse(&reference).into_owned();
             let missing = || Error::Template { why: format!("`{reference}` is not here") };
-            let mut values = self.ours(reference.handle(), work).await?.ok_or_else(missing)?.into_iter();
+            let mut values =
+                self.site_values(reference.handle(), work).await?.ok_or_else(missing)?.into_iter();
             // Whoever writes a template could read anything otherwise.
-            let is_it = |value: &Value<'_>| value.index == reference.index && value.permissions.is_public();
+            let is_it =
+                |value: &HandleValue<'_>| value.index == reference.index && value.permissions.is_public();
             let value = values.find(is_it).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }
@@ -100,10 +102,10 @@ impl Registry {
 }
 
 /// Cuts a name at the first delimiter after its prefix.
-fn split<'a>(handle: &'a str, delimiter: &str) -> Option<Parts<'a>> {
+fn match_delimiter<'a>(handle: &'a str, delimiter: &str) -> Option<TemplateMatch<'a>> {
     let suffix = handle.find('/')? + 1;
     let at = suffix + handle.get(suffix..)?.find(delimiter)?;
-    Some(Parts { handle, base: handle.get(..at)?, extension: handle.get(at + delimiter.len()..)? })
+    Some(TemplateMatch { handle, base: handle.get(..at)?, extension: handle.get(at + delimiter.len()..)? })
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn parts() {
         let check = |handle, delimiter, expected: Option<(&str, &str)>| {
-            let found = split(handle, delimiter).map(|parts| (parts.base, parts.extension));
+            let found = match_delimiter(handle, delimiter).map(|parts| (parts.base, parts.extension));
             assert_eq!(found, expected, "{handle}");
         };
         check("10.1/a@b", "@", Some(("10.1/a", "b")));

@@ -2,9 +2,9 @@ use std::collections::HashMap;
 
 /// The parameters of a template: texts, with what the brackets of an expression caught.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parameters(HashMap<String, Vec<String>>);
+pub(super) struct TemplateParameters(HashMap<String, Vec<String>>);
 
-impl Parameters {
+impl TemplateParameters {
     /// Sets a parameter: all of it, then what each pair of brackets caught.
     pub(super) fn set(&mut self, name: &str, texts: Vec<String>) {
         self.0.insert(name.to_owned(), texts);
@@ -21,7 +21,7 @@ impl Parameters {
 
     /// A text with its parameters put in. What is not known is nothing; `\` keeps the next character from meaning
     /// anything. None if it gets longer than `limit` bytes.
-    pub(super) fn fill(&self, text: &str, limit: usize) -> Option<String> {
+    pub(super) fn substitute(&self, text: &str, limit: usize) -> Option<String> {
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(['\\', '$']) {
@@ -69,9 +69,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let mut parameters = Parameters::default();
+        let mut parameters = TemplateParameters::default();
         parameters.set("a", vec!["one".into()]);
         parameters.set("b", vec!["all".into(), "first".into(), String::new()]);
-        assert_eq!(parameters.fill(text, 40).as_deref(), expected, "{text}");
+        assert_eq!(parameters.substitute(text, 40).as_deref(), expected, "{text}");
     }
 }

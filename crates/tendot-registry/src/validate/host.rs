@@ -2,7 +2,7 @@
 
 use unicode_security::skeleton;
 
-use super::script::{is_latin, is_mixed};
+use super::script::{has_mixed_scripts, is_latin_or_common};
 
 /// The longest part of a host, in bytes: RFC 1035, 2.3.4.
 const MAX_LABEL_LEN: usize = 63;
@@ -20,26 +20,27 @@ pub(super) fn find_homograph(host: &str) -> Option<String> {
     // Browsers take these for dots, too.
     let mut labels =
         decoded.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']).filter(|label| !label.is_empty());
-    let ends_latin = labels.clone().next_back().is_some_and(|last| last.is_ascii() && !is_encoded(last));
+    let ends_latin =
+        labels.clone().next_back().is_some_and(|last| last.is_ascii() && !is_punycode_label(last));
     let looks_like_another = |label: &&str| {
-        let text = read(label);
-        is_mixed(&text) || ends_latin && is_latin_lookalike(&text)
+        let text = decode_label(label);
+        has_mixed_scripts(&text) || ends_latin && is_latin_lookalike(&text)
     };
     labels.find(looks_like_another).map(Into::into)
 }
 
 /// A label as people see it. One that cannot be decoded leads nowhere.
-fn read(label: &str) -> String {
-    let encoded = label.get(4..).filter(|_| is_encoded(label) && label.len() <= MAX_LABEL_LEN);
+fn decode_label(label: &str) -> String {
+    let encoded = label.get(4..).filter(|_| is_punycode_label(label) && label.len() <= MAX_LABEL_LEN);
     encoded.and_then(decode_punycode).unwrap_or_else(|| label.into())
 }
 
-fn is_encoded(label: &str) -> bool {
+fn is_punycode_label(label: &str) -> bool {
     label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
 }
 
 fn is_latin_lookalike(label: &str) -> bool {
-    !label.chars().all(is_latin)
+    !label.chars().all(is_latin_or_common)
         && skeleton(label).all(|character| character.is_ascii_alphanumeric() || character == '-')
 }
 

@@ -1,9 +1,9 @@
-use tendot_proto::{Handle, Value};
+use tendot_proto::{Handle, HandleValue};
 
 use super::url;
-use super::value::{InvalidValue, ValueFault, check_form, check_indexes};
+use super::value::{InvalidValue, ValueFault, check_encoding, check_indexes};
 use crate::party::is_reserved_prefix;
-use crate::{Error, Limits};
+use crate::{Error, RecordLimits};
 
 /// What is wrong with a record that is brought in from elsewhere, or what is only odd.
 ///
@@ -26,17 +26,17 @@ use crate::{Error, Limits};
 /// ```
 pub fn check_import(
     name: Handle<'_>,
-    values: &[Value<'_>],
-    limits: &Limits,
+    values: &[HandleValue<'_>],
+    limits: &RecordLimits,
 ) -> Result<Vec<InvalidValue>, Error> {
-    name.check()?;
+    name.validate_for_create()?;
     if is_reserved_prefix(name.prefix()) {
         return Err(Error::Reserved);
     }
     check_indexes(values, limits)?;
     let mut warnings = Vec::new();
     for value in values {
-        check_form(value, limits)?;
+        check_encoding(value, limits)?;
         if !value.has_type("URL") {
             continue;
         }

@@ -13,8 +13,8 @@ mod value;
 
 pub use import::check_import;
 pub use name::is_invisible;
-pub(crate) use name::{check_name, other_forms};
-pub(crate) use script::is_mixed;
+pub(crate) use name::{check_handle_name, normalization_variants};
+pub(crate) use script::has_mixed_scripts;
 pub use url::UrlFault;
 pub use value::{InvalidValue, ValueFault};
-pub(crate) use value::{check_indexes, check_link, check_record, check_value};
+pub(crate) use value::{check_indexes, check_record, check_url_value, check_value};

@@ -1,11 +1,11 @@
 use tendot_proto::Handle;
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::{Error, Limits};
+use crate::{Error, RecordLimits};
 
 /// A name that may be given to a new record, as text.
-pub(crate) fn check_name<'a>(name: Handle<'a>, limits: &Limits) -> Result<&'a str, Error> {
-    name.check()?;
+pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
+    name.validate_for_create()?;
     let text = name.to_str().unwrap_or_default();
     if limits.invisible_names {
         return Ok(text);
@@ -17,7 +17,7 @@ pub(crate) fn check_name<'a>(name: Handle<'a>, limits: &Limits) -> Result<&'a st
 }
 
 /// The same text with its accents and letters in one character each, and in several, where that is another name.
-pub(crate) fn other_forms(name: &str) -> impl Iterator<Item = String> {
+pub(crate) fn normalization_variants(name: &str) -> impl Iterator<Item = String> {
     let forms = (!name.is_ascii()).then(|| [name.nfc().collect::<String>(), name.nfd().collect()]);
     forms.into_iter().flatten().filter(move |form| form != name)
 }
@@ -73,17 +73,17 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, fault: Option<&str>) {
-        let found = check_name(Handle::from(name), &Limits::default()).err();
+        let found = check_handle_name(Handle::from(name), &RecordLimits::default()).err();
         assert_eq!(found.map(|error| error.to_string()).as_deref(), fault, "{name:?}");
-        let lenient = Limits { invisible_names: true, ..Limits::default() };
+        let lenient = RecordLimits { invisible_names: true, ..RecordLimits::default() };
         let only_invisible = fault.is_none_or(|fault| fault.starts_with("U+"));
-        assert_eq!(check_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
+        assert_eq!(check_handle_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
     }
 
     #[test]
     fn forms() {
         let check = |name, expected: &[&str]| {
-            assert_eq!(other_forms(name).collect::<Vec<_>>(), expected, "{name}");
+            assert_eq!(normalization_variants(name).collect::<Vec<_>>(), expected, "{name}");
         };
         check("10.5555/e", &[]);
         check("10.5555/дом", &[]);
@@ -98,7 +98,7 @@ mod tests {
     fn bytes() {
         for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xff"] {
             let name = [b"10.5555/", suffix].concat();
-            let error = check_name(Handle::new(&name), &Limits::default()).unwrap_err();
+            let error = check_handle_name(Handle::new(&name), &RecordLimits::default()).unwrap_err();
             assert_eq!(error.to_string(), "the handle is not UTF-8 from byte 8 on");
         }
     }

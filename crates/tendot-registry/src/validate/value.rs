@@ -1,9 +1,9 @@
 use tendot_proto::record::{Admin, ValueList};
-use tendot_proto::{DecodeError, Value};
+use tendot_proto::{DecodeError, HandleValue};
 
 use super::url::{self, UrlFault};
-use crate::permission::is_admin;
-use crate::{Error, Limits};
+use crate::permission::is_admin_value;
+use crate::{Error, RecordLimits};
 
 /// A value that is not taken, and why.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -61,25 +61,25 @@ pub enum ValueFault {
 }
 
 impl InvalidValue {
-    pub(crate) const fn none() -> Self {
+    pub(crate) const fn no_values() -> Self {
         Self { index: None, fault: ValueFault::None }
     }
 
-    fn of(value: &Value<'_>, fault: ValueFault) -> Self {
+    fn at(value: &HandleValue<'_>, fault: ValueFault) -> Self {
         Self { index: Some(value.index), fault }
     }
 }
 
 /// How many values there are, and that each has an index of its own: what can be said without a record, and to
 /// everybody.
-pub(crate) fn check_indexes(values: &[Value<'_>], limits: &Limits) -> Result<(), Error> {
+pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), Error> {
     if values.len() > limits.values {
         let fault = ValueFault::TooMany { count: values.len(), limit: limits.values };
         return Err(InvalidValue { index: None, fault }.into());
     }
     // Peers take indexes for signed.
     if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
-        return Err(InvalidValue::of(value, ValueFault::Index).into());
+        return Err(InvalidValue::at(value, ValueFault::Index).into());
     }
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
@@ -90,11 +90,11 @@ pub(crate) fn check_indexes(values: &[Value<'_>], limits: &Limits) -> Result<(),
 }
 
 /// What a new or changed value says.
-pub(crate) fn check_value(value: &Value<'_>, limits: &Limits) -> Result<(), InvalidValue> {
-    check_form(value, limits)?;
-    let invalid = |fault| Err(InvalidValue::of(value, fault));
+pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
+    check_encoding(value, limits)?;
+    let invalid = |fault| Err(InvalidValue::at(value, fault));
     // What governs rights is to be readable, or a slip of the pen would lock everybody out.
-    let read = if is_admin(value) {
+    let read = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
@@ -104,17 +104,17 @@ pub(crate) fn check_value(value: &Value<'_>, limits: &Limits) -> Result<(), Inva
     if let Err(error) = read {
         return invalid(ValueFault::Malformed(error));
     }
-    check_link(value, limits).or_else(|odd| invalid(ValueFault::Url(odd)))
+    check_url_value(value, limits).or_else(|odd| invalid(ValueFault::Url(odd)))
 }
 
 /// Where a value leads, if it is an address.
-pub(crate) fn check_link(value: &Value<'_>, limits: &Limits) -> Result<(), UrlFault> {
+pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), UrlFault> {
     if value.has_type("URL") { url::check(&value.data, limits.url_bytes) } else { Ok(()) }
 }
 
 /// What a value of any origin has to be.
-pub(super) fn check_form(value: &Value<'_>, limits: &Limits) -> Result<(), InvalidValue> {
-    let invalid = |fault| Err(InvalidValue::of(value, fault));
+pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
+    let invalid = |fault| Err(InvalidValue::at(value, fault));
     if str::from_utf8(&value.value_type).is_err() {
         return invalid(ValueFault::Type);
     }
@@ -125,12 +125,12 @@ pub(super) fn check_form(value: &Value<'_>, limits: &Limits) -> Result<(), Inval
 }
 
 /// All values of a record as it would be.
-pub(crate) fn check_record(values: &[Value<'_>], limits: &Limits) -> Result<(), InvalidValue> {
+pub(crate) fn check_record(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue { index: None, fault });
     if values.len() > limits.values {
         return invalid(ValueFault::TooMany { count: values.len(), limit: limits.values });
     }
-    let length = values.iter().map(length).fold(0, usize::saturating_add);
+    let length = values.iter().map(encoded_len).fold(0, usize::saturating_add);
     if length > limits.record_bytes {
         return invalid(ValueFault::RecordTooLong { length, limit: limits.record_bytes });
     }
@@ -138,14 +138,14 @@ pub(crate) fn check_record(values: &[Value<'_>], limits: &Limits) -> Result<(), 
 }
 
 /// The bytes of a value in a message.
-fn length(value: &Value<'_>) -> usize {
+fn encoded_len(value: &HandleValue<'_>) -> usize {
     let references = value.references.iter().map(|reference| reference.handle.len() + 8).sum::<usize>();
     26 + value.value_type.len() + value.data.len() + references
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::{Reference, limits};
+    use tendot_proto::{ValueReference, limits};
 
     use super::*;
 
@@ -181,16 +181,16 @@ mod tests {
 
     #[track_caller]
     fn check(value_type: &'static str, data: &[u8], fault: &str) {
-        let limits = Limits { value_bytes: 1_000, ..Limits::default() };
-        let checked = check_value(&Value::with_data(7, value_type, data), &limits);
+        let limits = RecordLimits { value_bytes: 1_000, ..RecordLimits::default() };
+        let checked = check_value(&HandleValue::with_data(7, value_type, data), &limits);
         assert_eq!(checked.map_or_else(|invalid| invalid.to_string(), |()| String::new()), fault);
     }
 
     #[test]
     fn indexes() {
         let check = |indexes: &[u32], fault: &str| {
-            let values: Vec<_> = indexes.iter().map(|index| Value::new(*index, "X", "")).collect();
-            let checked = check_indexes(&values, &Limits::default());
+            let values: Vec<_> = indexes.iter().map(|index| HandleValue::new(*index, "X", "")).collect();
+            let checked = check_indexes(&values, &RecordLimits::default());
             assert_eq!(checked.map_or_else(|error| error.to_string(), |()| String::new()), fault);
         };
         check(&[], "");
@@ -205,14 +205,18 @@ mod tests {
     /// A record of the most bytes that are taken fits into a message with the longest name.
     #[test]
     fn records() {
-        let limits = Limits::default();
-        let reference = Reference::new(1, &b"10.1/x"[..]);
-        let value = Value { references: vec![reference], ..Value::new(1, "DESC", "x".repeat(1_000)) };
-        assert_eq!(length(&value), value.to_bytes().len());
+        let limits = RecordLimits::default();
+        let reference = ValueReference::new(1, &b"10.1/x"[..]);
+        let value =
+            HandleValue { references: vec![reference], ..HandleValue::new(1, "DESC", "x".repeat(1_000)) };
+        assert_eq!(encoded_len(&value), value.to_bytes().len());
         let fitting = vec![value; limits.record_bytes / 1_044];
         assert_eq!(check_record(&fitting, &limits), Ok(()));
-        let too_many = [fitting, vec![Value::new(2, "DESC", "x".repeat(1_018))]].concat();
+        let too_many = [fitting, vec![HandleValue::new(2, "DESC", "x".repeat(1_018))]].concat();
         assert!(check_record(&too_many, &limits).is_err());
-        assert!(limits.record_bytes + limits::HANDLE + limits::HEADER + 1_024 < limits::MESSAGE);
+        assert!(
+            limits.record_bytes + limits::MAX_HANDLE_LEN + limits::HEADER_LEN + 1_024
+                < limits::MAX_MESSAGE_LEN
+        );
     }
 }

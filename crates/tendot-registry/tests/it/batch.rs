@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 
-use tendot_proto::{Handle, Value};
-use tendot_registry::doi::{RegistrationRequest, Line, BatchLineOutcome, RetireDoi, RegisterDoi, is_minted};
-use tendot_registry::party::{Policy, UpdatePrefix, UpdateRegistrant, RevokeToken};
-use tendot_registry::transfer::{ProposeTransfer, What};
-use tendot_registry::{Caller, Write};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::doi::{
+    BatchLine, BatchLineOutcome, RegisterDoi, RegistrationRequest, RetireDoi, is_minted,
+};
+use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
+use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
+use tendot_registry::{Caller, HandleWrite};
 use tendot_store::{Edit, Store};
 use tendot_testing::{block_on, repetitions};
 
@@ -23,12 +25,16 @@ fn name(suffix: &str) -> String {
     format!("{PREFIX_A1}/{suffix}")
 }
 
-fn lines(drafts: Vec<RegistrationRequest>) -> Vec<Line> {
+fn lines(drafts: Vec<RegistrationRequest>) -> Vec<BatchLine> {
     (1..).zip(drafts).map(|(number, draft)| batch_line(number, draft)).collect()
 }
 
 fn mint_request() -> RegistrationRequest {
-    RegistrationRequest { prefix: Some(PREFIX_A1.into()), url: Some("https://a/".into()), ..RegistrationRequest::default() }
+    RegistrationRequest {
+        prefix: Some(PREFIX_A1.into()),
+        url: Some("https://a/".into()),
+        ..RegistrationRequest::default()
+    }
 }
 
 /// If the aux entry for all lines together is too large, each line is committed with its own.
@@ -45,10 +51,10 @@ fn aux_entry_too_large_falls_back_to_single_lines() {
         vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
     };
     let one = fixture.caller('1');
-    let outcomes = block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+    let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
     assert_eq!(outcome_words(&outcomes), ["created 10.71000/a", "refused not-kept", "created 10.71000/c"]);
     assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
-    let notes = block_on(fixture.registry.store().notes(b"receipt/", None, 9)).unwrap();
+    let notes = block_on(fixture.registry.store().list_aux(b"receipt/", None, 9)).unwrap();
     assert_eq!(notes.len(), 3);
 }
 
@@ -85,15 +91,20 @@ fn mixed_lines(kind: StoreKind) {
         (request(&format!("{PREFIX_A1_OTHER}/x"), "https://a/"), "created 10.71001/x"),
         (request(&name("B"), "https://a/"), "created 10.71000/B"),
     ];
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<BatchLine> = Vec::new();
     let mut expected = Vec::new();
     for (number, (draft, words)) in (1..).zip(cases) {
         // The same random bytes for both minted names.
         let random = [7; 16];
-        lines.push(Line { random, ..batch_line(number, draft) });
+        lines.push(BatchLine { random, ..batch_line(number, draft) });
         expected.push(words);
     }
-    lines.push(Line { number: 24, draft: RegistrationRequest::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
+    lines.push(BatchLine {
+        number: 24,
+        draft: RegistrationRequest::from_json(b"{\"name\": 7}"),
+        name: None,
+        random: [0; 16],
+    });
     expected.push("refused malformed");
     let before = fixture.log_len();
     let extra_edits = |outcomes: &[BatchLineOutcome]| {
@@ -102,10 +113,10 @@ fn mixed_lines(kind: StoreKind) {
             body: outcome_words(outcomes).join("\n").into_bytes().into(),
         }]
     };
-    let dry = block_on(fixture.registry.deposit(&lines, &one, NOW, true, extra_edits)).unwrap();
+    let dry = block_on(fixture.registry.execute_batch(&lines, &one, NOW, true, extra_edits)).unwrap();
     assert_eq!(fixture.log_len(), before, "a dry run changes nothing");
-    assert_eq!(block_on(fixture.registry.store().note(b"receipt")).unwrap(), None);
-    let outcomes = block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+    assert_eq!(block_on(fixture.registry.store().get_aux(b"receipt")).unwrap(), None);
+    let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
     assert_eq!(outcome_words(&outcomes), outcome_words(&dry));
     for ((outcome, words), expected) in outcomes.iter().zip(outcome_words(&outcomes)).zip(&expected) {
         let is_expected =
@@ -119,10 +130,10 @@ fn mixed_lines(kind: StoreKind) {
         made.len() == 2 && made.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
         "{made:?}"
     );
-    let receipt = block_on(fixture.registry.store().note(b"receipt")).unwrap().unwrap();
+    let receipt = block_on(fixture.registry.store().get_aux(b"receipt")).unwrap().unwrap();
     assert_eq!(String::from_utf8(receipt.into()).unwrap(), outcome_words(&outcomes).join("\n"));
     // One log entry per name, in the order of the lines.
-    let log = block_on(fixture.registry.store().changes(before as u64, 100)).unwrap();
+    let log = block_on(fixture.registry.store().read_log(before as u64, 100)).unwrap();
     let logged: Vec<_> = log.iter().map(|line| line.name.to_string()).collect();
     let mut names: Vec<String> = Vec::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.result.is_ok()) {
@@ -148,7 +159,7 @@ fn quotas(kind: StoreKind) {
     let fixture = FixtureSource::new(kind).fixture();
     let one = fixture.caller('1');
     let set = |quota| {
-        let policy = Some(Policy { quota: Some(quota), ..Policy::default() });
+        let policy = Some(PrefixPolicy { quota: Some(quota), ..PrefixPolicy::default() });
         fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
     };
     let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
@@ -169,13 +180,13 @@ fn quotas(kind: StoreKind) {
     // Retiring a name frees its place, by the registry API and by the Handle protocol.
     fixture.retire(&name("a"), &one).unwrap();
     assert_eq!((put("d"), put("e")), ('+', 'f'));
-    let write = |write: Write<'_>| outcome_letter(&fixture.write(&write, &key_caller("300:10.9/key")));
+    let write = |write: HandleWrite<'_>| outcome_letter(&fixture.write(&write, &key_caller("300:10.9/key")));
     let create = |name: &str| {
-        let values = vec![Value::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
+        let values = vec![HandleValue::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
         let (name, mint) = (Handle::from(name), None);
-        write(Write::Create { name, values, overwrite: false, mint, force: false })
+        write(HandleWrite::Create { name, values, overwrite: false, mint, force: false })
     };
-    let delete = |name: &str| write(Write::Delete { name: Handle::from(name), for_ever: false });
+    let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), for_ever: false });
     assert_eq!(create(&name("n")), 'f');
     assert_eq!((delete(&name("b")), create(&name("n")), create(&name("m")), put("m")), ('+', '+', 'f', 'f'));
     set(5);
@@ -195,7 +206,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         // One more name than in the last round; every other round is long after the last count, so that names are counted while
         // they are registered.
         let at = NOW + round / 2 * 60_000;
-        let policy = Some(Policy { quota: Some(round), ..Policy::default() });
+        let policy = Some(PrefixPolicy { quota: Some(round), ..PrefixPolicy::default() });
         fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
         let start = &Barrier::new(usize::try_from(THREADS).unwrap());
         let outcomes: Vec<char> = std::thread::scope(|scope| {
@@ -206,11 +217,11 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
                         start.wait();
                         if thread.is_multiple_of(2) {
                             let lines = lines(vec![draft]);
-                            let batch = registry.deposit(&lines, one, at, false, |_| Vec::new());
+                            let batch = registry.execute_batch(&lines, one, at, false, |_| Vec::new());
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
                         let new = RegisterDoi { draft, random: [0; 16] };
-                        outcome_letter(&block_on(registry.carry_out(&new, one, at, &mut budget())))
+                        outcome_letter(&block_on(registry.execute(&new, one, at, &mut budget())))
                     })
                 })
                 .collect();
@@ -219,7 +230,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count();
         assert_eq!((count('+'), count('f')), (1, 7), "{round}: {outcomes:?}");
         let counted =
-            block_on(registry.store().count_under(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
+            block_on(registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
         assert_eq!(counted.live, round);
     }
 }
@@ -229,13 +240,13 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
 fn one_count_serves_all_waiters() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
     let (one, registry) = (&fixture.caller('1'), &fixture.registry);
-    let policy = Some(Policy { quota: Some(4), ..Policy::default() });
+    let policy = Some(PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() });
     fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
     let before = store.count_calls();
     let register = |number: usize| async move {
         let draft = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
         let new = RegisterDoi { draft, random: [0; 16] };
-        outcome_letter(&registry.carry_out(&new, one, NOW + 60_000, &mut budget()).await)
+        outcome_letter(&registry.execute(&new, one, NOW + 60_000, &mut budget()).await)
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -255,7 +266,7 @@ fn one_count_serves_all_waiters() {
 /// Makes the hook for a fixture.
 type HookFactory<'f> = &'f dyn Fn(&RegistryFixture) -> CommitHook;
 
-fn forced(what: What, to: Box<str>) -> ProposeTransfer {
+fn forced(what: TransferSubject, to: Box<str>) -> ProposeTransfer {
     ProposeTransfer { what, to, force: true, random: [9; 16] }
 }
 
@@ -278,7 +289,7 @@ fn attack_p9_races(kind: StoreKind) {
             'A' => "agency:alpha".to_owned(),
             _ => format!("registrant:{}", fixture.id("A1")),
         };
-        let log = block_on(fixture.registry.store().changes(before as u64, 1_000)).unwrap();
+        let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
         let written = log.iter().filter(|line| *line.by == *author).count();
         let done = expected.iter().filter(|words| !words.starts_with("refused")).count();
         assert_eq!(written, done, "{letter}: {log:?}");
@@ -305,7 +316,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let to = fixture.id("B1");
-            Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), to)))
+            Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
         refused("not-yours"),
     );
@@ -314,7 +325,7 @@ fn attack_p9_races(kind: StoreKind) {
         'A',
         &|fixture| {
             let to = fixture.id("B1");
-            Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), to)))
+            Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
         refused("not-yours"),
     );
@@ -323,7 +334,9 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let to = fixture.id("A2");
-            Box::new(move |store| store.execute(&forced(What::Names(vec!["10.71000/x".into()]), to)))
+            Box::new(move |store| {
+                store.execute(&forced(TransferSubject::Names(vec!["10.71000/x".into()]), to))
+            })
         },
         without_x,
     );
@@ -338,15 +351,23 @@ fn attack_p9_races(kind: StoreKind) {
     );
     attempt(
         'A',
-        &|_| Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta".into()))),
+        &|_| {
+            Box::new(move |store| {
+                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()))
+            })
+        },
         refused("bad-token"),
     );
     attempt(
         '1',
-        &|_| Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta".into()))),
+        &|_| {
+            Box::new(move |store| {
+                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()))
+            })
+        },
         all.clone(),
     );
-    let policy = |policy: Policy| {
+    let policy = |policy: PrefixPolicy| {
         move |_: &RegistryFixture| -> CommitHook {
             let policy = Some(policy.clone());
             Box::new(move |store| {
@@ -355,11 +376,15 @@ fn attack_p9_races(kind: StoreKind) {
         }
     };
     // Existing names need not match the pattern.
-    let pattern = Policy { pattern: Some("n.*".into()), ..Policy::default() };
+    let pattern = PrefixPolicy { pattern: Some("n.*".into()), ..PrefixPolicy::default() };
     let fits = ["created 10.71000/new", "updated 10.71000/x", "refused pattern"].map(str::to_owned);
     attempt('1', &policy(pattern), fits);
-    attempt('1', &policy(Policy { hosts: vec!["example.org".into()], ..Policy::default() }), refused("host"));
-    let quota = Policy { quota: Some(4), ..Policy::default() };
+    attempt(
+        '1',
+        &policy(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() }),
+        refused("host"),
+    );
+    let quota = PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() };
     let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
     attempt('1', &policy(quota), fits);
     let other = ["updated 10.71000/NEW", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
@@ -388,7 +413,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                let unhome = Write::Unhome { prefix: Handle::from("0.NA/10.71000") };
+                let unhome = HandleWrite::Unhome { prefix: Handle::from("0.NA/10.71000") };
                 let registry = store.registry();
                 block_on(registry.write(&unhome, &Caller::Operator, write_time(), &mut budget())).unwrap();
             })

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tendot_registry::party::{CreateAgency, AllocatePrefix, CreateRegistrant, Policy};
-use tendot_registry::transfer::{ProposeTransfer, TransferState, What};
-use tendot_registry::{Caller, Registry, Settings};
-use tendot_store::{AnyStore, Edit, Embedded, Store};
+use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+use tendot_registry::transfer::{ProposeTransfer, TransferState, TransferSubject};
+use tendot_registry::{Caller, Registry, RegistrySettings};
+use tendot_store::{AnyStore, Edit, EmbeddedStore, Store};
 use tendot_testing::{block_on, ram_dir, repetitions};
 
 use crate::fixtures::check_invariants;
@@ -31,7 +31,8 @@ const BATCH_LINES: u64 = 40;
 #[test]
 fn writer_process() {
     let Ok(directory) = std::env::var(CHILD_DIR_ENV) else { return };
-    let fixture = RegistryFixture::in_memory().with_store(Embedded::open(Path::new(&directory)).unwrap());
+    let fixture =
+        RegistryFixture::in_memory().with_store(EmbeddedStore::open(Path::new(&directory)).unwrap());
     let one = fixture.caller('1');
     report("opened");
     for round in 0_u64.. {
@@ -42,13 +43,13 @@ fn writer_process() {
             let body = outcome_words(outcomes).join("\n").into_bytes().into();
             vec![Edit::PutNote { key: format!("receipt/{round}").into_bytes().into(), body }]
         };
-        block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+        block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
         report(&format!("batch {round}"));
         let names = (0..BATCH_LINES).map(|number| name(number).into()).collect();
-        transfer(&fixture.registry, What::Names(names), fixture.id("A2"), round, 1);
+        transfer(&fixture.registry, TransferSubject::Names(names), fixture.id("A2"), round, 1);
         report(&format!("names {round}"));
         let to = fixture.id(if round.is_multiple_of(2) { "B1" } else { "A1" });
-        transfer(&fixture.registry, What::Prefix(PREFIX_A1_OTHER.into()), to, round, 2);
+        transfer(&fixture.registry, TransferSubject::Prefix(PREFIX_A1_OTHER.into()), to, round, 2);
         report(&format!("prefix {round}"));
         let code = agency_code(round);
         let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
@@ -57,12 +58,18 @@ fn writer_process() {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
             let random = fixture.random_bytes();
-            let made = fixture.execute_as_operator(&CreateRegistrant { agency, name, contact, admins, random });
+            let made =
+                fixture.execute_as_operator(&CreateRegistrant { agency, name, contact, admins, random });
             let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
-            let policy = Policy::default();
-            fixture.execute_as_operator(&AllocatePrefix { registrant: made.done.id, prefix, test: false, policy });
+            let policy = PrefixPolicy::default();
+            fixture.execute_as_operator(&AllocatePrefix {
+                registrant: made.done.id,
+                prefix,
+                test: false,
+                policy,
+            });
         }
-        transfer(&fixture.registry, What::Agency(code.as_str().into()), "beta".into(), round, 3);
+        transfer(&fixture.registry, TransferSubject::Agency(code.as_str().into()), "beta".into(), round, 3);
         report(&format!("agency {round}"));
     }
 }
@@ -71,11 +78,11 @@ fn agency_code(round: u64) -> String {
     format!("round{round}")
 }
 
-fn transfer(registry: &Registry, what: What, to: Box<str>, round: u64, kind: u8) {
+fn transfer(registry: &Registry, what: TransferSubject, to: Box<str>, round: u64, kind: u8) {
     let mut random = [kind; 16];
     random[..8].copy_from_slice(&round.to_le_bytes());
     let transfer = ProposeTransfer { what, to, force: true, random };
-    let outcome = block_on(registry.carry_out(&transfer, &Caller::Operator, NOW, &mut budget()));
+    let outcome = block_on(registry.execute(&transfer, &Caller::Operator, NOW, &mut budget()));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
 
@@ -91,7 +98,7 @@ fn commits_are_atomic() {
     let kills = repetitions("TENDOT_TEST_KILLS", DEFAULT_KILLS, 100);
     // A killed process loses nothing that it has written to a file, so nothing has to reach a disk.
     let original = ram_dir();
-    drop(RegistryFixture::new(Embedded::open(original.path()).unwrap()));
+    drop(RegistryFixture::new(EmbeddedStore::open(original.path()).unwrap()));
     let (mut kinds, mut unreported) = (BTreeSet::new(), 0);
     for kill in 0..kills {
         let directory = ram_dir();
@@ -130,12 +137,13 @@ fn run_and_kill(directory: &Path, changes: usize, delay: Duration) -> BTreeSet<S
 
 /// Checks that all reported changes are complete; returns the number of complete changes that were not reported.
 fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
-    let registry = Registry::new(Embedded::open(directory).unwrap(), Settings::default());
+    let registry = Registry::new(EmbeddedStore::open(directory).unwrap(), RegistrySettings::default());
     check_invariants(&registry);
     let operator = &Caller::Operator;
     let mut budget_left = budget();
-    let (transfers, _) = block_on(registry.transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
-    let is_done = |what: &dyn Fn(&What) -> bool| {
+    let (transfers, _) =
+        block_on(registry.list_transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
+    let is_done = |what: &dyn Fn(&TransferSubject) -> bool| {
         transfers.iter().any(|item| what(&item.transfer.what) && item.transfer.state == TransferState::Done)
     };
     let (a2, mut unreported) = (RegistryFixture::in_memory().id("A2"), 0);
@@ -149,9 +157,9 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         let names: Vec<_> = (0..BATCH_LINES).map(|number| format!("{PREFIX_A1}/{round}-{number}")).collect();
         let found: Vec<_> = names
             .iter()
-            .filter_map(|name| block_on(registry.registered(name, operator, NOW, &mut budget())).ok())
+            .filter_map(|name| block_on(registry.get_doi(name, operator, NOW, &mut budget())).ok())
             .collect();
-        let receipt = block_on(registry.store().note(format!("receipt/{round}").as_bytes())).unwrap();
+        let receipt = block_on(registry.store().get_aux(format!("receipt/{round}").as_bytes())).unwrap();
         assert_eq!(found.len(), if receipt.is_some() { names.len() } else { 0 }, "batch {round}");
         if let Some(receipt) = &receipt {
             let expected = names.iter().map(|name| format!("created {name}")).collect::<Vec<_>>().join("\n");
@@ -161,14 +169,17 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         let transferred = found.iter().filter(|name| name.registrant == a2).count();
         let is_transferred = is_done(
             // A list has the first names of a transfer.
-            &|what| matches!(what, What::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
+            &|what| matches!(what, TransferSubject::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
         );
         assert_eq!(transferred, if is_transferred { names.len() } else { 0 }, "names {round}");
         compare(format!("names {round}"), is_transferred);
         let code = agency_code(round);
         let found = block_on(registry.agency(&code, &mut budget()));
         let is_closed = found.is_ok_and(|agency| agency.it.ended.is_some());
-        assert_eq!(is_closed, is_done(&|what| matches!(what, What::Agency(closed) if **closed == *code)));
+        assert_eq!(
+            is_closed,
+            is_done(&|what| matches!(what, TransferSubject::Agency(closed) if **closed == *code))
+        );
         for number in 0..3 {
             let prefix = format!("10.{}", 100_000 + round * 10 + number);
             if let Ok(prefix) = block_on(registry.prefix(&prefix, &mut budget())) {
@@ -177,7 +188,8 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         }
         compare(format!("agency {round}"), is_closed);
     }
-    let moves = transfers.iter().filter(|held| matches!(held.transfer.what, What::Prefix(_))).count();
+    let moves =
+        transfers.iter().filter(|held| matches!(held.transfer.what, TransferSubject::Prefix(_))).count();
     let agency = block_on(registry.prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().it.agency;
     assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();

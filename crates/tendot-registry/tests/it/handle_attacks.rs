@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tendot_proto::record::ValueList;
-use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_registry::{Error, Limits, Note, Operation, ResolveQuery, Registry, Settings, Write};
-use tendot_store::{Edit, Embedded, Precondition, Memory, Store};
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions, ValueReference};
+use tendot_registry::{
+    Error, HandleOperation, HandleWrite, RecordLimits, Registry, RegistrySettings, ResolveQuery, WriteWarning,
+};
+use tendot_store::{Edit, EmbeddedStore, MemoryStore, Precondition, Store};
 use tendot_testing::{block_on, ram_dir, wait_until};
 
 use crate::fixtures::HookedStore;
@@ -17,7 +19,7 @@ const ADMIN: &str = "300:10.1/a";
 /// Permission to change values does not include changing administrators.
 #[test]
 fn attack_p1_modify_value_is_not_modify_admin() {
-    let check_with = |bits, attempt: &Write<'_>, expected| {
+    let check_with = |bits, attempt: &HandleWrite<'_>, expected| {
         let registry = registry();
         put_record(
             registry.store(),
@@ -32,7 +34,7 @@ fn attack_p1_modify_value_is_not_modify_admin() {
     check_with(0x0080, &modify("10.1/x", vec![full_admin()]), 1);
     check_with(0x0010, &modify("10.1/x", vec![url_value(1, "https://b/")]), 1);
     // A value becomes an administrator.
-    let become_admin = || Value { index: 1, ..full_admin() };
+    let become_admin = || HandleValue { index: 1, ..full_admin() };
     check_with(0x0010, &modify("10.1/x", vec![become_admin()]), 400);
     check_with(0x0200, &modify("10.1/x", vec![become_admin()]), 400);
     check_with(0x0210, &modify("10.1/x", vec![become_admin()]), 1);
@@ -84,7 +86,7 @@ fn attack_p2_read_only_values() {
     let registry = registry();
     let (writable, read_only) = (note_value(1, 0x0e), note_value(2, 0x0a));
     put_record(registry.store(), "10.1/x", vec![writable, read_only, admin_value(100, 0x0fff, ADMIN)]);
-    let other = |index| Value::new(index, "NOTE", "y");
+    let other = |index| HandleValue::new(index, "NOTE", "y");
     check_write(&registry, ADMIN, &modify("10.1/x", vec![other(2)]), 401);
     check_write(&registry, "operator", &modify("10.1/x", vec![other(2)]), 401);
     check_write(&registry, ADMIN, &add("10.1/x", false, vec![other(2)]), 201);
@@ -104,16 +106,16 @@ fn attack_p2_read_only_values() {
 fn attack_p2_public_write() {
     let registry = registry();
     put_record(registry.store(), "10.1/x", vec![note_value(1, 0x0f), admin_value(100, 0x0fff, ADMIN)]);
-    let public = |value: Value<'static>| Value { permissions: Permissions(0x0f), ..value };
-    let new = || public(Value::new(1, "NOTE", "y"));
+    let public = |value: HandleValue<'static>| HandleValue { permissions: ValuePermissions(0x0f), ..value };
+    let new = || public(HandleValue::new(1, "NOTE", "y"));
     check_write(&registry, "anonymous", &modify("10.1/x", vec![new()]), 1);
     check_write(&registry, "anonymous", &remove("10.1/x", &[1]), 402);
-    check_write(&registry, "anonymous", &modify("10.1/x", vec![Value::new(1, "NOTE", "y")]), 402);
+    check_write(&registry, "anonymous", &modify("10.1/x", vec![HandleValue::new(1, "NOTE", "y")]), 402);
     check_write(&registry, "anonymous", &modify("10.1/x", vec![public(admin_value(1, 0x0fff, ADMIN))]), 402);
     check_write(
         &registry,
         "anonymous",
-        &modify("10.1/x", vec![public(Value::new(1, "URL", "https://e/"))]),
+        &modify("10.1/x", vec![public(HandleValue::new(1, "URL", "https://e/"))]),
         402,
     );
     check_write(&registry, "anonymous", &modify("10.1/x", vec![new(), url_value(100, "https://e/")]), 402);
@@ -131,9 +133,9 @@ fn attack_p3_index_0() {
             vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, entry)],
         );
         let change = delete("10.1/x");
-        let operation = Operation::Write(change.clone());
-        let claim = Reference::parse(claimed);
-        let outcome = block_on(registry.precheck(&operation, &claim, &mut Work::new(20_000)));
+        let operation = HandleOperation::Write(change.clone());
+        let claim = ValueReference::parse(claimed);
+        let outcome = block_on(registry.precheck(&operation, &claim, &mut Budget::new(20_000)));
         assert_eq!(response_code(&outcome), authorized, "{entry} {claimed}");
         check_write(&registry, proven, &change, done);
     };
@@ -179,7 +181,7 @@ fn attack_p4_nested_groups() {
 
 #[test]
 fn attack_p5_cyclic_and_large_groups() {
-    let check_with = |groups: Vec<(&str, Value<'static>)>, expected| {
+    let check_with = |groups: Vec<(&str, HandleValue<'static>)>, expected| {
         let registry = registry();
         for (name, group) in groups {
             put_record(registry.store(), name, vec![group]);
@@ -195,9 +197,10 @@ fn attack_p5_cyclic_and_large_groups() {
     check_with(cycle(), 400);
     // More members than are read.
     let crowd = |count: u32| {
-        let mut members: Vec<_> = (0..count).map(|index| Reference::new(index + 1, &b"10.1/c"[..])).collect();
-        members.push(Reference::parse("300:10.1/b"));
-        Value::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
+        let mut members: Vec<_> =
+            (0..count).map(|index| ValueReference::new(index + 1, &b"10.1/c"[..])).collect();
+        members.push(ValueReference::parse("300:10.1/b"));
+        HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
     };
     check_with(vec![("10.1/g", crowd(255))], 1);
     check_with(vec![("10.1/g", crowd(256))], 400);
@@ -208,10 +211,13 @@ fn attack_p5_cyclic_and_large_groups() {
     check_with(elsewhere, 400);
     // Values that are no groups.
     check_with(
-        vec![("10.1/g", Value { value_type: b"HS_VLIST.x"[..].into(), ..group_value(200, &["300:10.1/b"]) })],
+        vec![(
+            "10.1/g",
+            HandleValue { value_type: b"HS_VLIST.x"[..].into(), ..group_value(200, &["300:10.1/b"]) },
+        )],
         400,
     );
-    check_with(vec![("10.1/g", Value::new(200, "HS_VLIST", "not one"))], 400);
+    check_with(vec![("10.1/g", HandleValue::new(200, "HS_VLIST", "not one"))], 400);
     check_with(vec![("10.1/g", group_value(201, &["300:10.1/b"]))], 400);
 }
 
@@ -222,7 +228,7 @@ fn attack_p5_retired_records() {
     put_record(
         registry.store(),
         "10.1/g",
-        vec![group_value(200, &["300:10.1/b"]), Value::new(300, "HS_SECKEY", "x")],
+        vec![group_value(200, &["300:10.1/b"]), HandleValue::new(300, "HS_SECKEY", "x")],
     );
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for retired in ["10.1/g", "0.NA/10.1"] {
@@ -230,7 +236,7 @@ fn attack_p5_retired_records() {
     }
     check_write(&registry, "300:10.1/b", &delete("10.1/x"), 400);
     check_write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]), 400);
-    let keys = block_on(registry.keys(Handle::from("10.1/g"), &mut Work::new(1_000))).unwrap();
+    let keys = block_on(registry.key_values(Handle::from("10.1/g"), &mut Budget::new(1_000))).unwrap();
     assert_eq!(keys, []);
 }
 
@@ -242,7 +248,7 @@ fn attack_p5_group_walk_exceeds_budget() {
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for steps in 0..200 {
         let change = delete("10.1/x");
-        let outcome = block_on(registry.write(&change, &caller("300:10.1/b"), NOW, &mut Work::new(steps)));
+        let outcome = block_on(registry.write(&change, &caller("300:10.1/b"), NOW, &mut Budget::new(steps)));
         if outcome.is_ok() {
             assert!(steps > 40, "{steps} steps were enough");
             return;
@@ -278,7 +284,7 @@ fn attack_p6_removing_the_last_admin() {
         check_write(&registry, "300:10.1/b", &change, 400);
         check_write(&registry, "anonymous", &change, 402);
         let done = write(&registry, ADMIN, &forced(change.clone())).unwrap();
-        assert_eq!(done.notes, [Note::NoAdministrator], "{change:?}");
+        assert_eq!(done.notes, [WriteWarning::NoAdministrator], "{change:?}");
         // Prefix admins can recover the record; the former administrator can't.
         let rescue = || add("10.1/x", true, vec![admin_value(100, 0x0fff, ADMIN)]);
         check_write(&registry, ADMIN, &rescue(), 400);
@@ -295,7 +301,7 @@ fn attack_p6_removing_the_last_admin() {
         create("10.1/y", vec![admin_value(100, 0, ADMIN)]),
         add("10.1/y", false, vec![url_value(1, "https://a/")]),
     ] {
-        assert_eq!(write(&registry, one, &change).unwrap().notes, [Note::NoAdministrator]);
+        assert_eq!(write(&registry, one, &change).unwrap().notes, [WriteWarning::NoAdministrator]);
     }
 }
 
@@ -305,7 +311,7 @@ fn attack_p6_recovery_by_prefix_admins() {
     let registry = registry();
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
     let done = write(&registry, ADMIN, &forced(remove("10.1/x", &[100]))).unwrap();
-    assert_eq!(done.notes, [Note::NoAdministrator]);
+    assert_eq!(done.notes, [WriteWarning::NoAdministrator]);
     let rescue = || add("10.1/x", false, vec![admin_value(100, 0x0fff, ADMIN)]);
     check_write(&registry, ADMIN, &rescue(), 400);
     check_write(&registry, "300:0.NA/10.2", &rescue(), 400);
@@ -319,7 +325,7 @@ fn attack_p6_recovery_by_prefix_admins() {
     check_write(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
     let done =
         write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url_value(1, "https://a/")]))).unwrap();
-    assert_eq!(done.notes, [Note::NoAdministrator]);
+    assert_eq!(done.notes, [WriteWarning::NoAdministrator]);
     // Prefix admins can't read hidden values.
     put_record(registry.store(), "10.1/y", vec![note_value(1, 0x0c)]);
     let query = ResolveQuery { public_only: false, ..ResolveQuery::new(Handle::from("10.1/y")) };
@@ -335,8 +341,8 @@ fn attack_p7_foreign_prefixes() {
     check_write(&registry, two, &create("0.NA/10.1.5", vec![]), 400);
     check_write(&registry, two, &overwrite("0.NA/10.1", vec![admin_value(100, 0x0fff, two)]), 400);
     check_write(&registry, two, &create("10.1.5/new", vec![]), 301);
-    check_write(&registry, two, &Write::Home { prefix: Handle::from("10.1.5") }, 400);
-    check_write(&registry, two, &Write::Unhome { prefix: Handle::from("10.1") }, 400);
+    check_write(&registry, two, &HandleWrite::Home { prefix: Handle::from("10.1.5") }, 400);
+    check_write(&registry, two, &HandleWrite::Unhome { prefix: Handle::from("10.1") }, 400);
     // Creating names and deriving prefixes are separate permissions.
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0ffb, one)]);
     check_write(&registry, one, &create("0.NA/10.1.5", vec![]), 400);
@@ -355,8 +361,8 @@ fn attack_p7_foreign_prefixes() {
 }
 
 /// A fixture with the record `10.1/x`, in a store that commits one of the edits before each commit of the registry.
-fn hooked_registry(fill_more: impl Fn(&Memory), edits: Vec<Edit>) -> (Registry, HookedStore) {
-    let memory = Memory::new();
+fn hooked_registry(fill_more: impl Fn(&MemoryStore), edits: Vec<Edit>) -> (Registry, HookedStore) {
+    let memory = MemoryStore::new();
     fill(&memory);
     put_record(&memory, "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
     fill_more(&memory);
@@ -364,7 +370,7 @@ fn hooked_registry(fill_more: impl Fn(&Memory), edits: Vec<Edit>) -> (Registry, 
     for edit in edits {
         store.before_commit(move |store| commit(store, edit));
     }
-    (Registry::new(store.clone(), Settings::default()), store)
+    (Registry::new(store.clone(), RegistrySettings::default()), store)
 }
 
 /// A permission that is revoked between plan and commit is not used.
@@ -411,7 +417,7 @@ fn attack_p9_permission_source_changed_before_commit() {
     let member = "300:10.1/b";
     // The group `10.2/g` administers the prefix 10.1 and the record `10.1/x`, and `10.2/h` is in it.
     let fixture = |before: Vec<Edit>| {
-        let add_group = |store: &Memory| {
+        let add_group = |store: &MemoryStore| {
             put_record(store, "0.NA/10.1", vec![admin_value(100, 0x0fff, "200:10.2/g")]);
             let values = vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, "200:10.2/g")];
             put_record(store, "10.1/x", values);
@@ -421,12 +427,12 @@ fn attack_p9_permission_source_changed_before_commit() {
         };
         hooked_registry(add_group, before)
     };
-    let attempt = |caller_name, change: &Write<'_>, before: &Edit, expected| {
+    let attempt = |caller_name, change: &HandleWrite<'_>, before: &Edit, expected| {
         assert_eq!(response_code(&write(&fixture(vec![]).0, caller_name, change)), 1, "{change:?}");
         let (registry, store) = fixture(vec![before.clone()]);
         assert_eq!(response_code(&write(&registry, caller_name, change)), expected, "{change:?} {before:?}");
         assert_eq!(store.commit_calls(), 1);
-        let by: Vec<_> = block_on(registry.store().changes(0, 100)).unwrap();
+        let by: Vec<_> = block_on(registry.store().read_log(0, 100)).unwrap();
         assert!(by.iter().all(|line| &*line.by == "test"), "{change:?} {before:?}");
     };
     let by_prefix = [
@@ -479,7 +485,7 @@ fn attack_p9_permission_source_changed_before_commit() {
 #[test]
 fn attack_p9_concurrent_grant_and_revoke() {
     let directory = ram_dir();
-    let registry = with_store(Embedded::open(directory.path()).unwrap(), Settings::default());
+    let registry = with_store(EmbeddedStore::open(directory.path()).unwrap(), RegistrySettings::default());
     let prefix = |bits| Edit::Put {
         name: "0.NA/10.1".into(),
         values: vec![admin_value(100, bits, "300:10.1/b")],
@@ -515,7 +521,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     let (mut changes, mut written, mut is_granted) = (0, 0, false);
-    for line in block_on(registry.store().changes(0, 1_000_000)).unwrap() {
+    for line in block_on(registry.store().read_log(0, 1_000_000)).unwrap() {
         if &*line.name == "0.NA/10.1" {
             // The first is of the fixture, the second revokes; then it is revoked, granted, revoked ...
             changes += 1;
@@ -533,7 +539,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
 #[test]
 fn attack_p9_retries_are_bounded() {
     let edit = |number: u32| {
-        let values = vec![Value::new(number, "X", ""), admin_value(100, 0x0fff, ADMIN)];
+        let values = vec![HandleValue::new(number, "X", ""), admin_value(100, 0x0fff, ADMIN)];
         Edit::Put { name: "10.1/x".into(), values, expect: Precondition::Any }
     };
     let (registry, store) = hooked_registry(|_| (), (200..300).map(edit).collect());
@@ -554,7 +560,7 @@ fn attack_p10_hidden_values() {
     ];
     put_record(registry.store(), "10.1/x", record);
     let xml = "<namespace><template delimiter='@'><foreach><value/></foreach></template></namespace>";
-    let prefix = vec![Value::new(1, "HS_NAMESPACE", xml), admin_value(100, 0x0fff, "300:0.NA/10.1")];
+    let prefix = vec![HandleValue::new(1, "HS_NAMESPACE", xml), admin_value(100, 0x0fff, "300:0.NA/10.1")];
     put_record(registry.store(), "0.NA/10.1", prefix);
     let name = Handle::from("10.1/x");
     let derived = Handle::from("10.1/x@y");
@@ -572,7 +578,11 @@ fn attack_p10_hidden_values() {
             }
         }
     }
-    let all = |indexes: &[u32]| ResolveQuery { public_only: false, indexes: indexes.to_vec(), ..ResolveQuery::new(name) };
+    let all = |indexes: &[u32]| ResolveQuery {
+        public_only: false,
+        indexes: indexes.to_vec(),
+        ..ResolveQuery::new(name)
+    };
     assert_eq!(resolve(&registry, "anonymous", &all(&[])), Err(402));
     assert_eq!(resolve(&registry, "300:10.1/b", &all(&[])), Err(400));
     assert_eq!(resolve(&registry, "300:0.NA/10.1", &all(&[])), Err(400));
@@ -583,8 +593,10 @@ fn attack_p10_hidden_values() {
         assert_eq!(resolve(&registry, caller_name, &all(&[3])), Err(401), "{caller_name}");
     }
     // Referrals don't use values that are not public.
-    let site =
-        |permissions| Value { permissions: Permissions(permissions), ..Value::new(2, "HS_SERV.PREFIX", "x") };
+    let site = |permissions| HandleValue {
+        permissions: ValuePermissions(permissions),
+        ..HandleValue::new(2, "HS_SERV.PREFIX", "x")
+    };
     put_record(registry.store(), "0.NA/10.2", vec![site(0x0c)]);
     assert_eq!(resolve(&registry, ADMIN, &ResolveQuery::new(Handle::from("0.NA/10.2.1"))), Err(100));
     put_record(registry.store(), "0.NA/10.2", vec![site(0x0e)]);
@@ -595,8 +607,10 @@ fn attack_p10_hidden_values() {
 #[test]
 fn attack_p10_guessing_by_writing() {
     let registry = registry();
-    let secret =
-        |data: &'static str| Value { permissions: Permissions(0x0c), ..Value::new(301, "HS_SECKEY", data) };
+    let secret = |data: &'static str| HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(301, "HS_SECKEY", data)
+    };
     let owner = || admin_value(100, 0x0fff, ADMIN);
     put_record(registry.store(), "10.1/x", vec![secret("right"), owner()]);
     for guess in ["right", "wrong"] {
@@ -613,7 +627,7 @@ fn attack_p10_guessing_by_writing() {
 fn attack_r1_one_name_many_spellings() {
     check_one_wins(&registry());
     let directory = ram_dir();
-    check_one_wins(&with_store(Embedded::open(directory.path()).unwrap(), Settings::default()));
+    check_one_wins(&with_store(EmbeddedStore::open(directory.path()).unwrap(), RegistrySettings::default()));
 }
 
 fn check_one_wins(registry: &Registry) {
@@ -663,7 +677,7 @@ fn attack_r3_composed_and_decomposed() {
     let owner = || admin_value(100, 0x0fff, ADMIN);
     let notes = |name: &str, values| write(&registry, "operator", &create(name, values)).unwrap().notes;
     assert_eq!(notes("10.1/\u{e9}", vec![url_value(1, "https://composed/"), owner()]), []);
-    let with = |name: &str| Note::ConfusableWith { name: name.into() };
+    let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(
         notes("10.1/e\u{301}", vec![url_value(2, "https://decomposed/"), owner()]),
         [with("10.1/\u{e9}")]
@@ -674,14 +688,20 @@ fn attack_r3_composed_and_decomposed() {
     assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
     commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Precondition::Live });
     assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
-    let limits = Limits { confusable_names: false, ..Limits::default() };
-    let strict = with_store(Memory::new(), Settings { limits, ..Settings::default() });
+    let limits = RecordLimits { confusable_names: false, ..RecordLimits::default() };
+    let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });
     check_write(&strict, "operator", &create("10.1/\u{e9}", vec![]), 1);
     check_write(&strict, "operator", &create("10.1/e\u{301}", vec![]), 102);
     check_write(&strict, "300:0.NA/10.2", &create("10.1/e\u{301}", vec![]), 400);
     check_write(&strict, "operator", &create("10.1/a\u{301}", vec![]), 1);
-    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/\u{e9}"))), Ok(vec![1, 100]));
-    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/E\u{301}"))), Ok(vec![2, 100]));
+    assert_eq!(
+        resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/\u{e9}"))),
+        Ok(vec![1, 100])
+    );
+    assert_eq!(
+        resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/E\u{301}"))),
+        Ok(vec![2, 100])
+    );
 }
 
 /// Invisible characters are rejected in new names, and resolved in existing ones.
@@ -692,7 +712,10 @@ fn attack_r4_invisible_characters() {
     check_write(&registry, "operator", &create("10.1/\u{202e}a", vec![]), 102);
     check_write(&registry, "operator", &create("10.1/а", vec![]), 1);
     put_record(registry.store(), "10.1/a\u{200b}", vec![url_value(1, "https://a/")]);
-    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/a\u{200b}"))), Ok(vec![1]));
+    assert_eq!(
+        resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/a\u{200b}"))),
+        Ok(vec![1])
+    );
 }
 
 /// Mixed scripts are accepted with a warning.
@@ -703,11 +726,14 @@ fn attack_r4_mixed_scripts() {
         let create = create(name, vec![admin_value(100, 0x0fff, ADMIN)]);
         write(&registry, "operator", &create).unwrap().notes
     };
-    assert_eq!(notes("10.1/p\u{430}per"), [Note::MixedScripts]);
+    assert_eq!(notes("10.1/p\u{430}per"), [WriteWarning::MixedScripts]);
     for name in ["10.1/paper", "10.1/дом-1", "10.1/例-paper", "10.1/Ü é"] {
         assert_eq!(notes(name), [], "{name}");
     }
-    assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/p\u{430}per"))), Ok(vec![100]));
+    assert_eq!(
+        resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/p\u{430}per"))),
+        Ok(vec![100])
+    );
 }
 
 /// A list is charged for its limit before anything is read.
@@ -715,15 +741,20 @@ fn attack_r4_mixed_scripts() {
 fn attack_list_of_any_length() {
     let registry = registry();
     let list = |limit, steps| {
-        let mut work = Work::new(steps);
+        let mut work = Budget::new(steps);
         let prefix = Handle::from("10.1");
-        response_code(&block_on(registry.list(prefix, None, limit, &caller("operator"), &mut work)))
+        response_code(&block_on(registry.list_handles(prefix, None, limit, &caller("operator"), &mut work)))
     };
     assert_eq!(list(1_000, 2_000), 1);
     assert_eq!(list(1_000, 900), 3);
     assert_eq!(list(usize::MAX, 250_000), 3);
     let homed = |limit| {
-        response_code(&block_on(registry.list_homed(None, limit, &caller("operator"), &mut Work::new(1_000))))
+        response_code(&block_on(registry.list_homed_prefixes(
+            None,
+            limit,
+            &caller("operator"),
+            &mut Budget::new(1_000),
+        )))
     };
     assert_eq!((homed(1_000), homed(1_001), homed(usize::MAX)), (1, 3, 3));
 }
@@ -743,19 +774,19 @@ fn attack_n7_n8_names() {
         let handle = Handle::new(&name);
         let values = || vec![url_value(1, "https://a/")];
         for change in [
-            Write::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
-            Write::Create {
+            HandleWrite::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
+            HandleWrite::Create {
                 name: handle,
                 values: values(),
                 overwrite: false,
                 mint: Some([7; 16]),
                 force: false,
             },
-            Write::Delete { name: handle, for_ever: true },
-            Write::Add { name: handle, values: values(), overwrite: true, force: false },
-            Write::Modify { name: handle, values: values(), force: false },
-            Write::Remove { name: handle, indexes: vec![1], force: false },
-            Write::Home { prefix: handle },
+            HandleWrite::Delete { name: handle, for_ever: true },
+            HandleWrite::Add { name: handle, values: values(), overwrite: true, force: false },
+            HandleWrite::Modify { name: handle, values: values(), force: false },
+            HandleWrite::Remove { name: handle, indexes: vec![1], force: false },
+            HandleWrite::Home { prefix: handle },
         ] {
             check_write(&registry, "operator", &change, 102);
         }
@@ -770,7 +801,7 @@ fn attack_n7_n8_names() {
 #[test]
 fn attack_r8_long_prefixes() {
     let directory = ram_dir();
-    let stored = with_store(Embedded::open(directory.path()).unwrap(), Settings::default());
+    let stored = with_store(EmbeddedStore::open(directory.path()).unwrap(), RegistrySettings::default());
     let prefixes = ["1".repeat(2_046), "1.".repeat(1_022) + "1", "0.NA/1".to_owned() + &".1".repeat(1_000)];
     for prefix in prefixes {
         let name = if prefix.contains('/') { prefix.clone() } else { format!("{prefix}/x") };
@@ -778,19 +809,23 @@ fn attack_r8_long_prefixes() {
         let expected = if prefix.contains('/') { Err(100) } else { Err(301) };
         assert_eq!(resolve(&stored, "anonymous", &query), expected);
         assert_eq!(resolve(&registry(), "anonymous", &query), expected);
-        check_write(&stored, "operator", &Write::Home { prefix: Handle::from(&*prefix) }, 102);
+        check_write(&stored, "operator", &HandleWrite::Home { prefix: Handle::from(&*prefix) }, 102);
     }
-    check_write(&stored, "operator", &Write::Home { prefix: Handle::from(&*"1".repeat(255)) }, 1);
+    check_write(&stored, "operator", &HandleWrite::Home { prefix: Handle::from(&*"1".repeat(255)) }, 1);
 }
 
 #[test]
 fn attack_n9_n10_values() {
     let registry = registry();
-    put_record(registry.store(), "10.1/x", (1..=2_048).map(|index| Value::new(index, "X", "")).collect());
-    let many = |count| (1..=count).map(|index| Value::new(index, "X", "")).collect();
+    put_record(
+        registry.store(),
+        "10.1/x",
+        (1..=2_048).map(|index| HandleValue::new(index, "X", "")).collect(),
+    );
+    let many = |count| (1..=count).map(|index| HandleValue::new(index, "X", "")).collect();
     check_write(&registry, "operator", &create("10.1/new", many(2_049)), 202);
-    check_write(&registry, "operator", &add("10.1/x", false, vec![Value::new(3_000, "X", "")]), 202);
-    let large = |length| vec![Value::new(1, "X", "x".repeat(length))];
+    check_write(&registry, "operator", &add("10.1/x", false, vec![HandleValue::new(3_000, "X", "")]), 202);
+    let large = |length| vec![HandleValue::new(1, "X", "x".repeat(length))];
     check_write(&registry, "operator", &create("10.1/new", large((1 << 20) + 1)), 202);
     check_write(&registry, "operator", &create("10.1/new", large(262_144)), 202);
     let twice = || vec![url_value(1, "https://a/"), url_value(1, "https://b/")];
@@ -810,8 +845,13 @@ fn attack_n9_n10_values() {
 #[test]
 fn attack_n9_expensive_query() {
     let registry = registry();
-    put_record(registry.store(), "10.1/x", (1..=2_048).map(|index| Value::new(index, "X", "")).collect());
-    let query = ResolveQuery { indexes: (10_000..60_000).collect(), ..ResolveQuery::new(Handle::from("10.1/x")) };
+    put_record(
+        registry.store(),
+        "10.1/x",
+        (1..=2_048).map(|index| HandleValue::new(index, "X", "")).collect(),
+    );
+    let query =
+        ResolveQuery { indexes: (10_000..60_000).collect(), ..ResolveQuery::new(Handle::from("10.1/x")) };
     assert_eq!(resolve(&registry, "anonymous", &query), Err(3));
     let query = ResolveQuery { indexes: (2_000..2_050).collect(), ..query };
     assert_eq!(resolve(&registry, "anonymous", &query).map(|found| found.len()), Ok(49));

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tendot_proto::auth::Challenge;
-use tendot_proto::record::{HashOption, Server, Site};
-use tendot_proto::{Handle, Permissions, Reference, Value, Work};
+use tendot_proto::record::{HashOption, Site, SiteServer};
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions, ValueReference};
 use tendot_registry::{
-    Caller, Error, SitePeers, Operation, Page, ResolveQuery, Registry, Resolution, Said, Search, Settings, Share,
-    TemplateSettings, Write,
+    Caller, Error, HandleList, HandleOperation, HandleWrite, HashPartition, PeerFuture, Registry,
+    RegistrySettings, Resolution, ResolveQuery, ReverseLookup, SitePeers, TemplateSettings,
 };
 use tendot_store::{Edit, EditKind, Precondition, Store};
 use tendot_testing::block_on;
@@ -40,16 +40,16 @@ store_tests!(memory, postgres => {
 const PREFIX_ADMIN: &str = "300:0.NA/10.1";
 const ADMIN: &str = "300:10.1/a";
 
-fn home(prefix: &str) -> Write<'_> {
-    Write::Home { prefix: Handle::from(prefix) }
+fn home(prefix: &str) -> HandleWrite<'_> {
+    HandleWrite::Home { prefix: Handle::from(prefix) }
 }
 
-fn unhome(prefix: &str) -> Write<'_> {
-    Write::Unhome { prefix: Handle::from(prefix) }
+fn unhome(prefix: &str) -> HandleWrite<'_> {
+    HandleWrite::Unhome { prefix: Handle::from(prefix) }
 }
 
 fn response_codes_by_caller(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
+    let registry = fixture(kind, RegistrySettings::default());
     let source = HandleFixtureSource::new(kind);
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
     let new = || vec![url_value(2, "https://b/")];
@@ -82,14 +82,14 @@ fn response_codes_by_caller(kind: StoreKind) {
     ] {
         check_write(&registry, "anonymous", &attempt, anonymous);
         check_write(&registry, "300:10.1/b", &attempt, stranger);
-        let claim = Reference::parse("300:10.1/b");
-        let operation = Operation::Write(attempt.clone());
-        let authorized = block_on(registry.precheck(&operation, &claim, &mut Work::new(20_000)));
+        let claim = ValueReference::parse("300:10.1/b");
+        let operation = HandleOperation::Write(attempt.clone());
+        let authorized = block_on(registry.precheck(&operation, &claim, &mut Budget::new(20_000)));
         // The precheck reveals nothing else before the proof is verified.
         let expected = if anonymous == 402 && stranger != 400 { 1 } else { stranger };
         assert_eq!(response_code(&authorized), expected, "{attempt:?}");
         if !authorized_caller.is_empty() {
-            let registry = source.fixture(Settings::default());
+            let registry = source.fixture(RegistrySettings::default());
             put_record(
                 registry.store(),
                 "10.1/x",
@@ -106,8 +106,8 @@ fn response_codes_by_caller(kind: StoreKind) {
 fn dates_and_order(kind: StoreKind) {
     let now = u32::try_from(NOW.unix).unwrap();
     let source = HandleFixtureSource::new(kind);
-    let check = |attempt: &Write<'_>, expected: &[(u32, u32)]| {
-        let registry = source.fixture(Settings::default());
+    let check = |attempt: &HandleWrite<'_>, expected: &[(u32, u32)]| {
+        let registry = source.fixture(RegistrySettings::default());
         let record =
             vec![url_value(5, "https://a/"), url_value(2, "https://b/"), admin_value(100, 0x0fff, ADMIN)];
         put_record(registry.store(), "10.1/x", record);
@@ -116,7 +116,7 @@ fn dates_and_order(kind: StoreKind) {
         let found: Vec<_> = values.iter().map(|value| (value.index, value.timestamp)).collect();
         assert_eq!(found, expected, "{attempt:?}");
     };
-    let from_client = Value { timestamp: 7, ..url_value(9, "https://new/") };
+    let from_client = HandleValue { timestamp: 7, ..url_value(9, "https://new/") };
     let old = FIXTURE_TIMESTAMP;
     let unchanged = || admin_value(100, 0x0fff, ADMIN);
     check(&create("10.1/new", vec![from_client.clone(), url_value(1, "https://c/")]), &[(9, now), (1, now)]);
@@ -135,12 +135,12 @@ fn dates_and_order(kind: StoreKind) {
         &overwrite("10.1/x", vec![url_value(2, "https://b/"), unchanged(), from_client]),
         &[(2, old), (100, old), (9, now)],
     );
-    let longer = Value { ttl: tendot_proto::Ttl::Relative(5), ..url_value(2, "https://b/") };
+    let longer = HandleValue { ttl: tendot_proto::Ttl::Relative(5), ..url_value(2, "https://b/") };
     check(&overwrite("10.1/x", vec![longer, unchanged()]), &[(2, now), (100, old)]);
 }
 
 fn write_outcomes(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
+    let registry = fixture(kind, RegistrySettings::default());
     let first =
         write(&registry, PREFIX_ADMIN, &create("10.1/Abc", vec![admin_value(100, 0x0fff, ADMIN)])).unwrap();
     assert_eq!((&*first.name, first.replaced, first.notes.len()), ("10.1/Abc", false, 0));
@@ -152,15 +152,15 @@ fn write_outcomes(kind: StoreKind) {
     assert_eq!((same.replaced, same.revision), (true, None), "nothing changed");
     let error = write(&registry, PREFIX_ADMIN, &create("10.1/aBC", vec![])).unwrap_err();
     assert_eq!(error.to_string(), "the handle exists as `10.1/Abc`");
-    let log = block_on(registry.store().changes(0, 1_000)).unwrap();
+    let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
     let last = log.last().unwrap();
     assert_eq!((&*last.by, last.at, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
     assert_eq!(&*last.name, "10.1/Abc");
 }
 
 fn minted_suffixes(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
-    let mint = |random| Write::Create {
+    let registry = fixture(kind, RegistrySettings::default());
+    let mint = |random| HandleWrite::Create {
         name: Handle::from("10.1/M-"),
         values: vec![],
         overwrite: true,
@@ -172,7 +172,7 @@ fn minted_suffixes(kind: StoreKind) {
     check_write(&registry, PREFIX_ADMIN, &mint([7; 16]), 101);
     check_write(&registry, PREFIX_ADMIN, &mint([8; 16]), 1);
     check_write(&registry, "anonymous", &mint([9; 16]), 402);
-    let without_slash = Write::Create {
+    let without_slash = HandleWrite::Create {
         name: Handle::from("10.1"),
         values: vec![],
         overwrite: false,
@@ -184,14 +184,15 @@ fn minted_suffixes(kind: StoreKind) {
 
 /// Deleted names can be created again, unless the prefix is permanent or they were deleted for ever.
 fn deleted_names(kind: StoreKind) {
-    let settings = Settings { permanent_prefixes: vec!["10.2".into()], ..Settings::default() };
+    let settings =
+        RegistrySettings { permanent_prefixes: vec!["10.2".into()], ..RegistrySettings::default() };
     let registry = fixture(kind, settings);
     for name in ["10.1/x", "10.1/y", "10.2/x"] {
         check_write(&registry, "operator", &create(name, vec![admin_value(100, 0x0fff, ADMIN)]), 1);
     }
     check_write(&registry, ADMIN, &delete("10.1/X"), 1);
     check_write(&registry, ADMIN, &delete("10.2/x"), 1);
-    check_write(&registry, ADMIN, &Write::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
+    check_write(&registry, ADMIN, &HandleWrite::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
     check_write(&registry, "operator", &create("10.1/x", vec![]), 1);
     for retired in ["10.2/X", "10.1/y"] {
         check_write(&registry, "operator", &create(retired, vec![]), 101);
@@ -199,20 +200,20 @@ fn deleted_names(kind: StoreKind) {
         check_write(&registry, "operator", &delete(retired), 100);
         check_write(&registry, "operator", &add(retired, false, vec![url_value(1, "https://a/")]), 100);
         let query = ResolveQuery::new(Handle::from(retired));
-        let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Work::new(1_000)));
+        let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Budget::new(1_000)));
         assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
     }
 }
 
 fn homed_prefixes(kind: StoreKind) {
-    let settings = Settings {
-        server_admins: vec![Reference::parse("300:10.1/server")],
-        home_only_admins: vec![Reference::parse("0:10.1/homer")],
-        ..Settings::default()
+    let settings = RegistrySettings {
+        server_admins: vec![ValueReference::parse("300:10.1/server")],
+        home_only_admins: vec![ValueReference::parse("0:10.1/homer")],
+        ..RegistrySettings::default()
     };
     let registry = fixture(kind, settings);
     let listed = |caller_name: &str, after: Option<&str>, limit| {
-        block_on(registry.list_homed(after, limit, &caller(caller_name), &mut Work::new(1_000)))
+        block_on(registry.list_homed_prefixes(after, limit, &caller(caller_name), &mut Budget::new(1_000)))
     };
     for caller_name in ["300:10.1/server", "7:10.1/homer", "operator"] {
         check_write(&registry, caller_name, &home("0.NA/20.a"), 1);
@@ -223,7 +224,7 @@ fn homed_prefixes(kind: StoreKind) {
         let page = listed(caller_name, None, 2).unwrap();
         assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
         let rest = listed(caller_name, page.next.as_deref(), 2).unwrap();
-        assert_eq!(rest, Page { names: vec!["0.NA/10.2".into()], next: None });
+        assert_eq!(rest, HandleList { names: vec!["0.NA/10.2".into()], next: None });
     }
     assert_eq!(response_code(&listed("301:10.1/server", None, 2)), 400);
     assert_eq!(response_code(&listed("anonymous", None, 2)), 402);
@@ -234,11 +235,11 @@ fn homed_prefixes(kind: StoreKind) {
 }
 
 fn server_admins_with_full_access(kind: StoreKind) {
-    let settings = Settings {
-        server_admins: vec![Reference::parse("300:10.1/server")],
+    let settings = RegistrySettings {
+        server_admins: vec![ValueReference::parse("300:10.1/server")],
         server_admins_full_access: true,
         prefix_admins: false,
-        ..Settings::default()
+        ..RegistrySettings::default()
     };
     let registry = fixture(kind, settings);
     check_write(&registry, PREFIX_ADMIN, &create("10.1/x", vec![]), 400);
@@ -249,8 +250,10 @@ fn server_admins_with_full_access(kind: StoreKind) {
 }
 
 fn lists_and_counts(kind: StoreKind) {
-    let settings =
-        Settings { server_admins: vec![Reference::parse("300:10.1/server")], ..Settings::default() };
+    let settings = RegistrySettings {
+        server_admins: vec![ValueReference::parse("300:10.1/server")],
+        ..RegistrySettings::default()
+    };
     let registry = fixture(kind, settings);
     for name in ["10.1/b", "10.1/A", "10.1/c", "10.2/x", "0.NA/10.1.2", "0.NA/10.1.2.3", "0.NA/10.11"] {
         put_record(registry.store(), name, vec![]);
@@ -259,8 +262,9 @@ fn lists_and_counts(kind: StoreKind) {
     let count = |caller_name: &str, prefix: &str, limit| {
         let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
         loop {
-            let (caller, mut work) = (caller(caller_name), Work::new(1_000));
-            let counted = registry.count(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+            let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
+            let counted =
+                registry.count_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
             let part = block_on(counted).unwrap();
             total += part.names;
             after = part.next;
@@ -272,8 +276,9 @@ fn lists_and_counts(kind: StoreKind) {
     let list = |caller_name: &str, prefix: &str, limit| -> Result<String, u32> {
         let (mut names, mut after): (Vec<Box<str>>, Option<Box<str>>) = (Vec::new(), None);
         loop {
-            let (caller, mut work) = (caller(caller_name), Work::new(1_000));
-            let listed = registry.list(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+            let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
+            let listed =
+                registry.list_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
             let page = block_on(listed).map_err(|error| error.response_code().0)?;
             names.extend(page.names);
             after = page.next;
@@ -303,18 +308,23 @@ fn lists_and_counts(kind: StoreKind) {
     for (caller_name, prefix, expected) in
         [(PREFIX_ADMIN, "10.2", 400), ("anonymous", "10.1", 402), (PREFIX_ADMIN, "10.9", 301)]
     {
-        let (caller, mut work) = (caller(caller_name), Work::new(1_000));
-        let counted = block_on(registry.count(Handle::from(prefix), None, 9, &caller, &mut work));
+        let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
+        let counted = block_on(registry.count_handles(Handle::from(prefix), None, 9, &caller, &mut work));
         assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{caller_name} {prefix}");
     }
-    let closed = fixture(kind, Settings { list_handles: false, ..Settings::default() });
-    let listed =
-        block_on(closed.list(Handle::from("10.1"), None, 9, &caller("operator"), &mut Work::new(100)));
+    let closed = fixture(kind, RegistrySettings { list_handles: false, ..RegistrySettings::default() });
+    let listed = block_on(closed.list_handles(
+        Handle::from("10.1"),
+        None,
+        9,
+        &caller("operator"),
+        &mut Budget::new(100),
+    ));
     assert_eq!(response_code(&listed), 5);
 }
 
 fn names_without_a_slash_and_derived_prefixes(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
+    let registry = fixture(kind, RegistrySettings::default());
     let resolved = |name: &str| resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from(name)));
     assert_eq!(resolved("10.1"), Ok(vec![100]));
     assert_eq!(resolved("0.na/10.1"), Ok(vec![100]));
@@ -330,8 +340,8 @@ fn names_without_a_slash_and_derived_prefixes(kind: StoreKind) {
 }
 
 fn referrals(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
-    let site = |index, value_type: &'static str| Value::new(index, value_type, "x");
+    let registry = fixture(kind, RegistrySettings::default());
+    let site = |index, value_type: &'static str| HandleValue::new(index, value_type, "x");
     put_record(registry.store(), "0.NA/10", vec![site(1, "HS_SERV.PREFIX")]);
     put_record(
         registry.store(),
@@ -341,7 +351,7 @@ fn referrals(kind: StoreKind) {
     put_record(registry.store(), "0.NA/10.1.5", vec![url_value(7, "https://a/")]);
     let referred = |name: &str, refer| {
         let query = ResolveQuery { refer, ..ResolveQuery::new(Handle::from(name)) };
-        match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(1_000))) {
+        match block_on(registry.resolve(&query, &caller("anonymous"), &mut Budget::new(1_000))) {
             Ok(Resolution::Referral(values)) => {
                 Ok(values.iter().map(|value| value.index).collect::<Vec<_>>())
             }
@@ -359,9 +369,13 @@ fn referrals(kind: StoreKind) {
 }
 
 fn sessions_require_authentication(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
+    let registry = fixture(kind, RegistrySettings::default());
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/")]);
-    let query = |public_only| ResolveQuery { public_only, in_session: true, ..ResolveQuery::new(Handle::from("10.1/x")) };
+    let query = |public_only| ResolveQuery {
+        public_only,
+        in_session: true,
+        ..ResolveQuery::new(Handle::from("10.1/x"))
+    };
     assert_eq!(resolve(&registry, "anonymous", &query(false)), Err(402));
     assert_eq!(resolve(&registry, "anonymous", &query(true)), Ok(vec![1]));
     assert_eq!(resolve(&registry, "300:10.1/b", &query(false)), Ok(vec![1]));
@@ -370,19 +384,19 @@ fn sessions_require_authentication(kind: StoreKind) {
 /// A server moves these futures between threads.
 fn futures_are_send(kind: StoreKind) {
     fn assert_send<T: Send>(_: T) {}
-    let (registry, work) = (fixture(kind, Settings::default()), &mut Work::new(1_000));
+    let (registry, work) = (fixture(kind, RegistrySettings::default()), &mut Budget::new(1_000));
     let (caller_name, prefix) = (caller("operator"), Handle::from("10.1"));
     assert_send(registry.resolve(&ResolveQuery::new(prefix), &caller_name, work));
     assert_send(registry.write(&home("10.1"), &caller_name, NOW, work));
-    assert_send(registry.list(prefix, None, 1, &caller_name, work));
-    assert_send(registry.list_homed(None, 1, &caller_name, work));
-    assert_send(registry.precheck(&Operation::ListHomed, &Reference::parse("x"), work));
-    assert_send(registry.keys(prefix, work));
+    assert_send(registry.list_handles(prefix, None, 1, &caller_name, work));
+    assert_send(registry.list_homed_prefixes(None, 1, &caller_name, work));
+    assert_send(registry.precheck(&HandleOperation::ListHomed, &ValueReference::parse("x"), work));
+    assert_send(registry.key_values(prefix, work));
 }
 
 fn resolve_data(registry: &Registry, name: &str) -> Result<String, u32> {
     let query = ResolveQuery::new(Handle::from(name));
-    match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(50_000))) {
+    match block_on(registry.resolve(&query, &caller("anonymous"), &mut Budget::new(50_000))) {
         Ok(Resolution::Values(values)) => {
             Ok(values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect::<Vec<_>>().join(" "))
         }
@@ -394,8 +408,8 @@ fn resolve_data(registry: &Registry, name: &str) -> Result<String, u32> {
 fn names_derived_by_templates(kind: StoreKind) {
     let template =
         |inside: &str| format!("<namespace><template delimiter='@'{inside}</template></namespace>");
-    let namespace = |index, xml: String| Value::new(index, "HS_NAMESPACE", xml);
-    let registry = fixture(kind, Settings::default());
+    let namespace = |index, xml: String| HandleValue::new(index, "HS_NAMESPACE", xml);
+    let registry = fixture(kind, RegistrySettings::default());
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/")]);
     put_record(registry.store(), "10.1/x@stored", vec![url_value(1, "https://stored/")]);
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(100));
@@ -414,12 +428,16 @@ fn names_derived_by_templates(kind: StoreKind) {
     put_record(
         registry.store(),
         "10.2/t",
-        vec![Value::new(7, "X", "<template><value type='A'>b</value></template>")],
+        vec![HandleValue::new(7, "X", "<template><value type='A'>b</value></template>")],
     );
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Ok("b".into()));
     // A reference must not reveal a value that is not public.
-    let hidden = Value::new(7, "X", "<template><value type='A'>secret</value></template>");
-    put_record(registry.store(), "10.2/t", vec![Value { permissions: Permissions(0x0c), ..hidden }]);
+    let hidden = HandleValue::new(7, "X", "<template><value type='A'>secret</value></template>");
+    put_record(
+        registry.store(),
+        "10.2/t",
+        vec![HandleValue { permissions: ValuePermissions(0x0c), ..hidden }],
+    );
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(2));
     put_record(registry.store(), "10.2/t", vec![namespace(7, template(" ref='7:10.2/t'>"))]);
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(2));
@@ -440,10 +458,10 @@ fn names_derived_by_templates(kind: StoreKind) {
 
 fn templates_in_settings(kind: StoreKind) {
     let registry_with = |templates| {
-        let registry = fixture(kind, Settings { templates, ..Settings::default() });
+        let registry = fixture(kind, RegistrySettings { templates, ..RegistrySettings::default() });
         put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/")]);
         let xml = "<namespace><template delimiter='@'><value type='A'>prefix</value></template></namespace>";
-        put_record(registry.store(), "0.NA/10.2", vec![Value::new(1, "HS_NAMESPACE", xml)]);
+        put_record(registry.store(), "0.NA/10.2", vec![HandleValue::new(1, "HS_NAMESPACE", xml)]);
         put_record(registry.store(), "10.2/x", vec![url_value(1, "https://b/")]);
         registry
     };
@@ -465,23 +483,24 @@ fn templates_in_settings(kind: StoreKind) {
 
 /// Permission to delete and to create a record includes overwriting it.
 fn delete_and_create_is_overwrite(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
+    let registry = fixture(kind, RegistrySettings::default());
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0001, ADMIN)]);
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0002, ADMIN)]);
     check_write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url_value(1, "https://b/")])), 1);
 }
 
 fn keys_for_authentication(kind: StoreKind) {
-    let registry = fixture(kind, Settings::default());
-    let secret = Value { permissions: Permissions(0), ..Value::new(301, "HS_SECKEY", "secret") };
+    let registry = fixture(kind, RegistrySettings::default());
+    let secret =
+        HandleValue { permissions: ValuePermissions(0), ..HandleValue::new(301, "HS_SECKEY", "secret") };
     put_record(
         registry.store(),
         "10.1/a",
-        vec![url_value(1, "https://a/"), secret.clone(), Value::new(300, "HS_PUBKEY", "x")],
+        vec![url_value(1, "https://a/"), secret.clone(), HandleValue::new(300, "HS_PUBKEY", "x")],
     );
     put_record(registry.store(), "10.9/a", vec![secret]);
     let keys = |name| {
-        let keys = block_on(registry.keys(Handle::from(name), &mut Work::new(1_000))).unwrap();
+        let keys = block_on(registry.key_values(Handle::from(name), &mut Budget::new(1_000))).unwrap();
         keys.iter().map(|value| value.index).collect::<Vec<_>>()
     };
     assert_eq!(keys("10.1/A"), [301, 300]);
@@ -491,15 +510,15 @@ fn keys_for_authentication(kind: StoreKind) {
 
 /// Reverse lookup finds records by their public values, in as many requests as its budget needs.
 fn reverse_lookup(kind: StoreKind) {
-    let settings = Settings {
-        server_admins: vec![Reference::parse("300:10.1/server")],
-        searchers: vec![Reference::parse("301:10.1/finder"), Reference::parse("0:10.1/any")],
-        home_only_admins: vec![Reference::parse("300:10.1/homes")],
-        ..Settings::default()
+    let settings = RegistrySettings {
+        server_admins: vec![ValueReference::parse("300:10.1/server")],
+        searchers: vec![ValueReference::parse("301:10.1/finder"), ValueReference::parse("0:10.1/any")],
+        home_only_admins: vec![ValueReference::parse("300:10.1/homes")],
+        ..RegistrySettings::default()
     };
     let registry = fixture(kind, settings);
-    let typed = |index, value_type, data| Value::new(index, value_type, data);
-    let hidden = Value { permissions: Permissions(0x0c), ..url_value(2, "https://hidden/") };
+    let typed = |index, value_type, data| HandleValue::new(index, value_type, data);
+    let hidden = HandleValue { permissions: ValuePermissions(0x0c), ..url_value(2, "https://hidden/") };
     put_record(
         registry.store(),
         "10.1/One",
@@ -515,13 +534,14 @@ fn reverse_lookup(kind: StoreKind) {
     put_record(registry.store(), "10.1/retired", vec![url_value(1, "https://a/retired")]);
     commit(registry.store(), Edit::Tombstone { name: "10.1/retired".into(), expect: Precondition::Live });
     let find = |caller_name: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
-        let mut search = Search::default();
+        let mut search = ReverseLookup::default();
         search.prefix = prefix.map(Into::into);
-        terms.iter().for_each(|(value_type, pattern)| search.add(value_type, pattern));
+        terms.iter().for_each(|(value_type, pattern)| search.add_pattern(value_type, pattern));
         let (mut found, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
-            let work = &mut Work::new(steps);
-            let matches = block_on(registry.search(&search, after.as_deref(), &caller(caller_name), work));
+            let work = &mut Budget::new(steps);
+            let matches =
+                block_on(registry.reverse_lookup(&search, after.as_deref(), &caller(caller_name), work));
             let matches = matches.map_err(|error| error.response_code().0)?;
             assert!(matches.records.iter().all(|found| found.values.is_empty()));
             found.extend(matches.records.into_iter().map(|one| one.name.into_string()));
@@ -564,34 +584,36 @@ fn reverse_lookup(kind: StoreKind) {
         assert_eq!(found.map(|found| found.len()), expected, "{caller_name}");
         assert_eq!(find(caller_name, None, &[], 1_000).map(|_| 1), expected, "{caller_name}");
     }
-    let mut search = Search::default();
+    let mut search = ReverseLookup::default();
     search.with_values = true;
-    search.add("URL", "https://a/2");
-    let work = &mut Work::new(1_000);
-    let found = block_on(registry.search(&search, None, &caller("operator"), work)).unwrap().records;
+    search.add_pattern("URL", "https://a/2");
+    let work = &mut Budget::new(1_000);
+    let found = block_on(registry.reverse_lookup(&search, None, &caller("operator"), work)).unwrap().records;
     assert_eq!(found[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
 }
 
 /// Records of another partition, left in the store, are neither listed, found nor counted.
 fn records_outside_the_partition(kind: StoreKind) {
     let site =
-        Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 3], ..Site::default() };
-    let share = Share::of(&site, 1);
-    let registry = fixture(kind, Settings { share, ..Settings::default() });
+        Site { hash_option: HashOption::WHOLE, servers: vec![SiteServer::default(); 3], ..Site::default() };
+    let share = HashPartition::new(&site, 1);
+    let registry = fixture(kind, RegistrySettings { share, ..RegistrySettings::default() });
     for number in 0..30 {
         put_record(registry.store(), &format!("10.1/{number}"), vec![url_value(1, "https://a/")]);
     }
     let (prefix, operator) = (Handle::from("10.1"), caller("operator"));
-    let listed = block_on(registry.list(prefix, None, 100, &operator, &mut Work::new(1_000))).unwrap().names;
+    let listed =
+        block_on(registry.list_handles(prefix, None, 100, &operator, &mut Budget::new(1_000))).unwrap().names;
     assert!((1..30).contains(&listed.len()), "{listed:?}");
-    let mut search = Search::default();
-    search.add("URL", "*");
-    let found = block_on(registry.search(&search, None, &operator, &mut Work::new(1_000))).unwrap().records;
+    let mut search = ReverseLookup::default();
+    search.add_pattern("URL", "*");
+    let found =
+        block_on(registry.reverse_lookup(&search, None, &operator, &mut Budget::new(1_000))).unwrap().records;
     assert_eq!(found.into_iter().map(|one| one.name).collect::<Vec<_>>(), listed);
     let (mut counted, mut after) = (0, None::<Box<str>>);
     loop {
-        let work = &mut Work::new(1_000);
-        let count = block_on(registry.count(prefix, after.as_deref(), 7, &operator, work)).unwrap();
+        let work = &mut Budget::new(1_000);
+        let count = block_on(registry.count_handles(prefix, after.as_deref(), 7, &operator, work)).unwrap();
         counted += count.names;
         after = count.next;
         if after.is_none() {
@@ -606,7 +628,11 @@ fn records_outside_the_partition(kind: StoreKind) {
 struct PeerRegistry(Registry);
 
 impl SitePeers for PeerRegistry {
-    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
+    fn public_values<'a>(
+        &'a self,
+        name: &'a str,
+        work: &'a mut Budget,
+    ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
         Box::pin(async move {
             match self.0.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await {
                 Ok(Resolution::Values(values)) => Ok(Some(values)),
@@ -616,13 +642,13 @@ impl SitePeers for PeerRegistry {
         })
     }
 
-    fn fits<'a>(
+    fn verify_secret<'a>(
         &'a self,
-        _: &'a Reference<'a>,
+        _: &'a ValueReference<'a>,
         _: Challenge<'a>,
         _: &'a [u8],
-        _: &'a mut Work,
-    ) -> Said<'a, bool> {
+        _: &'a mut Budget,
+    ) -> PeerFuture<'a, bool> {
         Box::pin(async { Ok(false) })
     }
 }
@@ -630,7 +656,7 @@ impl SitePeers for PeerRegistry {
 /// Values derived by a template are no keys, neither here nor at a site peer.
 fn derived_values_grant_nothing(kind: StoreKind) {
     let site =
-        Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 2], ..Site::default() };
+        Site { hash_option: HashOption::WHOLE, servers: vec![SiteServer::default(); 2], ..Site::default() };
     let xml =
         "<namespace><template delimiter='@'><value type='HS_PUBKEY'>derived</value></template></namespace>";
     let sources = [0; 3].map(|_| HandleFixtureSource::new(kind));
@@ -638,12 +664,13 @@ fn derived_values_grant_nothing(kind: StoreKind) {
         let server = |source: &HandleFixtureSource, index| {
             let namespace = is_in_settings.then(|| xml.into());
             let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
-            let share = Share::of(&site, index);
-            let registry = source.fixture(Settings { share, templates, ..Settings::default() });
+            let share = HashPartition::new(&site, index);
+            let registry =
+                source.fixture(RegistrySettings { share, templates, ..RegistrySettings::default() });
             if !is_in_settings {
-                put_record(registry.store(), "0.NA/10.1", vec![Value::new(1, "HS_NAMESPACE", xml)]);
+                put_record(registry.store(), "0.NA/10.1", vec![HandleValue::new(1, "HS_NAMESPACE", xml)]);
             }
-            put_record(registry.store(), base, vec![Value::new(300, "HS_PUBKEY", "stored")]);
+            put_record(registry.store(), base, vec![HandleValue::new(300, "HS_PUBKEY", "stored")]);
             registry
         };
         let [first, second, third] = &sources;
@@ -655,11 +682,13 @@ fn derived_values_grant_nothing(kind: StoreKind) {
             "{derived}"
         );
         let here = server(third, index).with_site_peers(Arc::new(PeerRegistry(peer)));
-        let keys = |name| block_on(here.keys(Handle::from(name), &mut Work::new(1_000))).unwrap().len();
+        let keys =
+            |name| block_on(here.key_values(Handle::from(name), &mut Budget::new(1_000))).unwrap().len();
         assert_eq!((keys(base), keys(&derived)), (1, 0), "{derived}");
     };
     for index in 0..2 {
-        let is_at_peer = |name: &str| Share::of(&site, 1 - index).unwrap().has(Handle::from(name));
+        let is_at_peer =
+            |name: &str| HashPartition::new(&site, 1 - index).unwrap().contains(Handle::from(name));
         let mut names = (0..).map(|number| format!("10.1/{number}"));
         let base = names.find(|name| is_at_peer(name) && is_at_peer(&format!("{name}@x"))).unwrap();
         check(index, &base, false);

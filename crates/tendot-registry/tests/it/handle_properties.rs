@@ -1,8 +1,8 @@
 //! Properties of resolution and overwriting that hold for random records and queries.
 
 use proptest::prelude::*;
-use tendot_proto::{Handle, Permissions, Value, Work};
-use tendot_registry::{ResolveQuery, Resolution};
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
+use tendot_registry::{Resolution, ResolveQuery};
 use tendot_testing::block_on;
 
 use crate::fixtures::handle_fixture::{
@@ -11,14 +11,14 @@ use crate::fixtures::handle_fixture::{
 
 const READER: &str = "300:10.1/a";
 
-fn record() -> impl Strategy<Value = Vec<Value<'static>>> {
+fn record() -> impl Strategy<Value = Vec<HandleValue<'static>>> {
     let value = (1..12_u32, prop::sample::select(vec!["NOTE", "NOTE.x", "EMAIL"]), 0..16_u8, 0..3_u8);
     prop::collection::vec(value, 0..12).prop_map(|values| {
-        let mut record: Vec<Value<'static>> = Vec::new();
+        let mut record: Vec<HandleValue<'static>> = Vec::new();
         for (index, value_type, permissions, data) in values {
             if record.iter().all(|other| other.index != index) {
-                let value = Value::new(index, value_type, data.to_string());
-                record.push(Value { permissions: Permissions(permissions), ..value });
+                let value = HandleValue::new(index, value_type, data.to_string());
+                record.push(HandleValue { permissions: ValuePermissions(permissions), ..value });
             }
         }
         record
@@ -42,13 +42,13 @@ proptest! {
         put_record(registry.store(), "10.1/x", stored);
         let types = if by_type { vec![&b"NOTE."[..]] } else { vec![] };
         let query = ResolveQuery { indexes, types, public_only, in_session, ..ResolveQuery::new(Handle::from("10.1/x")) };
-        let outcome = block_on(registry.resolve(&query, &caller(caller_name), &mut Work::new(10_000)));
+        let outcome = block_on(registry.resolve(&query, &caller(caller_name), &mut Budget::new(10_000)));
         if let Ok(Resolution::Values(values)) = outcome {
             prop_assert!(!values.is_empty());
             for value in values {
                 let permissions = value.permissions;
                 let is_readable = permissions.is_public()
-                    || !public_only && [READER, "operator"].contains(&caller_name) && permissions.has(Permissions::ADMIN_READ);
+                    || !public_only && [READER, "operator"].contains(&caller_name) && permissions.has(ValuePermissions::ADMIN_READ);
                 prop_assert!(is_readable, "{caller_name} got {value:?}");
                 let selected = query.indexes.is_empty() && query.types.is_empty()
                     || query.indexes.contains(&value.index)
@@ -66,7 +66,7 @@ proptest! {
         let before = stored_values(registry.store(), "10.1/x").unwrap();
         let outcome = write(&registry, "operator", &overwrite("10.1/x", new.clone()));
         let after = stored_values(registry.store(), "10.1/x").unwrap();
-        let without_timestamp = |value: &Value<'static>| Value { timestamp: 0, ..value.clone() };
+        let without_timestamp = |value: &HandleValue<'static>| HandleValue { timestamp: 0, ..value.clone() };
         match outcome {
             Ok(done) if done.revision.is_some() => {
                 prop_assert_eq!(after.iter().map(without_timestamp).collect::<Vec<_>>(), new);
@@ -83,7 +83,7 @@ proptest! {
             }
             Err(error) => {
                 prop_assert_eq!(error.response_code().0, 401);
-                let writable = Permissions::ADMIN_WRITE;
+                let writable = ValuePermissions::ADMIN_WRITE;
                 prop_assert!(old.iter().any(|value| !value.permissions.has(writable) && !new.contains(value)));
                 prop_assert_eq!(after, before);
             }

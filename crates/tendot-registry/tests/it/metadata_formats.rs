@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tendot_registry::metadata::{RegistryFields, Format, KernelMetadata, System};
+use tendot_registry::metadata::{KernelMetadata, MetadataFormat, RegistryFields, SystemMetadata};
 
 const FACTS: RegistryFields<'_> =
     RegistryFields { name: "10.70000/A{b}%_<c>", agency: "TEST", issue_date: "2026-11-16", issue_number: 2 };
@@ -13,20 +13,21 @@ fn all_formats() {
     for document in ["article", "party", "place"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
         let input = std::fs::read(folder.join(format!("{document}.json"))).unwrap();
-        let kernel = KernelMetadata::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
+        let kernel =
+            KernelMetadata::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
         let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
-        for format in Format::ALL {
-            let written = format.write(&kernel, &FACTS, Some(URL));
+        for format in MetadataFormat::ALL {
+            let written = format.render(&kernel, &FACTS, Some(URL));
             let (ending, is_json) = match format {
-                Format::KernelJson => ("kernel.json", true),
-                Format::KernelXml => ("xml", false),
-                Format::SystemJson => ("system.json", true),
-                Format::CslJson => ("csl.json", true),
-                Format::BibTeX => ("bib", false),
-                Format::Ris => ("ris", false),
-                Format::SchemaOrg => ("schemaorg.json", true),
-                Format::DataCiteJson => ("datacite.json", true),
+                MetadataFormat::KernelJson => ("kernel.json", true),
+                MetadataFormat::KernelXml => ("xml", false),
+                MetadataFormat::SystemJson => ("system.json", true),
+                MetadataFormat::CslJson => ("csl.json", true),
+                MetadataFormat::BibTeX => ("bib", false),
+                MetadataFormat::Ris => ("ris", false),
+                MetadataFormat::SchemaOrg => ("schemaorg.json", true),
+                MetadataFormat::DataCiteJson => ("datacite.json", true),
             };
             let pretty = || {
                 let value: serde_json::Value = serde_json::from_str(&written).unwrap();
@@ -40,7 +41,7 @@ fn all_formats() {
             let expected = std::fs::read_to_string(&file).unwrap_or_default();
             assert_eq!(written, expected, "{}", file.display());
         }
-        let xml = Format::KernelXml.write(&kernel, &FACTS, None);
+        let xml = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
         assert_eq!(KernelMetadata::from_xml_of(&xml, FACTS.name), Ok(kernel));
     }
 }
@@ -53,7 +54,7 @@ fn system_metadata_round_trip() {
         "basicMetadata":{"principalAgent":[{"name":{"value":"Murnau, F. W.","type":"Name"},"role":"Director"}],
             "creationDate":{"date":"1922"}}}"#;
     let kernel = KernelMetadata::from_json(text.as_bytes()).unwrap();
-    assert_eq!(kernel, System::from_json(text.as_bytes()).unwrap().into());
+    assert_eq!(kernel, SystemMetadata::from_json(text.as_bytes()).unwrap().into());
     let stored = concat!(
         r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Nosferatu","type":"Title"}],"#,
         r#""structuralType":"Restricted","mode":["Restricted"],"character":["Restricted"],"type":["Film"],"#,
@@ -63,7 +64,8 @@ fn system_metadata_round_trip() {
     );
     assert_eq!(kernel.to_json(), stored);
     let check = |from: &str, to: &str, expected: &str| {
-        let faults = KernelMetadata::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
+        let faults =
+            KernelMetadata::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
         assert_eq!(faults[0].to_string(), expected);
         assert_eq!(faults.len(), 1);
     };
@@ -80,13 +82,16 @@ fn system_metadata_round_trip() {
 
 #[test]
 fn media_types() {
-    for format in Format::ALL {
+    for format in MetadataFormat::ALL {
         for media_type in format.media_types() {
-            assert_eq!(Format::from_media_type(media_type), Some(format));
-            assert_eq!(Format::from_media_type(&format!("{} ; q=1", media_type.to_uppercase())), Some(format));
+            assert_eq!(MetadataFormat::from_media_type(media_type), Some(format));
+            assert_eq!(
+                MetadataFormat::from_media_type(&format!("{} ; q=1", media_type.to_uppercase())),
+                Some(format)
+            );
         }
     }
     for other in ["", "*/*", "application/*", "application/json+x", "text/html", "application/jsonx"] {
-        assert_eq!(Format::from_media_type(other), None, "{other}");
+        assert_eq!(MetadataFormat::from_media_type(other), None, "{other}");
     }
 }

@@ -1,20 +1,20 @@
 //! Lists with a small budget: a page reads a bounded number of records, and the pages together miss nothing.
 
 use serde_json::{Value as Json, json};
-use tendot_proto::Work;
-use tendot_registry::transfer::What;
-use tendot_registry::{Caller, Refusal};
-use tendot_store::{Change, Edit, Precondition, Key, Store};
+use tendot_proto::Budget;
+use tendot_registry::transfer::TransferSubject;
+use tendot_registry::{Caller, RegistryError};
+use tendot_store::{ChangeSet, Edit, NameKey, Precondition, Store};
 use tendot_testing::{block_on, repetitions};
 
 use crate::fixtures::registry_fixture::*;
 
 /// Budget of a request at a server.
-fn request_budget() -> Work {
-    Work::new(20_000)
+fn request_budget() -> Budget {
+    Budget::new(20_000)
 }
 
-type PageResult = Result<(Vec<String>, Option<String>), Refusal>;
+type PageResult = Result<(Vec<String>, Option<String>), RegistryError>;
 
 /// All items of a list, and the number of pages.
 fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
@@ -41,11 +41,11 @@ fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>
         expect: Precondition::Absent,
     };
     let edits = entries.map(register).collect();
-    block_on(fixture.registry.store().commit(Change { by: "operator".into(), at: NOW, edits })).unwrap();
+    block_on(fixture.registry.store().commit(ChangeSet { by: "operator".into(), at: NOW, edits })).unwrap();
 }
 
 fn registration(fixture: &RegistryFixture, name: &str) -> Json {
-    let entry = block_on(fixture.registry.store().get(&Key::new(name).unwrap())).unwrap().unwrap();
+    let entry = block_on(fixture.registry.store().get(&NameKey::new(name).unwrap())).unwrap().unwrap();
     serde_json::from_slice(&entry.registration).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn names(
 ) -> (Vec<String>, usize) {
     read_all(|after| {
         let mut budget = request_budget();
-        let names = fixture.registry.names(prefix, of, after, 1_000, caller, NOW, &mut budget);
+        let names = fixture.registry.list_dois(prefix, of, after, 1_000, caller, NOW, &mut budget);
         let names = block_on(names)?;
         Ok((names.items.into_iter().map(|item| item.name.into()).collect(), names.next))
     })
@@ -66,7 +66,7 @@ fn names(
 fn transfers(fixture: &RegistryFixture, caller: &Caller) -> (Vec<String>, usize) {
     read_all(|after| {
         let mut budget = request_budget();
-        let transfers = fixture.registry.transfers(after, 1_000, caller, NOW, &mut budget);
+        let transfers = fixture.registry.list_transfers(after, 1_000, caller, NOW, &mut budget);
         let (items, next) = block_on(transfers)?;
         Ok((items.into_iter().map(|item| item.transfer.id.into()).collect(), next))
     })
@@ -82,7 +82,8 @@ fn names_under_foreign_prefixes() {
         let outcomes = fixture.batch(&[line], &Caller::Operator);
         assert!(outcomes[0].result.is_ok(), "{number}");
     }
-    let id = fixture.transfer(What::Names(transferred.clone()), "B1", true, &Caller::Operator).unwrap();
+    let id =
+        fixture.transfer(TransferSubject::Names(transferred.clone()), "B1", true, &Caller::Operator).unwrap();
     let (mut found, pages) = names(&fixture, None, Some(&fixture.id("B1")), &Caller::Anonymous);
     found.sort();
     assert!(found.iter().map(|name| &**name).eq(transferred.iter().map(|name| &**name)));
@@ -90,22 +91,24 @@ fn names_under_foreign_prefixes() {
     // The list has the first names of a transfer, the transfer has all.
     let mut budget = request_budget();
     let (items, _) =
-        block_on(fixture.registry.transfers(None, 10, &fixture.caller('3'), NOW, &mut budget)).unwrap();
+        block_on(fixture.registry.list_transfers(None, 10, &fixture.caller('3'), NOW, &mut budget)).unwrap();
     let item = items.iter().find(|item| item.transfer.id == id).unwrap();
     assert_eq!(
         (&item.transfer.what, item.count),
-        (&What::Names(transferred[..10].to_vec()), Some(transferred.len()))
+        (&TransferSubject::Names(transferred[..10].to_vec()), Some(transferred.len()))
     );
     let complete =
-        block_on(fixture.registry.transfer(&id, &fixture.caller('3'), NOW, &mut request_budget())).unwrap();
-    assert_eq!(complete.it.what, What::Names(transferred));
+        block_on(fixture.registry.get_transfer(&id, &fixture.caller('3'), NOW, &mut request_budget()))
+            .unwrap();
+    assert_eq!(complete.it.what, TransferSubject::Names(transferred));
 }
 
 #[test]
 fn own_transfers_among_many() {
     let fixture = RegistryFixture::in_memory();
     let before = transfers(&fixture, &fixture.caller('3')).0;
-    let own = fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, &Caller::Operator).unwrap();
+    let own =
+        fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, &Caller::Operator).unwrap();
     let mut transfer = registration(&fixture, &format!("0.TENDOT/transfer/{own}"));
     let others = (0..3_000).map(|number| {
         // Sorted before and after the own one.
@@ -134,7 +137,8 @@ fn own_transfers_among_many() {
 #[test]
 fn pages_are_bounded_in_bytes() {
     let fixture = RegistryFixture::in_memory();
-    let id = fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, &Caller::Operator).unwrap();
+    let id =
+        fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, &Caller::Operator).unwrap();
     let mut transfer = registration(&fixture, &format!("0.TENDOT/transfer/{id}"));
     transfer.as_object_mut().unwrap().remove("prefix");
     transfer["names"] = json!(vec![format!("{PREFIX_A1}/{}", "x".repeat(90)); 10_000]);

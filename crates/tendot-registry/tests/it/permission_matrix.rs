@@ -1,13 +1,13 @@
 //! Permission matrix: every operation by every kind of caller, over all stores.
 
-use tendot_proto::{Handle, Value};
-use tendot_registry::doi::{RegistrationRequest, DoiStatus, RegisterDoi};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::doi::{DoiStatus, RegisterDoi, RegistrationRequest};
 use tendot_registry::party::{
-    UpdateAgency, CreateAgency, AllocatePrefix, CreateRegistrant, Policy, UpdatePrefix, UpdateRegistrant, Role, Scope,
-    RevokeToken,
+    AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, Scope, UpdateAgency,
+    UpdatePrefix, UpdateRegistrant,
 };
-use tendot_registry::transfer::{DecideTransfer, What};
-use tendot_registry::{Caller, ResolveQuery, Refusal, Write};
+use tendot_registry::transfer::{DecideTransfer, TransferSubject};
+use tendot_registry::{Caller, HandleWrite, RegistryError, ResolveQuery};
 use tendot_testing::block_on;
 
 use crate::fixtures::registry_fixture::*;
@@ -92,10 +92,10 @@ changes of reserved       0+++0+00++++++++00???+00
 ";
 
 /// Runs an operation of the table.
-fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) -> Result<(), Refusal> {
+fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) -> Result<(), RegistryError> {
     let (registry, budget) = (&fixture.registry, &mut budget());
     let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
-    let names = |suffix: &str| What::Names(vec![name(suffix).into()]);
+    let names = |suffix: &str| TransferSubject::Names(vec![name(suffix).into()]);
     let random = fixture.random_bytes();
     let a1 = || fixture.id("A1");
     match operation {
@@ -141,11 +141,13 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 "prefix derived" => Some("10.71002.1"),
                 _ => None,
             };
-            let (prefix, policy) = (prefix.map(Into::into), Policy::default());
-            fixture.execute_as(&AllocatePrefix { registrant: a1(), prefix, test: false, policy }, caller).map(drop)
+            let (prefix, policy) = (prefix.map(Into::into), PrefixPolicy::default());
+            fixture
+                .execute_as(&AllocatePrefix { registrant: a1(), prefix, test: false, policy }, caller)
+                .map(drop)
         }
         "prefix policy" => {
-            let policy = Some(Policy { quota: Some(7), ..Policy::default() });
+            let policy = Some(PrefixPolicy { quota: Some(7), ..PrefixPolicy::default() });
             fixture
                 .execute_as(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
                 .map(drop)
@@ -179,7 +181,12 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let (prefix, state) =
                 (Some(PREFIX_A1.into()), request_from_json(r#"{"state": "reserved"}"#).state);
             let state = if operation == "name reserve" { state } else { None };
-            let draft = RegistrationRequest { prefix, url: Some("https://a/".into()), state, ..RegistrationRequest::default() };
+            let draft = RegistrationRequest {
+                prefix,
+                url: Some("https://a/".into()),
+                state,
+                ..RegistrationRequest::default()
+            };
             fixture.execute_as(&RegisterDoi { draft, random }, caller).map(drop)
         }
         "name update" => fixture.update(&name("x"), "https://b/", caller),
@@ -189,14 +196,14 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "name retire" => fixture.retire(&name("x"), caller),
         "name retire reserved" => fixture.retire(&name("r"), caller),
         "name retire transferred" => fixture.retire(&name("transferred"), caller),
-        "name read" => block_on(registry.registered(&name("x"), caller, NOW, budget)).map(drop),
+        "name read" => block_on(registry.get_doi(&name("x"), caller, NOW, budget)).map(drop),
         "name read hidden" => {
-            let found = block_on(registry.registered(&name("x"), caller, NOW, budget))?;
+            let found = block_on(registry.get_doi(&name("x"), caller, NOW, budget))?;
             found.values.iter().find(|value| value.index == 5).map(drop).ok_or_else(not_visible)
         }
-        "name read reserved" => block_on(registry.registered(&name("r"), caller, NOW, budget)).map(drop),
+        "name read reserved" => block_on(registry.get_doi(&name("r"), caller, NOW, budget)).map(drop),
         "names listed reserved" => {
-            let names = registry.names(Some(PREFIX_A1), None, None, 100, caller, NOW, budget);
+            let names = registry.list_dois(Some(PREFIX_A1), None, None, 100, caller, NOW, budget);
             let names = block_on(names)?.items;
             assert_eq!(names.iter().filter(|item| item.state != DoiStatus::Reserved).count(), 2);
             let reserved = names.iter().find(|item| item.state == DoiStatus::Reserved);
@@ -215,19 +222,27 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "transfer name" => fixture.transfer(names("x"), "A2", false, caller).map(drop),
         "transfer name reserved" => fixture.transfer(names("r"), "A2", false, caller).map(drop),
         "transfer name of A2" => fixture.transfer(names("transferred"), "A1", false, caller).map(drop),
-        "transfer prefix" => fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, caller).map(drop),
-        "transfer agency" => fixture.transfer(What::Agency("alpha".into()), "beta", false, caller).map(drop),
+        "transfer prefix" => {
+            fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, caller).map(drop)
+        }
+        "transfer agency" => {
+            fixture.transfer(TransferSubject::Agency("alpha".into()), "beta", false, caller).map(drop)
+        }
         "force transfer name" => fixture.transfer(names("x"), "A2", true, caller).map(drop),
         "force transfer agency" => {
-            fixture.transfer(What::Agency("alpha".into()), "beta", true, caller).map(drop)
+            fixture.transfer(TransferSubject::Agency("alpha".into()), "beta", true, caller).map(drop)
         }
         "accept name" | "decline name" | "read transfer" | "accept prefix" | "accept agency" => {
             let operator = &Caller::Operator;
             let id = match operation {
-                "accept prefix" => fixture.transfer(What::Prefix(PREFIX_B1.into()), "A1", false, operator),
-                "accept agency" => fixture.transfer(What::Agency("beta".into()), "alpha", false, operator),
+                "accept prefix" => {
+                    fixture.transfer(TransferSubject::Prefix(PREFIX_B1.into()), "A1", false, operator)
+                }
+                "accept agency" => {
+                    fixture.transfer(TransferSubject::Agency("beta".into()), "alpha", false, operator)
+                }
                 _ => fixture.transfer(
-                    What::Names(vec![format!("{PREFIX_B1}/gift").into()]),
+                    TransferSubject::Names(vec![format!("{PREFIX_B1}/gift").into()]),
                     "A1",
                     false,
                     operator,
@@ -235,20 +250,18 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             };
             let id = id.unwrap_or_else(|refusal| panic!("{refusal:?}"));
             if operation == "read transfer" {
-                return block_on(registry.transfer(&id, caller, NOW, budget)).map(drop);
+                return block_on(registry.get_transfer(&id, caller, NOW, budget)).map(drop);
             }
-            fixture
-                .execute_as(&DecideTransfer { id, accept: operation != "decline name" }, caller)
-                .map(drop)
+            fixture.execute_as(&DecideTransfer { id, accept: operation != "decline name" }, caller).map(drop)
         }
         "handle create" | "handle create reserved" => {
             let name = name(if operation == "handle create" { "new" } else { "R" });
-            let values = vec![Value::new(1, "URL", "https://a/")];
+            let values = vec![HandleValue::new(1, "URL", "https://a/")];
             fixture.write(&created(&name, values, false), caller)
         }
         "handle overwrite" => {
             let name = name("x");
-            let values = vec![Value::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
+            let values = vec![HandleValue::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
             fixture.write(&created(&name, values, true), caller)
         }
         "handle modify" | "handle modify reserved" | "handle modify transferred" => {
@@ -257,8 +270,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 "handle modify reserved" => "r",
                 _ => "transferred",
             });
-            let values = vec![Value::new(1, "URL", "https://b/")];
-            fixture.write(&Write::Modify { name: Handle::from(&*name), values, force: false }, caller)
+            let values = vec![HandleValue::new(1, "URL", "https://b/")];
+            fixture.write(&HandleWrite::Modify { name: Handle::from(&*name), values, force: false }, caller)
         }
         "handle delete" | "handle delete reserved" | "handle delete no such" => {
             let name = name(match operation {
@@ -266,40 +279,44 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 "handle delete reserved" => "r",
                 _ => "none",
             });
-            fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
         }
         "handle delete prefix" => {
             let name = format!("0.NA/{PREFIX_A1}");
-            fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
         }
         "handle derived prefix" => {
             let name = format!("0.NA/{PREFIX_A1}.5");
             fixture.write(&created(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
         }
-        "handle home" => fixture.write(&Write::Home { prefix: Handle::from("0.NA/10.5") }, caller),
+        "handle home" => fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/10.5") }, caller),
         "handle home registry" => {
-            fixture.write(&Write::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
+            fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
         }
         "handle list" => {
-            let list = registry.list(Handle::from(PREFIX_A1), None, 100, caller, budget);
+            let list = registry.list_handles(Handle::from(PREFIX_A1), None, 100, caller, budget);
             let found = block_on(list)?;
             assert!(found.names.contains(&"10.71000/x".into()));
             Ok(())
         }
         "handle read hidden" => {
             let name = name("x");
-            let query = ResolveQuery { public_only: false, indexes: vec![5], ..ResolveQuery::new(Handle::from(&*name)) };
+            let query = ResolveQuery {
+                public_only: false,
+                indexes: vec![5],
+                ..ResolveQuery::new(Handle::from(&*name))
+            };
             Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
         }
         "history of reserved" => {
             let order = tendot_store::HistoryOrder::OldestFirst { after: 0 };
             let name = name("r");
-            let history = registry.history(Handle::from(&*name), order, 10, caller, NOW, budget);
+            let history = registry.record_history(Handle::from(&*name), order, 10, caller, NOW, budget);
             Ok(block_on(history).map(drop)?)
         }
         "changes of reserved" => {
-            let start = tendot_registry::Cursor::default();
-            let changes = block_on(registry.changes(&start, 1_000, caller, NOW, budget))?;
+            let start = tendot_registry::ChangeCursor::default();
+            let changes = block_on(registry.list_changes(&start, 1_000, caller, NOW, budget))?;
             assert!(changes.items.iter().any(|item| &*item.name == "10.71000/x"));
             changes.items.iter().find(|item| &*item.name == "10.71000/r").map(drop).ok_or_else(not_visible)
         }
@@ -307,13 +324,13 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
     }
 }
 
-fn created<'a>(name: &'a str, values: Vec<Value<'a>>, overwrite: bool) -> Write<'a> {
-    Write::Create { name: Handle::from(name), values, overwrite, mint: None, force: false }
+fn created<'a>(name: &'a str, values: Vec<HandleValue<'a>>, overwrite: bool) -> HandleWrite<'a> {
+    HandleWrite::Create { name: Handle::from(name), values, overwrite, mint: None, force: false }
 }
 
 /// Values that are left out of a response count as not found.
-fn not_visible() -> Refusal {
-    Refusal::from(tendot_registry::Error::NotFound)
+fn not_visible() -> RegistryError {
+    RegistryError::from(tendot_registry::Error::NotFound)
 }
 
 fn matrix(kind: StoreKind) {

@@ -3,15 +3,18 @@
 
 use std::sync::Barrier;
 
-use tendot_proto::{Handle, Permissions, Value};
-use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, DoiStatus, RegisterDoi};
+use tendot_proto::{Handle, HandleValue, ValuePermissions};
+use tendot_registry::doi::{DoiStatus, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::party::{
-    CreateAgency, AllocatePrefix, CreateRegistrant, Policy, UpdatePrefix, UpdateRegistrant, Role, RevokeToken,
+    AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, UpdatePrefix,
+    UpdateRegistrant,
 };
 use tendot_registry::report::ResolutionCount;
-use tendot_registry::transfer::{ProposeTransfer, DecideTransfer, What};
-use tendot_registry::{Caller, Cursor, Note, ResolveQuery, Refusal, ChangeSubject, Write};
-use tendot_store::{Change, Edit, Precondition, Key, HistoryOrder, Store};
+use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferSubject};
+use tendot_registry::{
+    Caller, ChangeCursor, ChangeSubject, HandleWrite, RegistryError, ResolveQuery, WriteWarning,
+};
+use tendot_store::{ChangeSet, Edit, HistoryOrder, NameKey, Precondition, Store};
 use tendot_testing::block_on;
 
 use crate::fixtures::registry_fixture::*;
@@ -25,32 +28,35 @@ store_tests!(postgres => { attack_r1_one_name_many_spellings });
 
 const KEY: &str = "300:10.9/key";
 
-fn write(fixture: &RegistryFixture, write: &Write<'_>, caller: &Caller) -> char {
+fn write(fixture: &RegistryFixture, write: &HandleWrite<'_>, caller: &Caller) -> char {
     outcome_letter(&fixture.write(write, caller))
 }
 
-fn create<'a>(name: &'a str, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Create { name: Handle::from(name), values, overwrite: false, mint: None, force: false }
+fn create<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
+    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, mint: None, force: false }
 }
 
-fn add<'a>(name: &'a str, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Add { name: Handle::from(name), values, overwrite: false, force: false }
+fn add<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
+    HandleWrite::Add { name: Handle::from(name), values, overwrite: false, force: false }
 }
 
-fn modify(name: &str) -> Write<'_> {
-    let values = vec![Value::new(1, "URL", "https://changed/")];
-    Write::Modify { name: Handle::from(name), values, force: false }
+fn modify(name: &str) -> HandleWrite<'_> {
+    let values = vec![HandleValue::new(1, "URL", "https://changed/")];
+    HandleWrite::Modify { name: Handle::from(name), values, force: false }
 }
 
 fn read_hidden(fixture: &RegistryFixture, name: &str, caller: &Caller) -> char {
-    let query = ResolveQuery { public_only: false, indexes: vec![5], ..ResolveQuery::new(Handle::from(name)) };
-    outcome_letter(&block_on(fixture.registry.resolve(&query, caller, &mut budget())).map_err(Refusal::from))
+    let query =
+        ResolveQuery { public_only: false, indexes: vec![5], ..ResolveQuery::new(Handle::from(name)) };
+    outcome_letter(
+        &block_on(fixture.registry.resolve(&query, caller, &mut budget())).map_err(RegistryError::from),
+    )
 }
 
 fn list(fixture: &RegistryFixture, prefix: &str, caller: &Caller) -> char {
     let mut budget = budget();
-    let list = fixture.registry.list(Handle::from(prefix), None, 10, caller, &mut budget);
-    outcome_letter(&block_on(list).map_err(Refusal::from))
+    let list = fixture.registry.list_handles(Handle::from(prefix), None, 10, caller, &mut budget);
+    outcome_letter(&block_on(list).map_err(RegistryError::from))
 }
 
 /// Removing the last administrator locks out keys only: the registrant's token can recover the record.
@@ -58,7 +64,7 @@ fn list(fixture: &RegistryFixture, prefix: &str, caller: &Caller) -> char {
 fn attack_p6_recovery_by_token() {
     let fixture = RegistryFixture::in_memory();
     let name = "10.71000/x";
-    let remove = |force| Write::Remove { name: Handle::from(name), indexes: vec![100], force };
+    let remove = |force| HandleWrite::Remove { name: Handle::from(name), indexes: vec![100], force };
     assert_eq!(write(&fixture, &remove(false), &key_caller(KEY)), '!');
     assert_eq!(write(&fixture, &remove(true), &key_caller(KEY)), '+');
     assert_eq!(
@@ -74,7 +80,10 @@ fn attack_p6_recovery_by_token() {
 #[test]
 fn attack_p7_prefix_take_over() {
     let fixture = RegistryFixture::in_memory();
-    assert_eq!(write(&fixture, &Write::Home { prefix: Handle::from("0.NA/0.NA") }, &Caller::Operator), '+');
+    assert_eq!(
+        write(&fixture, &HandleWrite::Home { prefix: Handle::from("0.NA/0.NA") }, &Caller::Operator),
+        '+'
+    );
     for letter in "nAB123kws".chars() {
         let caller = fixture.caller(letter);
         for (name, rejected_with) in [
@@ -97,7 +106,7 @@ fn attack_p7_prefix_take_over() {
     // Beta, which has no range, gets no prefix of alpha's range, neither by name nor as the next free one.
     let next = |prefix: Option<&str>, registrant: &str, letter| {
         let (registrant, prefix) = (fixture.id(registrant), prefix.map(Into::into));
-        let new = AllocatePrefix { registrant, prefix, test: false, policy: Policy::default() };
+        let new = AllocatePrefix { registrant, prefix, test: false, policy: PrefixPolicy::default() };
         fixture
             .execute_as(&new, &fixture.caller(letter))
             .map(|made| made.done.prefix)
@@ -116,7 +125,7 @@ fn attack_p7_prefix_take_over() {
     assert_eq!(next(Some("10.70003"), "B1", 'B').as_deref(), Ok("10.70003"));
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70004"));
     let policy = |pattern: &str| {
-        let policy = Some(Policy { pattern: Some(pattern.into()), ..Policy::default() });
+        let policy = Some(PrefixPolicy { pattern: Some(pattern.into()), ..PrefixPolicy::default() });
         let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None };
         fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|refusal| refusal.code)
     };
@@ -133,7 +142,7 @@ fn attack_p8_previous_holder_keys() {
     let (own, other) = ("10.71000/own", "10.71000/x");
     // The creator added its own key twice.
     let values = vec![
-        Value::new(1, "URL", "https://a/"),
+        HandleValue::new(1, "URL", "https://a/"),
         hidden_value(),
         admin_value(100, KEY),
         admin_value(101, KEY),
@@ -147,7 +156,7 @@ fn attack_p8_previous_holder_keys() {
             write(&fixture, &add(own, vec![admin_value(102, KEY)]), caller),
             write(
                 &fixture,
-                &Write::Remove { name: Handle::from(own), indexes: vec![102], force: false },
+                &HandleWrite::Remove { name: Handle::from(own), indexes: vec![102], force: false },
                 caller,
             ),
             write(&fixture, &create(new, vec![admin_value(100, KEY)]), caller),
@@ -159,14 +168,14 @@ fn attack_p8_previous_holder_keys() {
     for caller in [&secret, &fixture.caller('1')] {
         assert_eq!(attempts(caller, &format!("10.71000/{caller}")), ['+'; 8], "{caller}");
     }
-    let before = block_on(fixture.registry.store().changes(0, 10_000)).unwrap().len();
-    fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", true, &Caller::Operator).unwrap();
+    let before = block_on(fixture.registry.store().read_log(0, 10_000)).unwrap().len();
+    fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", true, &Caller::Operator).unwrap();
     for caller in [&secret, &fixture.caller('1'), &fixture.caller('A')] {
         let new = format!("10.71000/later-{caller}");
         // Not even removing what they added before.
         assert_eq!(attempts(caller, &new), ['-'; 8], "{caller}");
     }
-    let log = block_on(fixture.registry.store().changes(before as u64, 10)).unwrap();
+    let log = block_on(fixture.registry.store().read_log(before as u64, 10)).unwrap();
     assert_eq!(log.iter().map(|line| &*line.name).filter(|name| *name == "0.NA/10.71000").count(), 1);
     // The new holder may do everything, also with records that only the old keys administer.
     let new = fixture.caller('3');
@@ -178,12 +187,12 @@ fn attack_p8_previous_holder_keys() {
         '+'
     );
     // A name transfer removes the old keys from the record.
-    fixture.transfer(What::Names(vec![own.into()]), "A2", true, &Caller::Operator).unwrap();
+    fixture.transfer(TransferSubject::Names(vec![own.into()]), "A2", true, &Caller::Operator).unwrap();
     assert_eq!(write(&fixture, &modify(own), &key_caller("300:10.9/two")), '+');
     assert_eq!(write(&fixture, &modify(own), &secret), '-');
 }
 
-fn forced(what: What, to: &str) -> ProposeTransfer {
+fn forced(what: TransferSubject, to: &str) -> ProposeTransfer {
     ProposeTransfer { what, to: to.into(), force: true, random: [9; 16] }
 }
 
@@ -211,7 +220,7 @@ fn attack_p9_races(kind: StoreKind) {
         outcome_letter(&fixture.execute_as(&token, caller))
     };
     let give: Attempt<'_> = &|fixture, caller| {
-        outcome_letter(&fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, caller))
+        outcome_letter(&fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, caller))
     };
     let revoked = |fixture: &RegistryFixture| -> CommitHook {
         let id = fixture.token_id('1');
@@ -223,14 +232,14 @@ fn attack_p9_races(kind: StoreKind) {
     };
     let moved = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("B1");
-        Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), &to)))
+        Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), &to)))
     };
     let transferred = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("A2");
-        Box::new(move |store| store.execute(&forced(What::Names(vec![name.into()]), &to)))
+        Box::new(move |store| store.execute(&forced(TransferSubject::Names(vec![name.into()]), &to)))
     };
     let closed = |_: &RegistryFixture| -> CommitHook {
-        Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta")))
+        Box::new(move |store| store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta")))
     };
     for attempt in [put, change, end, native, made, token, give] {
         check('1', attempt, &revoked, '?');
@@ -251,7 +260,9 @@ fn attack_p9_races(kind: StoreKind) {
     // A transfer is accepted only while the proposer still has the subject.
     let accept: Attempt<'_> = &|fixture, caller| {
         // The hook is for the second commit, not for the proposal.
-        let id = fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, &fixture.caller('A')).unwrap();
+        let id = fixture
+            .transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, &fixture.caller('A'))
+            .unwrap();
         outcome_letter(&fixture.execute_as(&DecideTransfer { id, accept: true }, caller))
     };
     let later = |hook: CommitHook| -> CommitHook {
@@ -265,7 +276,9 @@ fn attack_p9_races(kind: StoreKind) {
         accept,
         &|fixture| {
             let to = fixture.id("A2");
-            later(Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), &to))))
+            later(Box::new(move |store| {
+                store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), &to))
+            }))
         },
         'c',
     );
@@ -285,7 +298,8 @@ fn attack_p9_races(kind: StoreKind) {
 /// Closes alpha between its proposal and the decision.
 fn close_proposing_agency() -> CommitHook {
     Box::new(move |store| {
-        store.before_commit(|store| store.execute(&forced(What::Agency("alpha".into()), "gamma2")));
+        store
+            .before_commit(|store| store.execute(&forced(TransferSubject::Agency("alpha".into()), "gamma2")));
         let new = r#"{"code": "gamma2", "name": "Another"}"#;
         store.execute(&serde_json::from_str::<CreateAgency>(new).unwrap());
     })
@@ -295,7 +309,8 @@ fn close_proposing_agency() -> CommitHook {
 /// administrators change get the new ones.
 fn attack_p9_phantoms(kind: StoreKind) {
     let source = FixtureSource::new(kind);
-    let close = ProposeTransfer { random: [8; 16], ..forced(What::Agency("alpha".into()), "beta") };
+    let close =
+        ProposeTransfer { random: [8; 16], ..forced(TransferSubject::Agency("alpha".into()), "beta") };
     let attempt = |is_closing: bool, hook: &dyn Fn(&RegistryFixture) -> CommitHook| {
         let (fixture, store) = source.hooked_fixture();
         store.before_commit(hook(&fixture));
@@ -325,20 +340,20 @@ fn attack_p9_phantoms(kind: StoreKind) {
         attempt(is_closing, &|fixture| {
             let registrant = fixture.id("A1");
             Box::new(move |store| {
-                let policy = Policy::default();
+                let policy = PrefixPolicy::default();
                 store.execute(&AllocatePrefix { registrant, prefix: None, test: false, policy });
             })
         });
         attempt(is_closing, &|fixture| {
             let to = fixture.id("A1");
-            Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_B1.into()), &to)))
+            Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_B1.into()), &to)))
         });
         attempt(is_closing, &|fixture| {
             let to = fixture.id("A1");
             Box::new(move |store| {
                 let draft = request("10.72000/gift", "https://a/");
                 store.execute(&RegisterDoi { draft, random: [0; 16] });
-                store.execute(&forced(What::Names(vec!["10.72000/gift".into()]), &to));
+                store.execute(&forced(TransferSubject::Names(vec!["10.72000/gift".into()]), &to));
             })
         });
     }
@@ -349,19 +364,20 @@ fn attack_p9_phantoms(kind: StoreKind) {
 fn attack_p10_hidden_values() {
     let fixture = RegistryFixture::in_memory();
     let name = "10.71000/secret";
-    let url = Value { permissions: Permissions(0x0c), ..Value::new(1, "URL", "https://hidden/") };
-    let loc = Value::new(2, "10320/loc", r#"<locations><location href="https://a/"/></locations>"#);
+    let url =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(1, "URL", "https://hidden/") };
+    let loc = HandleValue::new(2, "10320/loc", r#"<locations><location href="https://a/"/></locations>"#);
     let values = vec![url, loc, hidden_value(), admin_value(100, "200:0.NA/10.71000")];
     assert_eq!(write(&fixture, &create(name, values), &key_caller(KEY)), '+');
     for (letter, expected) in
         [('n', false), ('3', false), ('2', false), ('p', false), ('1', true), ('k', true)]
     {
         let caller = fixture.caller(letter);
-        let found = block_on(fixture.registry.registered(name, &caller, NOW, &mut budget())).unwrap();
+        let found = block_on(fixture.registry.get_doi(name, &caller, NOW, &mut budget())).unwrap();
         assert_eq!(found.values.iter().any(|value| value.index == 5), expected, "{letter}");
         assert_eq!(found.url().is_some(), expected, "{letter}");
         let mut budget = budget();
-        let names = fixture.registry.names(Some(PREFIX_A1), None, None, 100, &caller, NOW, &mut budget);
+        let names = fixture.registry.list_dois(Some(PREFIX_A1), None, None, 100, &caller, NOW, &mut budget);
         let item = block_on(names).unwrap().items.into_iter().find(|item| *item.name == *name).unwrap();
         assert_eq!(item.url, None, "{letter}");
         assert_eq!(read_hidden(&fixture, name, &caller) == '+', expected, "{letter}");
@@ -370,7 +386,7 @@ fn attack_p10_hidden_values() {
     let order = HistoryOrder::OldestFirst { after: 0 };
     let mut budget = budget();
     let history =
-        fixture.registry.history(Handle::from(name), order, 10, &Caller::Anonymous, NOW, &mut budget);
+        fixture.registry.record_history(Handle::from(name), order, 10, &Caller::Anonymous, NOW, &mut budget);
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
@@ -379,45 +395,48 @@ fn attack_p10_hidden_values() {
 fn attack_p11_private_objects_look_absent() {
     let fixture = RegistryFixture::in_memory();
     let stranger = fixture.caller('3');
-    let fields = |refusal: Option<Refusal>, id: &str| {
+    let fields = |refusal: Option<RegistryError>, id: &str| {
         let refusal = refusal.unwrap();
         (refusal.reason, refusal.code, refusal.detail.replace(id, "ID"), refusal.pointer)
     };
-    let transfer =
-        fixture.transfer(What::Prefix(PREFIX_A1.into()), "A2", false, &fixture.caller('1')).unwrap();
+    let transfer = fixture
+        .transfer(TransferSubject::Prefix(PREFIX_A1.into()), "A2", false, &fixture.caller('1'))
+        .unwrap();
     let pairs: [(&str, &str); 3] = [
         (&fixture.token_id('1'), "0123456789ab"),
         (&transfer, "0123456789ab"),
         ("10.71000/r", "10.71000/none"),
     ];
-    type Attempt<'a> = &'a dyn Fn(&str) -> Option<Refusal>;
+    type Attempt<'a> = &'a dyn Fn(&str) -> Option<RegistryError>;
     let revoke: Attempt<'_> = &|id| fixture.execute_as(&RevokeToken { id: id.into() }, &stranger).err();
     let read: Attempt<'_> =
-        &|id| block_on(fixture.registry.transfer(id, &stranger, NOW, &mut budget())).err();
+        &|id| block_on(fixture.registry.get_transfer(id, &stranger, NOW, &mut budget())).err();
     let decide: Attempt<'_> =
         &|id| fixture.execute_as(&DecideTransfer { id: id.into(), accept: true }, &stranger).err();
     let see: Attempt<'_> =
-        &|name| block_on(fixture.registry.registered(name, &stranger, NOW, &mut budget())).err();
+        &|name| block_on(fixture.registry.get_doi(name, &stranger, NOW, &mut budget())).err();
     let change: Attempt<'_> = &|name| fixture.update(name, "https://b/", &stranger).err();
     let end: Attempt<'_> = &|name| fixture.retire(name, &stranger).err();
     let put: Attempt<'_> = &|name| fixture.register(name, "https://b/", &stranger).err();
     let give: Attempt<'_> =
-        &|name| fixture.transfer(What::Names(vec![name.into()]), "B1", false, &stranger).err();
+        &|name| fixture.transfer(TransferSubject::Names(vec![name.into()]), "B1", false, &stranger).err();
     let batch: Attempt<'_> = &|name| {
         fixture.batch(&[batch_line(1, request(name, "https://b/"))], &stranger).remove(0).result.err()
     };
-    let native = |write: Write<'_>| fixture.write(&write, &key_caller("300:10.9/evil")).err();
+    let native = |write: HandleWrite<'_>| fixture.write(&write, &key_caller("300:10.9/evil")).err();
     let made: Attempt<'_> = &|name| native(create(name, vec![]));
     let modified: Attempt<'_> = &|name| native(modify(name));
-    let deleted: Attempt<'_> = &|name| native(Write::Delete { name: Handle::from(name), for_ever: true });
+    let deleted: Attempt<'_> =
+        &|name| native(HandleWrite::Delete { name: Handle::from(name), for_ever: true });
     let resolved: Attempt<'_> = &|name| {
         let query = ResolveQuery::new(Handle::from(name));
-        block_on(fixture.registry.resolve(&query, &stranger, &mut budget())).err().map(Refusal::from)
+        block_on(fixture.registry.resolve(&query, &stranger, &mut budget())).err().map(RegistryError::from)
     };
     let history: Attempt<'_> = &|name| {
         let (order, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, budget());
-        let history = fixture.registry.history(Handle::from(name), order, 10, &stranger, NOW, &mut budget);
-        block_on(history).err().map(Refusal::from)
+        let history =
+            fixture.registry.record_history(Handle::from(name), order, 10, &stranger, NOW, &mut budget);
+        block_on(history).err().map(RegistryError::from)
     };
     for ((private, absent), attempts) in [
         (pairs[0], &[revoke][..]),
@@ -473,16 +492,16 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                     let refusal = match number % 3 {
                         0 => {
                             let new = RegisterDoi { draft, random: [0; 16] };
-                            block_on(registry.carry_out(&new, caller, NOW, &mut budget())).err()
+                            block_on(registry.execute(&new, caller, NOW, &mut budget())).err()
                         }
                         1 => {
                             let write = create(&name, vec![admin_value(100, KEY)]);
                             let done = block_on(registry.write(&write, caller, write_time(), &mut budget()));
-                            done.err().map(Refusal::from)
+                            done.err().map(RegistryError::from)
                         }
                         _ => {
                             let new = RegisterDoi { draft, random: [0; 16] };
-                            block_on(registry.carry_out(&new, &key_caller(KEY), NOW, &mut budget())).err()
+                            block_on(registry.execute(&new, &key_caller(KEY), NOW, &mut budget())).err()
                         }
                     };
                     let outcome = match refusal {
@@ -529,10 +548,11 @@ fn attack_r3_composed_and_decomposed() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
     let put = |name: &str| {
-        let made = fixture.execute_as(&RegisterDoi { draft: request(name, "https://a/"), random: [0; 16] }, &one);
+        let made =
+            fixture.execute_as(&RegisterDoi { draft: request(name, "https://a/"), random: [0; 16] }, &one);
         made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
     };
-    let with = |name: &str| Note::ConfusableWith { name: name.into() };
+    let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(put("10.71000/\u{e9}"), Ok(vec![]));
     assert_eq!(put("10.71000/e\u{301}"), Ok(vec![with("10.71000/\u{e9}")]));
     let batch = |names: [&str; 2]| {
@@ -569,7 +589,7 @@ fn attack_r4_confusables() {
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
         assert_eq!(put(suffix), Err("bad-name"), "{suffix:?}");
     }
-    assert_eq!(put("p\u{430}per"), Ok(vec![Note::MixedScripts]));
+    assert_eq!(put("p\u{430}per"), Ok(vec![WriteWarning::MixedScripts]));
     assert_eq!(put("дом-1"), Ok(vec![]));
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
     fixture.execute_as_operator(&UpdatePrefix {
@@ -627,8 +647,10 @@ fn attack_d1_json() {
         r#"{"name": "10.71000/d1", "values": [{"index": -1, "type": "URL", "data": "https://a/"}]}"#,
     );
     let fixture = RegistryFixture::in_memory();
-    let refusal =
-        fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1')).map(drop).unwrap_err();
+    let refusal = fixture
+        .execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1'))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(refusal.code, "bad-value");
 }
 
@@ -657,19 +679,20 @@ fn attack_d8_urls() {
         assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "bad-url", "{address}");
         let draft = RegistrationRequest {
             name: Some("10.71000/d8".into()),
-            values: Some(vec![Value::new(2, "URL", address.to_owned())]),
+            values: Some(vec![HandleValue::new(2, "URL", address.to_owned())]),
             ..RegistrationRequest::default()
         };
-        let refusal = fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
+        let refusal =
+            fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
         assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-value", Some("/values/0")), "{address}");
     }
     // The host list of a prefix covers all values with URLs.
-    let hosts = Some(Policy { hosts: vec!["example.org".into()], ..Policy::default() });
+    let hosts = Some(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() });
     fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1.into(), policy: hosts, expect: None });
     let loc = |href: &str| {
-        Value::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
+        HandleValue::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
     };
-    let with = |value: Value<'static>| RegistrationRequest {
+    let with = |value: HandleValue<'static>| RegistrationRequest {
         values: Some(vec![value]),
         ..request("10.71000/hosts", "https://www.example.org/")
     };
@@ -680,9 +703,10 @@ fn attack_d8_urls() {
             .map_err(|refusal| refusal.code)
     };
     assert_eq!(put(request("10.71000/hosts", "https://evil.net/")), Err("host"));
-    assert_eq!(put(with(Value::new(2, "URL", "https://example.org.evil.net/"))), Err("host"));
+    assert_eq!(put(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))), Err("host"));
     assert_eq!(put(with(loc("https://evil.net/"))), Err("host"));
-    let native = |value: Value<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
+    let native =
+        |value: HandleValue<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
     assert_eq!((native(loc("https://evil.net/")), native(loc("https://example.org/"))), ('!', '+'));
     assert_eq!(put(with(loc("https://example.org/x"))), Ok(()));
 }
@@ -728,7 +752,7 @@ fn attack_a14_old_tokens() {
     }
     // The store has no token secrets.
     let mut registrations = String::new();
-    block_on(fixture.registry.store().visit(None, None, |entry| {
+    block_on(fixture.registry.store().scan_records(None, None, |entry| {
         registrations.push_str(&String::from_utf8_lossy(&entry.registration));
         true
     }))
@@ -752,7 +776,7 @@ fn attack_a14_old_tokens() {
         '?'
     );
     let found =
-        block_on(fixture.registry.registered("10.71000/x", &Caller::Anonymous, NOW, &mut budget())).unwrap();
+        block_on(fixture.registry.get_doi("10.71000/x", &Caller::Anonymous, NOW, &mut budget())).unwrap();
     assert_eq!(found.state, DoiStatus::Registered);
 }
 
@@ -761,15 +785,17 @@ fn attack_a14_old_tokens() {
 fn attack_p12_group_index_collisions() {
     let mut fixture = RegistryFixture::in_memory();
     let record = "0.NA/10.71005";
-    let existing = vec![Value::new(201, "NOTE", "of the prefix"), Value::new(203, "HS_PUBKEY", "a key")];
-    let edits = vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Precondition::Absent }];
-    block_on(fixture.registry.store().commit(Change { by: "import".into(), at: NOW, edits })).unwrap();
-    fixture.prefix("A1", Some("10.71005"), Policy::default());
+    let existing =
+        vec![HandleValue::new(201, "NOTE", "of the prefix"), HandleValue::new(203, "HS_PUBKEY", "a key")];
+    let edits =
+        vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Precondition::Absent }];
+    block_on(fixture.registry.store().commit(ChangeSet { by: "import".into(), at: NOW, edits })).unwrap();
+    fixture.prefix("A1", Some("10.71005"), PrefixPolicy::default());
     for number in 0..3 {
         let (name, to) = (format!("10.71005/{number}"), format!("new {number}"));
         fixture.registrant(&to, "alpha", &[&format!("300:10.9/{number}")]);
         fixture.register(&name, "https://a/", &Caller::Operator).unwrap();
-        fixture.transfer(What::Names(vec![name.into()]), &to, true, &Caller::Operator).unwrap();
+        fixture.transfer(TransferSubject::Names(vec![name.into()]), &to, true, &Caller::Operator).unwrap();
     }
     let values = values(&fixture, record);
     let indexes: Vec<u32> = values.iter().map(|value| value.index).filter(|index| *index > 200).collect();
@@ -787,13 +813,13 @@ fn attack_p12_group_index_collisions() {
     let change = UpdateRegistrant { id: fixture.id("new 1"), admins: Some(vec![]), ..Default::default() };
     fixture.execute_as_operator(&change);
     let changed = self::values(&fixture, record);
-    let is_other = |value: &&Value<'_>| value.index != 204;
+    let is_other = |value: &&HandleValue<'_>| value.index != 204;
     assert!(values.iter().filter(is_other).eq(changed.iter().filter(is_other)));
     assert_ne!(values, changed);
 }
 
-fn values(fixture: &RegistryFixture, name: &str) -> Vec<Value<'static>> {
-    let key = Key::new(name).unwrap();
+fn values(fixture: &RegistryFixture, name: &str) -> Vec<HandleValue<'static>> {
+    let key = NameKey::new(name).unwrap();
     block_on(fixture.registry.store().get(&key)).unwrap().unwrap().values
 }
 
@@ -801,29 +827,34 @@ fn values(fixture: &RegistryFixture, name: &str) -> Vec<Value<'static>> {
 #[test]
 fn attack_p13_reserved_indexes() {
     let fixture = RegistryFixture::in_memory();
-    let code = |done: Result<(), Refusal>| done.map_err(|refusal| (refusal.code, refusal.detail));
+    let code = |done: Result<(), RegistryError>| done.map_err(|refusal| (refusal.code, refusal.detail));
     let taken = |name: &str| {
         let detail = format!("`{name}` has a value at index 100, where its administrator has to stand");
         Err(("index-taken", detail))
     };
     let odd = "10.71000/odd";
-    let note = Value::new(100, "NOTE", "mine");
-    let made = vec![Value::new(1, "URL", "https://a/"), note, admin_value(7, "200:0.NA/10.71000")];
+    let note = HandleValue::new(100, "NOTE", "mine");
+    let made = vec![HandleValue::new(1, "URL", "https://a/"), note, admin_value(7, "200:0.NA/10.71000")];
     assert_eq!(write(&fixture, &create(odd, made), &key_caller(KEY)), '+');
     let before = values(&fixture, odd);
     assert_eq!(code(fixture.update(odd, "https://b/", &fixture.caller('1'))), taken(odd));
-    let give = || fixture.transfer(What::Names(vec![odd.into()]), "A2", true, &Caller::Operator).map(drop);
+    let give = || {
+        fixture.transfer(TransferSubject::Names(vec![odd.into()]), "A2", true, &Caller::Operator).map(drop)
+    };
     let refusal = give().unwrap_err();
     assert_eq!(refusal.pointer.as_deref(), Some("/names/0"));
     assert_eq!(code(Err(refusal)), taken(odd));
     assert_eq!(values(&fixture, odd), before);
     // A request that lists the values replaces them.
-    let draft = RegistrationRequest { values: Some(vec![Value::new(5, "NOTE", "mine")]), ..RegistrationRequest::default() };
+    let draft = RegistrationRequest {
+        values: Some(vec![HandleValue::new(5, "NOTE", "mine")]),
+        ..RegistrationRequest::default()
+    };
     fixture.execute_as(&UpdateDoi { name: odd.into(), draft, expect: None }, &fixture.caller('1')).unwrap();
     assert!(give().is_ok());
     // An administrator at the URL's index is moved.
     let first = "10.71000/first";
-    let made = vec![admin_value(1, KEY), admin_value(101, KEY), Value::new(2, "URL", "https://a/")];
+    let made = vec![admin_value(1, KEY), admin_value(101, KEY), HandleValue::new(2, "URL", "https://a/")];
     assert_eq!(write(&fixture, &create(first, made), &key_caller(KEY)), '+');
     for address in ["https://b/", "https://c/"] {
         assert_eq!(code(fixture.update(first, address, &fixture.caller('1'))), Ok(()));
@@ -838,9 +869,9 @@ fn attack_p13_reserved_indexes() {
 fn attack_a15_token_expires_during_feed() {
     let fixture = RegistryFixture::in_memory();
     let read = |letter: char, at| {
-        let (start, caller, mut budget) = (Cursor::default(), fixture.caller(letter), budget());
-        let changes = fixture.registry.changes(&start, 1_000, &caller, at, &mut budget);
-        block_on(changes).map_err(Refusal::from).map(|changes| {
+        let (start, caller, mut budget) = (ChangeCursor::default(), fixture.caller(letter), budget());
+        let changes = fixture.registry.list_changes(&start, 1_000, &caller, at, &mut budget);
+        block_on(changes).map_err(RegistryError::from).map(|changes| {
             let names: Vec<_> = changes.items.iter().map(|item| &*item.name).collect();
             (
                 names.contains(&"10.71000/r"),
@@ -851,10 +882,11 @@ fn attack_a15_token_expires_during_feed() {
     assert_eq!(read('x', NOW - 1).unwrap(), (true, false));
     assert_eq!(outcome_letter(&read('x', NOW)), '?');
     let history = |at| {
-        let (order, caller, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, fixture.caller('x'), budget());
+        let (order, caller, mut budget) =
+            (HistoryOrder::OldestFirst { after: 0 }, fixture.caller('x'), budget());
         let history =
-            fixture.registry.history(Handle::from("10.71000/r"), order, 10, &caller, at, &mut budget);
-        outcome_letter(&block_on(history).map_err(Refusal::from))
+            fixture.registry.record_history(Handle::from("10.71000/r"), order, 10, &caller, at, &mut budget);
+        outcome_letter(&block_on(history).map_err(RegistryError::from))
     };
     assert_eq!((history(NOW - 1), history(NOW)), ('+', '?'));
     // Only the operator sees transfers.
@@ -875,6 +907,6 @@ fn attack_d9_concurrent_statistics() {
     });
     block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
-    let notes = block_on(fixture.registry.store().notes(b"figures/", None, 10)).unwrap();
+    let notes = block_on(fixture.registry.store().list_aux(b"figures/", None, 10)).unwrap();
     assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");
 }

@@ -5,13 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tendot_proto::{Handle, Now, Value};
-use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, DoiStatus, RegisterDoi, Stage};
-use tendot_registry::party::{
-    CreateAgency, AllocatePrefix, CreateRegistrant, CreateToken, Policy, UpdatePrefix, UpdateRegistrant, Role, RevokeToken,
+use tendot_proto::{Handle, HandleValue, Now};
+use tendot_registry::doi::{
+    DoiStatus, RegisterDoi, RegistrationRequest, RegistrationState, RetireDoi, UpdateDoi,
 };
-use tendot_registry::transfer::{ProposeTransfer, DecideTransfer, TransferState, What};
-use tendot_registry::{Caller, Error, ResolveQuery, Refusal, Registry, Resolution, Settings, Task, Write};
+use tendot_registry::party::{
+    AllocatePrefix, CreateAgency, CreateRegistrant, CreateToken, PrefixPolicy, RevokeToken, Role,
+    UpdatePrefix, UpdateRegistrant,
+};
+use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferState, TransferSubject};
+use tendot_registry::{
+    Caller, Command, Error, HandleWrite, Registry, RegistryError, RegistrySettings, Resolution, ResolveQuery,
+};
 use tendot_store::AnyStore;
 use tendot_testing::{SeededRng, block_on, repetitions};
 
@@ -92,7 +97,7 @@ struct ModelName {
 
 #[derive(Clone, Debug)]
 struct ModelTransfer {
-    what: What,
+    what: TransferSubject,
     from: BTreeSet<Box<str>>,
     to: Box<str>,
     by: ModelActor,
@@ -132,7 +137,7 @@ type Expected = Result<(), char>;
 impl RegistryModel {
     fn new(store: AnyStore, seed: u64) -> Self {
         let mut model = Self {
-            registry: Registry::new(store, Settings::default()),
+            registry: Registry::new(store, RegistrySettings::default()),
             rng: SeededRng::new(seed),
             now: START_MS,
             agencies: BTreeMap::new(),
@@ -153,7 +158,8 @@ impl RegistryModel {
             let admins = keys.iter().map(|key| key.as_str().into()).collect();
             let random = model.rng.bytes();
             let (name, contact) = (format!("Registrant {number}").into(), None);
-            let new = CreateRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
+            let new =
+                CreateRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
             let created = model.execute_as_operator(&new);
             model.registrants.insert(created.id.clone(), ModelRegistrant { agency, keys });
             model.new_token(ModelActor::Registrant(created.id));
@@ -161,7 +167,7 @@ impl RegistryModel {
         for number in 0..6 {
             model.new_prefix(number == 2);
         }
-        let policy = Some(Policy { quota: Some(QUOTA as u64), ..Policy::default() });
+        let policy = Some(PrefixPolicy { quota: Some(QUOTA as u64), ..PrefixPolicy::default() });
         model.limited_prefix = model.prefixes.keys().nth(1).unwrap().clone();
         model.execute_as_operator(&UpdatePrefix {
             prefix: model.limited_prefix.as_str().into(),
@@ -171,14 +177,14 @@ impl RegistryModel {
         model
     }
 
-    fn execute_as<T: Task>(&self, task: &T, actor: &ModelActor) -> Result<T::Done, Refusal> {
+    fn execute_as<T: Command>(&self, task: &T, actor: &ModelActor) -> Result<T::Output, RegistryError> {
         let caller = self.caller(actor);
-        let outcome = block_on(self.registry.carry_out(task, &caller, self.now, &mut budget()));
+        let outcome = block_on(self.registry.execute(task, &caller, self.now, &mut budget()));
         outcome.map(|outcome| outcome.done)
     }
 
     #[track_caller]
-    fn execute_as_operator<T: Task>(&self, task: &T) -> T::Done {
+    fn execute_as_operator<T: Command>(&self, task: &T) -> T::Output {
         self.execute_as(task, &ModelActor::Operator).unwrap_or_else(|refusal| panic!("{refusal:?}"))
     }
 
@@ -193,7 +199,12 @@ impl RegistryModel {
     fn new_prefix(&mut self, test: bool) {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let registrant = self.rng.pick(&ids).clone();
-        let new = AllocatePrefix { registrant: registrant.clone(), prefix: None, test, policy: Policy::default() };
+        let new = AllocatePrefix {
+            registrant: registrant.clone(),
+            prefix: None,
+            test,
+            policy: PrefixPolicy::default(),
+        };
         let created = self.execute_as_operator(&new);
         self.prefixes.insert(created.prefix.to_string(), ModelPrefix { holder: registrant, test });
     }
@@ -208,7 +219,7 @@ impl RegistryModel {
         let (scopes, prefixes, expires, label) = (None, Vec::new(), None, None);
         let new = CreateToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
         let created = self.execute_as_operator(&new);
-        let caller = block_on(self.registry.by_token(&new.text(), self.now, &mut budget())).unwrap();
+        let caller = block_on(self.registry.by_token(&new.plaintext(), self.now, &mut budget())).unwrap();
         self.tokens.insert(actor, (Caller::Token(caller.unwrap()), created.id, true));
     }
 
@@ -294,7 +305,7 @@ impl RegistryModel {
         (prefix.clone(), format!("{prefix}/{letters}{number}"))
     }
 
-    fn stage(&mut self) -> (Option<Stage>, DoiStatus) {
+    fn stage(&mut self) -> (Option<RegistrationState>, DoiStatus) {
         if self.rng.below(4) == 0 {
             (request_from_json(r#"{"state": "reserved"}"#).state, DoiStatus::Reserved)
         } else {
@@ -358,7 +369,8 @@ impl RegistryModel {
         let url = format!("https://example.org/{step}");
         let state = request_from_json(r#"{"state": "registered"}"#).state;
         let state = if self.rng.below(2) == 0 { state } else { None };
-        let draft = RegistrationRequest { url: Some(url.as_str().into()), state, ..RegistrationRequest::default() };
+        let draft =
+            RegistrationRequest { url: Some(url.as_str().into()), state, ..RegistrationRequest::default() };
         let found = self.execute_as(&UpdateDoi { name: name.as_str().into(), draft, expect: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
@@ -401,7 +413,9 @@ impl RegistryModel {
             expected.push(self.line(&prefix, &name, &url, actor));
         }
         let outcomes =
-            block_on(self.registry.deposit(&lines, &self.caller(actor), self.now, false, |_| Vec::new()));
+            block_on(
+                self.registry.execute_batch(&lines, &self.caller(actor), self.now, false, |_| Vec::new()),
+            );
         for (outcome, expected) in outcomes.unwrap().iter().zip(&expected) {
             let found = match &outcome.result {
                 Ok(status) => status.name().to_owned(),
@@ -446,16 +460,16 @@ impl RegistryModel {
         let (prefix, name) = self.name(step);
         let url = format!("https://example.org/{step}");
         let existing = self.names.get(&name.to_ascii_uppercase()).cloned();
-        let value = || Value::new(1, "URL", url.clone());
+        let value = || HandleValue::new(1, "URL", url.clone());
         let handle = Handle::from(&*name);
         let kind = self.rng.below(3);
         let write = match kind {
             0 => {
                 let values = vec![value(), admin_value(100, &format!("200:0.NA/{prefix}"))];
-                Write::Create { name: handle, values, overwrite: false, mint: None, force: false }
+                HandleWrite::Create { name: handle, values, overwrite: false, mint: None, force: false }
             }
-            1 => Write::Modify { name: handle, values: vec![value()], force: false },
-            _ => Write::Delete { name: handle, for_ever: false },
+            1 => HandleWrite::Modify { name: handle, values: vec![value()], force: false },
+            _ => HandleWrite::Delete { name: handle, for_ever: false },
         };
         let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
         let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
@@ -493,14 +507,19 @@ impl RegistryModel {
                 _ => self.remove(&prefix, &name),
             }
         }
-        ("handle write", expected_letter(expected), outcome_letter(&found.map_err(Refusal::from)))
+        ("handle write", expected_letter(expected), outcome_letter(&found.map_err(RegistryError::from)))
     }
 
     /// Present owners of what is to be transferred.
-    fn may_transfer(&self, what: &What, to: &str, actor: &ModelActor) -> Result<BTreeSet<Box<str>>, char> {
+    fn may_transfer(
+        &self,
+        what: &TransferSubject,
+        to: &str,
+        actor: &ModelActor,
+    ) -> Result<BTreeSet<Box<str>>, char> {
         let mut from = BTreeSet::new();
         match what {
-            What::Names(names) => {
+            TransferSubject::Names(names) => {
                 let mut seen = BTreeSet::new();
                 for transferred in names {
                     let (prefix, _) = transferred.split_once('/').unwrap();
@@ -518,13 +537,13 @@ impl RegistryModel {
                     from.insert(owner);
                 }
             }
-            What::Prefix(prefix) => {
+            TransferSubject::Prefix(prefix) => {
                 let holder = &self.prefixes.get(&**prefix).ok_or('!')?.holder;
                 self.may_act_for(actor, holder).then_some(()).ok_or('-')?;
                 (**holder != *to).then_some(()).ok_or('c')?;
                 from.insert(holder.clone());
             }
-            What::Agency(code) => {
+            TransferSubject::Agency(code) => {
                 let is_own = *actor == ModelActor::Operator || *actor == ModelActor::Agency(code.to_string());
                 is_own.then_some(()).ok_or('-')?;
                 let is_right = !self.agencies[&**code] && !self.agencies[to] && **code != *to;
@@ -535,9 +554,9 @@ impl RegistryModel {
         Ok(from)
     }
 
-    fn apply_transfer(&mut self, what: &What, to: &str) {
+    fn apply_transfer(&mut self, what: &TransferSubject, to: &str) {
         match what {
-            What::Names(names) => {
+            TransferSubject::Names(names) => {
                 for transferred in names {
                     let (prefix, _) = transferred.split_once('/').unwrap();
                     let is_holder = *self.prefixes[prefix].holder == *to;
@@ -545,8 +564,8 @@ impl RegistryModel {
                     name.owner = (!is_holder).then(|| to.into());
                 }
             }
-            What::Prefix(prefix) => self.prefixes.get_mut(&**prefix).unwrap().holder = to.into(),
-            What::Agency(code) => {
+            TransferSubject::Prefix(prefix) => self.prefixes.get_mut(&**prefix).unwrap().holder = to.into(),
+            TransferSubject::Agency(code) => {
                 *self.agencies.get_mut(&**code).unwrap() = true;
                 for member in self.registrants.values_mut().filter(|member| *member.agency == **code) {
                     member.agency = to.into();
@@ -564,17 +583,17 @@ impl RegistryModel {
             0 => {
                 let recent = codes[codes.len().saturating_sub(4)..].to_vec();
                 let code = self.rng.pick(&recent).as_str().into();
-                (What::Agency(code), self.rng.pick(&recent).as_str().into())
+                (TransferSubject::Agency(code), self.rng.pick(&recent).as_str().into())
             }
             1..10 => {
                 let prefixes: Vec<_> = self.prefixes.keys().cloned().collect();
                 let prefix = self.rng.pick(&prefixes).as_str().into();
-                (What::Prefix(prefix), self.rng.pick(&ids).clone())
+                (TransferSubject::Prefix(prefix), self.rng.pick(&ids).clone())
             }
             _ => {
                 let count = 1 + self.rng.below(3);
                 let names = (0..count).map(|_| self.name(step).1.into()).collect();
-                (What::Names(names), self.rng.pick(&ids).clone())
+                (TransferSubject::Names(names), self.rng.pick(&ids).clone())
             }
         };
         let force = self.rng.below(4) == 0;
@@ -610,7 +629,7 @@ impl RegistryModel {
             let is_agency =
                 |code: &str| *actor == ModelActor::Operator || *actor == ModelActor::Agency(code.to_owned());
             let (gives, receives) = match &transfer.what {
-                What::Agency(code) => (is_agency(code), is_agency(&transfer.to)),
+                TransferSubject::Agency(code) => (is_agency(code), is_agency(&transfer.to)),
                 _ => {
                     let gives = transfer.from.iter().any(|from| self.may_act_for(actor, from));
                     (gives, self.may_act_for(actor, &transfer.to))
@@ -704,7 +723,7 @@ impl RegistryModel {
         for name in self.names.values() {
             let (prefix, _) = name.spelled.split_once('/').unwrap();
             let owner = self.owner(prefix, name);
-            let found = block_on(self.registry.registered(&name.spelled, operator, self.now, &mut budget()));
+            let found = block_on(self.registry.get_doi(&name.spelled, operator, self.now, &mut budget()));
             let found = found.unwrap();
             let seen = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
             assert_eq!(seen, (&*name.spelled, name.state, &*owner, &*name.url));
@@ -741,7 +760,7 @@ impl RegistryModel {
             let mut budget = budget();
             let operator = &Caller::Operator;
             let after: Option<String> = next.take();
-            let names = self.registry.names(
+            let names = self.registry.list_dois(
                 prefix,
                 registrant,
                 after.as_deref(),

@@ -33,7 +33,7 @@ pub(crate) enum TargetError {
 }
 
 /// The address as it can stand in `Location`: spaces around it cut off, its host in ASCII, what needs it encoded.
-pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, TargetError> {
+pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     let address = stored.trim();
     if address.contains(char::is_control) {
         return Err(TargetError::Control);
@@ -49,7 +49,7 @@ pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     }) {
         return Ok(Cow::Borrowed(address));
     }
-    let (before, host, after) = parts(address);
+    let (before, host, after) = split_host(address);
     let host = if host.is_ascii() {
         Cow::Borrowed(host)
     } else {
@@ -60,7 +60,7 @@ pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, TargetError> {
 }
 
 /// What stands before the host, the host, and what stands after it.
-fn parts(address: &str) -> (&str, &str, &str) {
+fn split_host(address: &str) -> (&str, &str, &str) {
     let Some(start) = address.find("://").map(|at| at + 3) else { return (address, "", "") };
     let end = address[start..].find(['/', '?', '#', '\\']).map_or(address.len(), |at| start + at);
     let start = address[start..end].rfind('@').map_or(start, |at| start + at + 1);
@@ -69,11 +69,11 @@ fn parts(address: &str) -> (&str, &str, &str) {
 }
 
 /// The address with something appended; none if that would lead to another host, or is not plain text.
-pub(crate) fn append(address: &str, more: &str) -> Option<String> {
+pub(crate) fn append_suffix(address: &str, more: &str) -> Option<String> {
     if more.contains(char::is_control) {
         return None;
     }
-    let long = location(&format!("{address}{more}")).ok()?.into_owned();
+    let long = sanitize(&format!("{address}{more}")).ok()?.into_owned();
     let (one, two) = (Url::parse(address).ok()?, Url::parse(&long).ok()?);
     let authority = |url: &Url| {
         let whole = (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
@@ -116,7 +116,7 @@ mod tests {
 
     #[track_caller]
     fn check(stored: &str, expected: Result<&str, TargetError>) {
-        assert_eq!(location(stored).as_deref().map_err(|error| *error), expected, "{stored:?}");
+        assert_eq!(sanitize(stored).as_deref().map_err(|error| *error), expected, "{stored:?}");
     }
 
     #[test]
@@ -138,6 +138,6 @@ mod tests {
 
     #[track_caller]
     fn appends(address: &str, more: &str, expected: Option<&str>) {
-        assert_eq!(append(address, more).as_deref(), expected, "{address} {more:?}");
+        assert_eq!(append_suffix(address, more).as_deref(), expected, "{address} {more:?}");
     }
 }

@@ -5,7 +5,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
 /// An answer whose body is there, as nearly all are.
-pub(crate) type Answer = Response<Bytes>;
+pub(crate) type Reply = Response<Bytes>;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 pub(crate) const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -13,7 +13,7 @@ pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html;charset
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=utf-8");
 
 /// An answer of this kind.
-pub(crate) fn answer(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn reply(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Reply {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -21,22 +21,26 @@ pub(crate) fn answer(status: StatusCode, kind: HeaderValue, body: impl Into<Byte
 }
 
 /// Says when to ask again: after a time in which others are done, or a database is there again.
-pub(crate) fn retry_later(headers: &mut HeaderMap) {
+pub(crate) fn add_retry_after(headers: &mut HeaderMap) {
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
 }
 
 /// What every answer says: that any page may read it without credentials, and that its type is what it says.
-pub(crate) fn finish(headers: &mut HeaderMap) {
+pub(crate) fn add_common_headers(headers: &mut HeaderMap) {
     const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, if is_challenge { CHALLENGE } else { EXPOSED_HEADERS });
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        if is_challenge { EXPOSED_HEADERS_401 } else { EXPOSED_HEADERS },
+    );
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
 
-const CHALLENGE: HeaderValue = HeaderValue::from_static("WWW-Authenticate, X-Request-Id");
+const EXPOSED_HEADERS_401: HeaderValue = HeaderValue::from_static("WWW-Authenticate, X-Request-Id");
 
 /// What a page may do: nothing but show itself, and tell nobody where somebody came from.
 pub(crate) const PAGE_SECURITY_HEADERS: [(HeaderName, HeaderValue); 2] = [

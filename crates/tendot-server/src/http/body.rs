@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::pace::SLOWEST;
 
 /// Bytes of all bodies that are being read.
-const TOGETHER: usize = 256 << 20;
+const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -73,7 +73,7 @@ impl BodyReader {
         if body.size_hint().lower() > limit as u64 {
             return Err(BodyError::TooLarge { limit });
         }
-        let mut room = Room { all: &self.taken, taken: 0 };
+        let mut room = BodyReservation { all: &self.taken, taken: 0 };
         let (begun, mut read) = (Instant::now(), BytesMut::new());
         loop {
             let end = begun + self.time + Duration::from_secs(read.len() as u64 / SLOWEST);
@@ -87,27 +87,27 @@ impl BodyReader {
             if data.len() > limit - read.len() {
                 return Err(BodyError::TooLarge { limit });
             }
-            room.take(data.len())?;
+            room.reserve(data.len())?;
             read.extend_from_slice(&data);
         }
     }
 }
 
 /// What one body takes of the room for all; given back at its end.
-struct Room<'a> {
+struct BodyReservation<'a> {
     all: &'a AtomicUsize,
     taken: usize,
 }
 
-impl Room<'_> {
-    fn take(&mut self, bytes: usize) -> Result<(), BodyError> {
+impl BodyReservation<'_> {
+    fn reserve(&mut self, bytes: usize) -> Result<(), BodyError> {
         self.taken += bytes;
         let before = self.all.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > TOGETHER { Err(BodyError::NoRoom) } else { Ok(()) }
+        if before + bytes > MAX_TOTAL_BODY_BYTES { Err(BodyError::NoRoom) } else { Ok(()) }
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for BodyReservation<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(self.taken, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{AGE, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
 use http::{Response, StatusCode};
 use tendot_client::CacheStatus;
-use tendot_proto::{Ttl, Value};
+use tendot_proto::{HandleValue, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::search::Provenance;
@@ -15,24 +15,29 @@ use super::search::Provenance;
 const MAX_ETAGS: usize = 64;
 
 /// Seconds that what was made of these values may be kept.
-pub(crate) fn seconds<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>, now: SystemTime) -> u64 {
-    let now = unix(now);
+pub(crate) fn min_ttl_seconds<'v, 'a: 'v>(
+    values: impl IntoIterator<Item = &'v HandleValue<'a>>,
+    now: SystemTime,
+) -> u64 {
+    let now = to_unix_seconds(now);
     let kept = |ttl| match ttl {
         Ttl::Relative(seconds) => u64::from(seconds),
         Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
         Ttl::Other { .. } => 0,
     };
     let shortest = values.into_iter().map(|value| kept(value.ttl)).min();
-    shortest.unwrap_or_default().min(Ttl::LONGEST.as_secs())
+    shortest.unwrap_or_default().min(Ttl::MAX.as_secs())
 }
 
 /// Whether that is the same later: no value ends at a fixed time.
-pub(crate) fn has_only_relative_ttls<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>) -> bool {
+pub(crate) fn has_only_relative_ttls<'v, 'a: 'v>(
+    values: impl IntoIterator<Item = &'v HandleValue<'a>>,
+) -> bool {
     values.into_iter().all(|value| !matches!(value.ttl, Ttl::Absolute(_)))
 }
 
 /// Says how long an answer may be kept.
-pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
+pub(crate) fn set_max_age(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
     let control = if seconds == 0 { "no-cache".to_owned() } else { format!("public, max-age={seconds}") };
     let expires = httpdate::fmt_http_date(now + Duration::from_secs(seconds));
     headers.extend(HeaderValue::try_from(control).map(|value| (CACHE_CONTROL, value)));
@@ -40,10 +45,15 @@ pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
 }
 
 /// Says how long an answer may be kept that has something from elsewhere in it: for what is left of its time.
-pub(crate) fn set_max_age_with_provenance(headers: &mut HeaderMap, seconds: u64, heard: Option<Provenance>, now: SystemTime) {
-    let Some(heard) = heard else { return keep(headers, seconds, now) };
+pub(crate) fn set_max_age_with_provenance(
+    headers: &mut HeaderMap,
+    seconds: u64,
+    heard: Option<Provenance>,
+    now: SystemTime,
+) {
+    let Some(heard) = heard else { return set_max_age(headers, seconds, now) };
     let left = if heard.stale.is_some() { 0 } else { seconds.min(heard.fresh) };
-    keep(headers, left, now);
+    set_max_age(headers, left, now);
     // Who keeps it takes the age off (RFC 9111, 4.2).
     if left > 0
         && let Ok(control) = HeaderValue::try_from(format!("public, max-age={}", left + heard.age))
@@ -75,19 +85,19 @@ pub(crate) fn set_private_no_store(headers: &mut HeaderMap) {
 }
 
 /// Gives an answer a tag, and takes its body away if the client has it.
-pub(crate) fn tag(mut response: Response<Bytes>, of: &[u8], request: &HeaderMap) -> Response<Bytes> {
+pub(crate) fn add_etag(mut response: Response<Bytes>, of: &[u8], request: &HeaderMap) -> Response<Bytes> {
     let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", xxh3_64(of))) else { return response };
     response.headers_mut().insert(ETAG, tag.clone());
-    spare(response, &tag, request)
+    not_modified_if_match(response, &tag, request)
 }
 
 /// Takes the body of an answer with this tag away if the client has it.
-pub(crate) fn spare(
+pub(crate) fn not_modified_if_match(
     mut response: Response<Bytes>,
     tag: &HeaderValue,
     request: &HeaderMap,
 ) -> Response<Bytes> {
-    if tag.to_str().is_ok_and(|tag| has(request, tag)) {
+    if tag.to_str().is_ok_and(|tag| if_none_match_contains(request, tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new();
         response.headers_mut().remove(http::header::CONTENT_TYPE);
@@ -95,13 +105,13 @@ pub(crate) fn spare(
     response
 }
 
-fn has(request: &HeaderMap, tag: &str) -> bool {
+fn if_none_match_contains(request: &HeaderMap, tag: &str) -> bool {
     let lines = request.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
     let mut tags = lines.flat_map(|line| line.split(',')).take(MAX_ETAGS).map(str::trim);
     tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
-fn unix(now: SystemTime) -> u64 {
+fn to_unix_seconds(now: SystemTime) -> u64 {
     now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -122,9 +132,10 @@ mod tests {
 
     #[track_caller]
     fn check(ttls: &[Ttl], expected: u64) {
-        let values: Vec<_> = ttls.iter().map(|ttl| Value { ttl: *ttl, ..Value::new(1, "URL", "") }).collect();
+        let values: Vec<_> =
+            ttls.iter().map(|ttl| HandleValue { ttl: *ttl, ..HandleValue::new(1, "URL", "") }).collect();
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        assert_eq!(seconds(&values, now), expected, "{ttls:?}");
+        assert_eq!(min_ttl_seconds(&values, now), expected, "{ttls:?}");
     }
 
     #[test]
@@ -132,9 +143,9 @@ mod tests {
         let status = |if_none_match: &str| {
             let mut request = HeaderMap::new();
             request.insert(IF_NONE_MATCH, if_none_match.parse().unwrap());
-            tag(Response::new("body".into()), b"body", &request).status()
+            add_etag(Response::new("body".into()), b"body", &request).status()
         };
-        let tagged = tag(Response::new("body".into()), b"body", &HeaderMap::new());
+        let tagged = add_etag(Response::new("body".into()), b"body", &HeaderMap::new());
         let given = tagged.headers()[ETAG].to_str().unwrap().to_owned();
         assert_eq!((tagged.status(), &**tagged.body()), (StatusCode::OK, &b"body"[..]));
         assert_eq!(status(&given), StatusCode::NOT_MODIFIED);

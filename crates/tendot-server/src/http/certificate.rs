@@ -6,21 +6,21 @@ const SEQUENCE: u8 = 0x30;
 
 /// The end of a certificate's validity, in seconds since 1970.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
-    let (_, _, end) = part(inside(validity(certificate)?)?)?;
-    let (tag, text, _) = part(end)?;
-    time(tag, str::from_utf8(text).ok()?)
+    let (_, _, end) = read_tlv(sequence_content(skip_to_validity(certificate)?)?)?;
+    let (tag, text, _) = read_tlv(end)?;
+    parse_time(tag, str::from_utf8(text).ok()?)
 }
 
 /// From the validity on.
-fn validity(certificate: &[u8]) -> Option<&[u8]> {
-    let mut rest = inside(inside(certificate)?)?;
+fn skip_to_validity(certificate: &[u8]) -> Option<&[u8]> {
+    let mut rest = sequence_content(sequence_content(certificate)?)?;
     // The version is optional.
     if rest.first() == Some(&0xA0) {
-        rest = part(rest)?.2;
+        rest = read_tlv(rest)?.2;
     }
     // Serial number, algorithm, issuer.
     for _ in 0..3 {
-        rest = part(rest)?.2;
+        rest = read_tlv(rest)?.2;
     }
     Some(rest)
 }
@@ -35,29 +35,29 @@ pub(super) struct CertificateSubject<'c> {
 }
 
 impl<'c> CertificateSubject<'c> {
-    pub(super) fn of(certificate: &'c [u8]) -> Option<Self> {
+    pub(super) fn parse(certificate: &'c [u8]) -> Option<Self> {
         const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
         const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
         const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-        let (_, _, rest) = part(validity(certificate)?)?;
-        let (_, subject, rest) = part(rest)?;
-        let name = attribute(subject, USER_ID).or_else(|| attribute(subject, COMMON_NAME))?;
-        let (_, algorithm, key) = part(inside(rest)?)?;
-        if part(algorithm)?.1 != RSA {
+        let (_, _, rest) = read_tlv(skip_to_validity(certificate)?)?;
+        let (_, subject, rest) = read_tlv(rest)?;
+        let name = name_attribute(subject, USER_ID).or_else(|| name_attribute(subject, COMMON_NAME))?;
+        let (_, algorithm, key) = read_tlv(sequence_content(rest)?)?;
+        if read_tlv(algorithm)?.1 != RSA {
             return None;
         }
         // A string of bits, all of which are used.
-        let key = inside(part(key)?.1.strip_prefix(&[0])?)?;
-        let (_, modulus, rest) = part(key)?;
-        let (_, exponent, _) = part(rest)?;
-        Some(Self { name, modulus: number(modulus), exponent: number(exponent) })
+        let key = sequence_content(read_tlv(key)?.1.strip_prefix(&[0])?)?;
+        let (_, modulus, rest) = read_tlv(key)?;
+        let (_, exponent, _) = read_tlv(rest)?;
+        Some(Self { name, modulus: strip_leading_zeros(modulus), exponent: strip_leading_zeros(exponent) })
     }
 
     /// Whether the data of an `HS_PUBKEY` value is this key.
-    pub(super) fn has_key(&self, data: &[u8]) -> bool {
-        PublicKey::from_bytes(data).is_ok_and(|key| match key.kind() {
+    pub(super) fn matches_public_key(&self, data: &[u8]) -> bool {
+        PublicKey::from_bytes(data).is_ok_and(|key| match key.components() {
             KeyComponents::Rsa { exponent, modulus } => {
-                number(modulus) == self.modulus && number(exponent) == self.exponent
+                strip_leading_zeros(modulus) == self.modulus && strip_leading_zeros(exponent) == self.exponent
             }
             _ => false,
         })
@@ -65,13 +65,13 @@ impl<'c> CertificateSubject<'c> {
 }
 
 /// The first text of this kind in a name.
-fn attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
+fn name_attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
     let mut rest = name;
     while !rest.is_empty() {
-        let (_, set, after) = part(rest)?;
-        let (_, kind, value) = part(inside(set)?)?;
+        let (_, set, after) = read_tlv(rest)?;
+        let (_, kind, value) = read_tlv(sequence_content(set)?)?;
         if kind == wanted {
-            return String::from_utf8(part(value)?.1.to_vec()).ok();
+            return String::from_utf8(read_tlv(value)?.1.to_vec()).ok();
         }
         rest = after;
     }
@@ -79,17 +79,17 @@ fn attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
 }
 
 /// A number without the zeros in front.
-fn number(bytes: &[u8]) -> &[u8] {
+fn strip_leading_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.get(zeros..).unwrap_or_default()
 }
 
-fn inside(bytes: &[u8]) -> Option<&[u8]> {
-    part(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside)
+fn sequence_content(bytes: &[u8]) -> Option<&[u8]> {
+    read_tlv(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside)
 }
 
 /// Tag, content, and what follows.
-fn part(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+fn read_tlv(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = if *first < 0x80 {
@@ -104,7 +104,7 @@ fn part(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
-fn time(tag: u8, text: &str) -> Option<u64> {
+fn parse_time(tag: u8, text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z').filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     let (year, text) = match (tag, text.len()) {
         (0x17, 12) => {
@@ -131,12 +131,12 @@ mod tests {
 
     #[test]
     fn times() {
-        assert_eq!(time(0x17, "700101000000Z"), Some(0));
-        assert_eq!(time(0x17, "491231235959Z"), Some(2_524_607_999));
-        assert_eq!(time(0x18, "20240229120000Z"), Some(1_709_208_000));
-        assert_eq!(time(0x18, "99991231235959Z"), Some(253_402_300_799));
+        assert_eq!(parse_time(0x17, "700101000000Z"), Some(0));
+        assert_eq!(parse_time(0x17, "491231235959Z"), Some(2_524_607_999));
+        assert_eq!(parse_time(0x18, "20240229120000Z"), Some(1_709_208_000));
+        assert_eq!(parse_time(0x18, "99991231235959Z"), Some(253_402_300_799));
         for bad in ["", "Z", "20240229120000", "20241329120000Z", "2024022912000éZ", "19600101000000Z"] {
-            assert_eq!(time(0x18, bad), None, "{bad}");
+            assert_eq!(parse_time(0x18, bad), None, "{bad}");
         }
     }
 

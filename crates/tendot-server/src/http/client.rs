@@ -11,7 +11,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Hops that are looked at, from the last one back.
-const HOPS: usize = 32;
+const MAX_FORWARDED_HOPS: usize = 32;
 
 /// The other end of a connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,7 +51,7 @@ impl Default for ProxyTrust {
 
 /// Who sends a request, as far as is known.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Client {
+pub(super) struct RemoteClient {
     pub(super) address: IpAddr,
     /// Whether it is on this machine, not only a proxy that it asks by.
     pub(super) is_here: bool,
@@ -70,17 +70,19 @@ impl ProxyTrust {
     }
 
     /// Who sends a request on a connection.
-    pub(super) fn client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> Client {
+    pub(super) fn resolve_client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> RemoteClient {
         let peer_address = plain(peer.address);
         // A proxy on this machine speaks for the whole world, whether we were told of it or not.
         let is_here = peer_address.is_loopback()
-            && !headers.keys().any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
+            && !headers
+                .keys()
+                .any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
         if !is_here && self.is_trusted_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
                 ForwardedBy::XForwarded => self.from_x_forwarded(headers),
                 ForwardedBy::Forwarded => self.from_forwarded(headers),
             };
-            return Client {
+            return RemoteClient {
                 address: address.unwrap_or(peer_address),
                 is_here: false,
                 is_proxied: true,
@@ -88,7 +90,7 @@ impl ProxyTrust {
                 certificate: None,
             };
         }
-        Client {
+        RemoteClient {
             address: peer_address,
             is_here,
             is_proxied: false,
@@ -98,8 +100,9 @@ impl ProxyTrust {
     }
 
     fn from_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
-        let address = self.last_untrusted_hop(values(headers, X_FORWARDED_FOR).map(address));
-        let mut schemes = values(headers, X_FORWARDED_PROTO).peekable();
+        let address =
+            self.last_untrusted_hop(list_header_values(headers, X_FORWARDED_FOR).map(parse_address));
+        let mut schemes = list_header_values(headers, X_FORWARDED_PROTO).peekable();
         let is_said = schemes.peek().is_some();
         (address, is_said && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
     }
@@ -111,8 +114,8 @@ impl ProxyTrust {
                 name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim().trim_matches('"').to_owned())
             })
         };
-        let hops = || values(headers, FORWARDED);
-        let client = self.last_untrusted_hop(hops().map(|hop| address(&parameter(hop, "for")?)));
+        let hops = || list_header_values(headers, FORWARDED);
+        let client = self.last_untrusted_hop(hops().map(|hop| parse_address(&parameter(hop, "for")?)));
         let mut schemes = hops().map(|hop| parameter(hop, "proto")).peekable();
         let is_said = schemes.peek().is_some();
         (client, is_said && schemes.all(|scheme| scheme.is_some_and(|one| one.eq_ignore_ascii_case("https"))))
@@ -122,7 +125,7 @@ impl ProxyTrust {
     /// the search, and the hop after it is the client.
     fn last_untrusted_hop(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
         let mut last = None;
-        for hop in hops.rev().take(HOPS).map_while(|hop| hop) {
+        for hop in hops.rev().take(MAX_FORWARDED_HOPS).map_while(|hop| hop) {
             last = Some(hop);
             if !self.is_trusted_proxy(hop) {
                 break;
@@ -133,13 +136,13 @@ impl ProxyTrust {
 }
 
 /// What several lines of a header list, in order.
-fn values(headers: &HeaderMap, name: HeaderName) -> impl DoubleEndedIterator<Item = &str> {
+fn list_header_values(headers: &HeaderMap, name: HeaderName) -> impl DoubleEndedIterator<Item = &str> {
     let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?")).collect();
     lines.into_iter().flat_map(|line| line.split(',')).map(str::trim)
 }
 
 /// An address, with a port or in brackets as proxies write it.
-fn address(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
     let parsed: Result<IpAddr, _> = bare.unwrap_or(text).parse();
     let with_port = || text.parse::<std::net::SocketAddrV4>().map(|address| IpAddr::V4(*address.ip()));
@@ -152,17 +155,17 @@ pub(crate) fn plain(address: IpAddr) -> IpAddr {
 }
 
 /// The network that an address is one host of: itself for IPv4, the first 64 bits for IPv6.
-pub(crate) fn host(address: IpAddr) -> IpAddr {
-    masked(address, 32, 64)
+pub(crate) fn client_network(address: IpAddr) -> IpAddr {
+    truncate(address, 32, 64)
 }
 
 /// The larger network around an address: 24 bits for IPv4, 48 for IPv6.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    masked(address, 24, 48)
+pub(crate) fn provider_network(address: IpAddr) -> IpAddr {
+    truncate(address, 24, 48)
 }
 
 /// The network that an address is in, of so many bits.
-pub(crate) fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
+pub(crate) fn truncate(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4))).into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6))).into(),
@@ -173,7 +176,8 @@ pub(crate) fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
 mod tests {
     use super::*;
 
-    const PLAIN: ProxyTrust = ProxyTrust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
+    const PLAIN: ProxyTrust =
+        ProxyTrust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
 
     fn behind(forwarded_by: ForwardedBy) -> ProxyTrust {
         let proxies = ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
@@ -247,7 +251,7 @@ mod tests {
             let (name, value) = line.split_once(": ").unwrap();
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        let client = trust.client(&peer, &map);
+        let client = trust.resolve_client(&peer, &map);
         let mut found = client.address.to_string();
         for (is, word) in [(client.is_here, " here"), (client.is_proxied, " proxied")] {
             found.push_str(if is { word } else { "" });
@@ -259,13 +263,16 @@ mod tests {
     #[test]
     fn encrypted() {
         let peer = ConnectionPeer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
-        assert!(PLAIN.client(&peer, &HeaderMap::new()).takes_credentials);
+        assert!(PLAIN.resolve_client(&peer, &HeaderMap::new()).takes_credentials);
     }
 
     #[test]
     fn networks() {
         let of = |text: &str| {
-            (host(text.parse().unwrap()).to_string(), network(text.parse().unwrap()).to_string())
+            (
+                client_network(text.parse().unwrap()).to_string(),
+                provider_network(text.parse().unwrap()).to_string(),
+            )
         };
         assert_eq!(of("192.0.2.77"), ("192.0.2.77".into(), "192.0.2.0".into()));
         assert_eq!(of("2001:db8:1:2:3:4:5:6"), ("2001:db8:1:2::".into(), "2001:db8:1::".into()));

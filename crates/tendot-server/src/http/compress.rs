@@ -22,8 +22,9 @@ const GZIP_LEVEL: Compression = Compression::new(5);
 pub(super) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
     // The same answer could have come in both forms; what is left of it does not show that any more.
     let is_left = response.status() == StatusCode::NOT_MODIFIED;
-    let could_be =
-        response.body().len() >= MIN_COMPRESS_BYTES && is_text(response.headers()) && !is_private(response.headers());
+    let could_be = response.body().len() >= MIN_COMPRESS_BYTES
+        && is_text(response.headers())
+        && !is_private(response.headers());
     if is_left || could_be {
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
@@ -33,20 +34,20 @@ pub(super) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes
 /// Compresses an answer, also a large one.
 pub(super) async fn compress(response: &mut Response<Bytes>) {
     if response.body().len() < MIN_OFFLOAD_BYTES {
-        return at_once(response);
+        return compress_inline(response);
     }
     let body = response.body().clone();
     let compressed = tokio::task::spawn_blocking(move || gzip(&body)).await;
-    replace(response, compressed.ok().flatten());
+    replace_body(response, compressed.ok().flatten());
 }
 
 /// Compresses an answer that is not large.
-pub(super) fn at_once(response: &mut Response<Bytes>) {
+pub(super) fn compress_inline(response: &mut Response<Bytes>) {
     let compressed = gzip(response.body());
-    replace(response, compressed);
+    replace_body(response, compressed);
 }
 
-fn replace(response: &mut Response<Bytes>, compressed: Option<Vec<u8>>) {
+fn replace_body(response: &mut Response<Bytes>, compressed: Option<Vec<u8>>) {
     let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else { return };
     *response.body_mut() = compressed.into();
     let headers = response.headers_mut();

@@ -19,14 +19,14 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::Tls;
-use super::answer::Answer;
+use super::ServerCertificate;
+use super::answer::Reply;
 use super::client::ConnectionPeer;
-use super::listen::{Doors, Limits};
+use super::listen::{HttpAcceptor, HttpLimits};
 use super::pace::TimeoutStream;
-use super::stream::{self, Cut};
+use super::stream::{self, StreamAborted};
 
-pub(super) type Builder = auto::Builder<TokioExecutor>;
+pub(super) type ConnectionBuilder = auto::Builder<TokioExecutor>;
 
 /// Streams of one connection at the same time (HTTP/2).
 const MAX_CONCURRENT_STREAMS: u32 = 128;
@@ -41,11 +41,11 @@ const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Bytes of an answer that are given to the transport at once, and wait there.
-const PIECE: usize = 64 << 10;
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
 /// How HTTP is spoken. Both versions are understood without TLS, too.
-pub(super) fn builder(limits: &Limits) -> Builder {
-    let mut builder = Builder::new(TokioExecutor::new());
+pub(super) fn connection_builder(limits: &HttpLimits) -> ConnectionBuilder {
+    let mut builder = ConnectionBuilder::new(TokioExecutor::new());
     builder
         .http1()
         // A head that has begun has its time in `pace.rs`, and one that has not in `ConnectionActivity`: a timer less for each request.
@@ -63,42 +63,42 @@ pub(super) fn builder(limits: &Limits) -> Builder {
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_send_buf_size(PIECE)
+        .max_send_buf_size(MAX_CHUNK_BYTES)
         .keep_alive_interval(Duration::from_secs(30));
     builder
 }
 
 /// Answers what comes on a connection until it ends, or is closed.
-pub(super) async fn run(
-    doors: &Arc<Doors>,
+pub(super) async fn run_connection(
+    doors: &Arc<HttpAcceptor>,
     stream: TcpStream,
     mut peer: ConnectionPeer,
-    tls: Option<&Tls>,
+    tls: Option<&ServerCertificate>,
     closed: watch::Receiver<bool>,
 ) {
-    let id = doors.http.ids.make();
+    let id = doors.http.ids.generate();
     let Some(tls) = tls else {
-        return serve(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
+        return serve_stream(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
     };
     match timeout(doors.limits.header_time, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
-            serve(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
+            serve_stream(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
         }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS was not agreed on"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS was not agreed on in time"),
     }
 }
 
-async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    doors: &Arc<Doors>,
+async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    doors: &Arc<HttpAcceptor>,
     stream: TimeoutStream<T>,
     peer: ConnectionPeer,
     mut closed: watch::Receiver<bool>,
 ) {
     let life = Arc::new(ConnectionActivity::default());
-    let service = service_fn(|request: Request<Incoming>| answer(doors, &life, request, &peer));
+    let service = service_fn(|request: Request<Incoming>| respond(doors, &life, request, &peer));
     let connection = doors.builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(MIN_CHECK_INTERVAL) / 2);
@@ -124,7 +124,7 @@ async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 if events != last.0 {
                     last = (events, Instant::now());
                 }
-                match life.judge(last.1.elapsed(), &doors.limits) {
+                match life.liveness(last.1.elapsed(), &doors.limits) {
                     Liveness::Alive => {}
                     Liveness::Idle if !is_closing => {
                         is_closing = true;
@@ -139,34 +139,41 @@ async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-fn answer(doors: &Arc<Doors>, life: &Arc<ConnectionActivity>, request: Request<Incoming>, peer: &ConnectionPeer) -> ResponseFuture {
-    let asking = Asking::begin(Arc::clone(life), request.version());
+fn respond(
+    doors: &Arc<HttpAcceptor>,
+    life: &Arc<ConnectionActivity>,
+    request: Request<Incoming>,
+    peer: &ConnectionPeer,
+) -> ResponseFuture {
+    let asking = InFlightGuard::begin(Arc::clone(life), request.version());
     // Where the next request begins after such a body, `head.rs` does not know.
     let is_last = request.version() <= Version::HTTP_11
         && (doors.is_ending.load(Ordering::Relaxed) || request.headers().contains_key(TRANSFER_ENCODING));
-    let send = move |mut response: Answer| {
+    let send = move |mut response: Reply| {
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        asking.send(response)
+        asking.into_response(response)
     };
-    match doors.http.begin(&request, peer, &doors.limits) {
+    match doors.http.try_fast_path(&request, peer, &doors.limits) {
         (_, Some(response)) => ResponseFuture::Done(Some(send(response))),
         (asked, None) => {
             let doors = Arc::clone(doors);
-            ResponseFuture::Doing(Box::pin(async move { send(doors.http.answer(request, &asked).await) }))
+            ResponseFuture::Doing(Box::pin(
+                async move { send(doors.http.handle_request(request, &asked).await) },
+            ))
         }
     }
 }
 
 /// An answer that is there, or will be: what is there at once is not put away and moved as what is not.
 enum ResponseFuture {
-    Done(Option<Response<Sending>>),
-    Doing(Pin<Box<dyn Future<Output = Response<Sending>> + Send>>),
+    Done(Option<Response<ResponseBody>>),
+    Doing(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }
 
 impl Future for ResponseFuture {
-    type Output = Result<Response<Sending>, Infallible>;
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
@@ -198,12 +205,12 @@ enum Liveness {
 }
 
 impl ConnectionActivity {
-    fn happened(&self) {
+    fn record_event(&self) {
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What becomes of it after so much time without an event.
-    fn judge(&self, rest: Duration, limits: &Limits) -> Liveness {
+    fn liveness(&self, rest: Duration, limits: &HttpLimits) -> Liveness {
         if self.sending.load(Ordering::Relaxed) > 0 {
             let is_stuck = rest > limits.write_time && !self.is_http1.load(Ordering::Relaxed);
             if is_stuck { Liveness::Stuck } else { Liveness::Alive }
@@ -216,9 +223,9 @@ impl ConnectionActivity {
 }
 
 /// A request that is looked at, and its connection's life.
-struct Asking(Arc<ConnectionActivity>);
+struct InFlightGuard(Arc<ConnectionActivity>);
 
-impl Asking {
+impl InFlightGuard {
     fn begin(life: Arc<ConnectionActivity>, version: Version) -> Self {
         if version <= Version::HTTP_11 {
             life.is_http1.store(true, Ordering::Relaxed);
@@ -227,28 +234,28 @@ impl Asking {
         Self(life)
     }
 
-    fn send(self, mut response: Answer) -> Response<Sending> {
+    fn into_response(self, mut response: Reply) -> Response<ResponseBody> {
         self.0.sending.fetch_add(1, Ordering::Relaxed);
-        let (life, source) = (Arc::clone(&self.0), stream::take(&mut response));
-        response.map(|body| Sending { rest: body, source, is_waiting: false, is_cut: false, life })
+        let (life, source) = (Arc::clone(&self.0), stream::take_stream(&mut response));
+        response.map(|body| ResponseBody { rest: body, source, is_waiting: false, is_cut: false, life })
     }
 }
 
 /// An answer as it is sent on a connection of its own, for tests.
 #[cfg(test)]
-pub(super) fn alone(response: Answer) -> Response<Sending> {
-    Asking::begin(Arc::default(), Version::HTTP_2).send(response)
+pub(super) fn response_for_test(response: Reply) -> Response<ResponseBody> {
+    InFlightGuard::begin(Arc::default(), Version::HTTP_2).into_response(response)
 }
 
-impl Drop for Asking {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.happened();
+        self.0.record_event();
         self.0.asking.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
-pub(super) struct Sending {
+pub(super) struct ResponseBody {
     rest: Bytes,
     /// Where more comes from, if it is made meanwhile.
     source: Option<mpsc::Receiver<Bytes>>,
@@ -258,8 +265,8 @@ pub(super) struct Sending {
     life: Arc<ConnectionActivity>,
 }
 
-impl Sending {
-    fn wait(&mut self, is_waiting: bool) {
+impl ResponseBody {
+    fn set_waiting_for_source(&mut self, is_waiting: bool) {
         if self.is_waiting != is_waiting {
             let (from, to) = match is_waiting {
                 true => (&self.life.sending, &self.life.asking),
@@ -272,29 +279,29 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
-        self.wait(false);
-        self.life.happened();
+        self.set_waiting_for_source(false);
+        self.life.record_event();
         self.life.sending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Body for Sending {
+impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = StreamAborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamAborted>>> {
         let this = &mut *self;
         if let Some(source) = this.source.as_mut().filter(|_| this.rest.is_empty()) {
             let polled = source.poll_recv(context);
-            this.wait(polled.is_pending());
+            this.set_waiting_for_source(polled.is_pending());
             match ready!(polled) {
                 Some(piece) => this.rest = piece,
-                None if this.is_cut => return Poll::Ready(Some(Err(Cut))),
+                None if this.is_cut => return Poll::Ready(Some(Err(StreamAborted))),
                 // What was sent before would be lost with the connection: it goes first.
                 None => {
                     this.is_cut = true;
@@ -309,8 +316,8 @@ impl Body for Sending {
         if this.rest.is_empty() {
             return Poll::Ready(None);
         }
-        this.life.happened();
-        let piece = this.rest.len().min(PIECE);
+        this.life.record_event();
+        let piece = this.rest.len().min(MAX_CHUNK_BYTES);
         Poll::Ready(Some(Ok(Frame::data(this.rest.split_to(piece)))))
     }
 

@@ -19,15 +19,15 @@ pub(super) const COMMON_RESPONSES: [(&str, &str); 3] =
 pub(super) const CODE_SAMPLES: &str = "x-codeSamples";
 
 /// A path, and the schemas that it refers to.
-pub(crate) struct Described {
+pub(crate) struct PathSpec {
     pub(super) path: PathItem,
     pub(super) schemas: Vec<(String, RefOr<Schema>)>,
 }
 
-impl Described {
+impl PathSpec {
     /// A path that can be read: also by HEAD, and asked what else can be done there.
-    pub(crate) fn read(get: Doing) -> Self {
-        let mut described = Self::only(HttpMethod::Get, get.clone());
+    pub(crate) fn readable(get: OperationSpec) -> Self {
+        let mut described = Self::single(HttpMethod::Get, get.clone());
         let mut head = get.operation;
         head.summary = Some("The same without its body".into());
         head.description = None;
@@ -42,11 +42,12 @@ impl Described {
     }
 
     /// A path where nothing but this can be done.
-    pub(crate) fn only(method: HttpMethod, doing: Doing) -> Self {
-        let options = Doing::new("Which methods there are, for browsers that ask before they send something")
-            .answer(StatusCode::OK, "The methods")
-            .header("Allow", "The methods")
-            .header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
+    pub(crate) fn single(method: HttpMethod, doing: OperationSpec) -> Self {
+        let options =
+            OperationSpec::new("Which methods there are, for browsers that ask before they send something")
+                .response(StatusCode::OK, "The methods")
+                .response_header("Allow", "The methods")
+                .response_header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
         let mut options = options.operation;
         options.tags.clone_from(&doing.operation.tags);
         let in_path = doing.operation.parameters.iter().flatten();
@@ -59,7 +60,7 @@ impl Described {
     }
 
     /// And this can be done there, too.
-    pub(crate) fn and(mut self, method: HttpMethod, doing: Doing) -> Self {
+    pub(crate) fn with_method(mut self, method: HttpMethod, doing: OperationSpec) -> Self {
         self.path.merge_operations(PathItem::new(method, doing.operation));
         self.schemas.extend(doing.schemas);
         self
@@ -68,14 +69,14 @@ impl Described {
 
 /// What one method does, described part by part.
 #[derive(Clone)]
-pub(crate) struct Doing {
+pub(crate) struct OperationSpec {
     operation: Operation,
     schemas: Vec<(String, RefOr<Schema>)>,
     /// The status of the answer that is being described.
     status: String,
 }
 
-impl Doing {
+impl OperationSpec {
     pub(crate) fn new(summary: &str) -> Self {
         let mut operation = Operation::new();
         operation.summary = Some(summary.into());
@@ -87,19 +88,19 @@ impl Doing {
     }
 
     /// More about it.
-    pub(crate) fn about(mut self, description: &str) -> Self {
+    pub(crate) fn description(mut self, description: &str) -> Self {
         self.operation.description = Some(description.into());
         self
     }
 
     /// Which chapter of the page it belongs to.
-    pub(crate) fn group(mut self, group: &str) -> Self {
+    pub(crate) fn tag(mut self, group: &str) -> Self {
         self.operation.tags = Some(vec![group.into()]);
         self
     }
 
     /// A command that shows it, for a service with the demo's records; `$SERVER` stands for its address.
-    pub(crate) fn sample(mut self, command: &str) -> Self {
+    pub(crate) fn example_command(mut self, command: &str) -> Self {
         let samples = self.operation.extensions.get_or_insert_default().entry(CODE_SAMPLES.into());
         if let Some(samples) = samples.or_insert(json!([])).as_array_mut() {
             samples.push(json!({"lang": "Shell", "source": command}));
@@ -108,7 +109,7 @@ impl Doing {
     }
 
     /// What stands in the path.
-    pub(crate) fn in_path(self, name: &str, about: &str, schema: Schema) -> Self {
+    pub(crate) fn path_param(self, name: &str, about: &str, schema: Schema) -> Self {
         self.parameter(name, ParameterIn::Path, about, schema)
     }
 
@@ -133,8 +134,8 @@ impl Doing {
     }
 
     /// What is sent along.
-    pub(crate) fn body<T: ToSchema>(mut self, kind: &str, about: &str, required: Required) -> Self {
-        let content = Content::new(Some(self.refer::<T>()));
+    pub(crate) fn request_body<T: ToSchema>(mut self, kind: &str, about: &str, required: Required) -> Self {
+        let content = Content::new(Some(self.schema_ref::<T>()));
         let body = RequestBodyBuilder::new()
             .description(Some(about))
             .content(kind, content)
@@ -145,7 +146,7 @@ impl Doing {
     }
 
     /// Passwords and tokens are taken, and needed unless told otherwise.
-    pub(crate) fn credentials(mut self, are_needed: bool) -> Self {
+    pub(crate) fn security(mut self, are_needed: bool) -> Self {
         let nobody = (!are_needed).then(SecurityRequirement::default);
         let known = ["password", "nonce", "token"]
             .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
@@ -154,7 +155,7 @@ impl Doing {
     }
 
     /// An answer; what follows is about it.
-    pub(crate) fn answer(mut self, status: StatusCode, about: &str) -> Self {
+    pub(crate) fn response(mut self, status: StatusCode, about: &str) -> Self {
         self.status = status.as_str().into();
         let response = ResponseBuilder::new()
             .description(about)
@@ -165,50 +166,50 @@ impl Doing {
     }
 
     /// Its body can be text of this kind.
-    pub(crate) fn text(self, kind: &str) -> Self {
+    pub(crate) fn text_content(self, kind: &str) -> Self {
         let schema = ObjectBuilder::new().schema_type(Type::String);
         self.content(kind, Content::new(Some(schema)))
     }
 
     /// Its body can be JSON of this kind.
-    pub(crate) fn json<T: ToSchema>(mut self, kind: &str) -> Self {
-        let content = Content::new(Some(self.refer::<T>()));
+    pub(crate) fn json_content<T: ToSchema>(mut self, kind: &str) -> Self {
+        let content = Content::new(Some(self.schema_ref::<T>()));
         self.content(kind, content)
     }
 
     /// Its body can be a list of such JSON.
     pub(crate) fn json_list_content<T: ToSchema>(mut self, kind: &str) -> Self {
-        let content = Content::new(Some(ArrayBuilder::new().items(self.refer::<T>())));
+        let content = Content::new(Some(ArrayBuilder::new().items(self.schema_ref::<T>())));
         self.content(kind, content)
     }
 
     fn content(mut self, kind: &str, content: Content) -> Self {
-        if let Some(answer) = self.last() {
+        if let Some(answer) = self.current_response() {
             answer.content.insert(kind.into(), RefOr::T(content));
         }
         self
     }
 
     /// It has this header.
-    pub(crate) fn header(mut self, name: &str, about: &str) -> Self {
+    pub(crate) fn response_header(mut self, name: &str, about: &str) -> Self {
         let header = HeaderBuilder::new()
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
             .description(Some(about))
             .build();
-        if let Some(answer) = self.last() {
+        if let Some(answer) = self.current_response() {
             answer.headers.insert(name.into(), RefOr::T(header));
         }
         self
     }
 
-    fn last(&mut self) -> Option<&mut Response> {
+    fn current_response(&mut self) -> Option<&mut Response> {
         match self.operation.responses.responses.get_mut(&self.status)? {
             RefOr::T(response) => Some(response),
             RefOr::Ref(_) => None,
         }
     }
 
-    fn refer<T: ToSchema>(&mut self) -> Ref {
+    fn schema_ref<T: ToSchema>(&mut self) -> Ref {
         self.schemas.push((T::name().into_owned(), T::schema()));
         T::schemas(&mut self.schemas);
         Ref::from_schema_name(T::name())
@@ -216,41 +217,41 @@ impl Doing {
 }
 
 /// Any text; NUL is none.
-pub(crate) fn text() -> Schema {
+pub(crate) fn text_schema() -> Schema {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(r"^[^\u0000]*$")).into()
 }
 
 /// Text that matches an expression.
-pub(crate) fn matching(pattern: &str) -> Schema {
+pub(crate) fn pattern_schema(pattern: &str) -> Schema {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).into()
 }
 
 /// One of these words.
-pub(crate) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> Schema {
+pub(crate) fn enum_schema<'w>(words: impl IntoIterator<Item = &'w str>) -> Schema {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
 }
 
 /// At least one of something.
-pub(crate) fn at_least_one() -> Schema {
+pub(crate) fn positive_schema() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()
 }
 
 /// Any number of these.
-pub(crate) fn several(one: Schema) -> Schema {
+pub(crate) fn array_schema(one: Schema) -> Schema {
     ArrayBuilder::new().items(RefOr::T(one)).into()
 }
 
 /// A number of 32 bits.
-pub(crate) fn number() -> Schema {
+pub(crate) fn int32_schema() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(i32::MIN)).maximum(Some(i32::MAX)).into()
 }
 
 /// How many of something.
-pub(crate) fn count() -> Schema {
+pub(crate) fn count_schema() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(usize::MAX)).into()
 }
 
 /// The index of a value.
-pub(crate) fn index() -> Schema {
+pub(crate) fn index_schema() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()
 }

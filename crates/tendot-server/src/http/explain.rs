@@ -5,54 +5,54 @@ use std::time::{Instant, SystemTime};
 use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, LOCATION};
 use http::{StatusCode, Version};
 use serde::{Serialize, Serializer};
-use tendot_names::{OutputForm, Parser, DoiOrShortDoi};
-use tendot_proto::Value;
+use tendot_names::{DoiOrShortDoi, OutputForm, Parser};
+use tendot_proto::HandleValue;
 use tendot_registry::Error;
 use utoipa::ToSchema;
 
 use super::address::TargetError;
-use super::answer::{Answer, JSON, answer};
+use super::answer::{JSON, Reply, reply};
 use super::api::ValueForm;
-use super::location::{RedirectCandidate, Origin, Step};
-use super::parameters::Parameters;
-use super::redirect::{RedirectOutcome, own_path};
-use super::request::Request;
-use super::search::{Provenance, LookupError, Search};
-use super::{Http, name_pasted, negotiate, page};
+use super::location::{CandidateSource, RedirectCandidate, SelectionStep};
+use super::parameters::QueryParams;
+use super::redirect::{RedirectOutcome, format};
+use super::request::RequestHead;
+use super::search::{LookupContext, Provenance, RecordLookupError};
+use super::{HttpServer, extract_name, negotiate, page};
 
 /// What `way` tells of what it does.
-pub(crate) enum Told<'t> {
+pub(crate) enum TraceEvent<'t> {
     /// The record was found, and these are its public values; where they come from, if not from here; and whether there is
     /// metadata of it.
-    Values(&'t [Value<'static>], Option<Provenance>, bool),
+    Values(&'t [HandleValue<'static>], Option<Provenance>, bool),
     /// It only stands for another, that for the next, and so on.
     Aliases(&'t [String]),
     /// It could lead to one of these places.
     Candidates(&'t [RedirectCandidate<'t>]),
     /// They became fewer.
-    Step(Step),
+    Step(SelectionStep),
 }
 
 /// Who hears it.
-pub(crate) type Listener<'l> = &'l mut (dyn for<'t> FnMut(Told<'t>) + Send);
+pub(crate) type TraceSink<'l> = &'l mut (dyn for<'t> FnMut(TraceEvent<'t>) + Send);
 
 /// How a name was read and where it leads.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct Explanation {
+pub struct ResolutionTrace {
     pub(crate) name: String,
-    pub(crate) outcome: Outcome,
-    pub(crate) steps: Vec<Finding>,
+    pub(crate) outcome: TraceOutcome,
+    pub(crate) steps: Vec<TraceStep>,
     /// Where the record comes from, if it is not kept here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) upstream: Option<Provenance>,
     #[schema(value_type = Vec<ValueForm>)]
-    pub(crate) values: Vec<Value<'static>>,
+    pub(crate) values: Vec<HandleValue<'static>>,
     /// Whether there is metadata of the name here.
     pub(crate) has_metadata: bool,
     pub(crate) aliases: Vec<String>,
-    pub(crate) places: Vec<Place>,
-    pub(crate) choice: Vec<Step>,
-    pub(crate) redirects: Vec<Redirect>,
+    pub(crate) places: Vec<TraceLocation>,
+    pub(crate) choice: Vec<SelectionStep>,
+    pub(crate) redirects: Vec<TraceRedirect>,
     /// How long it took to find out.
     pub(crate) microseconds: u64,
 }
@@ -60,7 +60,7 @@ pub struct Explanation {
 /// Whether a name leads somewhere.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum TraceOutcome {
     /// It does.
     Resolves,
     /// It does not.
@@ -72,7 +72,7 @@ pub enum Outcome {
 
 /// One thing that was found out on the way.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
-pub struct Finding {
+pub struct TraceStep {
     /// What it is about, in one word.
     pub step: &'static str,
     /// Whether it is as it should be.
@@ -86,73 +86,75 @@ pub struct Finding {
 
 /// A place that a name could lead to.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Place {
+pub(crate) struct TraceLocation {
     pub(crate) href: String,
     pub(crate) weight: f64,
     /// The index of the value of type `URL` that it is; none for a location.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_object")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "serialize_map")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub(crate) attributes: Vec<(String, String)>,
 }
 
 /// An answer that leads on.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Redirect {
+pub(crate) struct TraceRedirect {
     pub(crate) status: u16,
     pub(crate) location: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<String>,
 }
 
-impl Explanation {
+impl ResolutionTrace {
     /// What was found out, step by step.
-    pub fn steps(&self) -> &[Finding] {
+    pub fn steps(&self) -> &[TraceStep] {
         &self.steps
     }
 
     /// What it comes to.
-    pub const fn outcome(&self) -> Outcome {
+    pub const fn outcome(&self) -> TraceOutcome {
         self.outcome
     }
 
-    fn add(&mut self, step: &'static str, says: impl Into<String>) {
-        self.steps.push(Finding { step, ok: true, says: says.into(), advice: None });
+    fn add_ok(&mut self, step: &'static str, says: impl Into<String>) {
+        self.steps.push(TraceStep { step, ok: true, says: says.into(), advice: None });
     }
 
     fn add_failure(&mut self, step: &'static str, says: impl Into<String>, advice: impl Into<String>) {
         let advice = Some(advice.into()).filter(|advice: &String| !advice.is_empty());
-        self.steps.push(Finding { step, ok: false, says: says.into(), advice });
+        self.steps.push(TraceStep { step, ok: false, says: says.into(), advice });
     }
 
     /// Keeps what is told of one record, instead of what was told of the one before.
-    fn record(&mut self, told: Told<'_>) {
+    fn record(&mut self, told: TraceEvent<'_>) {
         match told {
-            Told::Values(values, heard, has_metadata) => {
+            TraceEvent::Values(values, heard, has_metadata) => {
                 self.values = values.to_vec();
                 self.has_metadata = has_metadata;
                 self.upstream = heard;
                 self.places.clear();
                 self.choice.clear();
             }
-            Told::Aliases(names) => self.aliases.extend_from_slice(names),
-            Told::Candidates(candidates) => self.places = candidates.iter().map(Place::of).collect(),
-            Told::Step(step) => self.choice.push(step),
+            TraceEvent::Aliases(names) => self.aliases.extend_from_slice(names),
+            TraceEvent::Candidates(candidates) => {
+                self.places = candidates.iter().map(TraceLocation::from_candidate).collect()
+            }
+            TraceEvent::Step(step) => self.choice.push(step),
         }
     }
 
     /// Says whether a record is kept here, and if not, how it was come by.
     fn add_origin(&mut self, prefix: &str, heard: Option<Provenance>, base: &str) {
         let Some(heard) = heard else {
-            return self.add("prefix", format!("names under `{prefix}` are kept here"));
+            return self.add_ok("prefix", format!("names under `{prefix}` are kept here"));
         };
         self.upstream = Some(heard);
-        self.add("prefix", format!("names under `{prefix}` are not kept here"));
+        self.add_ok("prefix", format!("names under `{prefix}` are not kept here"));
         if heard.stale.is_some() {
-            self.add_failure("upstream", heard.says(base), "look whether the upstream runs");
+            self.add_failure("upstream", heard.describe(base), "look whether the upstream runs");
         } else {
-            self.add("upstream", heard.says(base));
+            self.add_ok("upstream", heard.describe(base));
         }
     }
 
@@ -164,37 +166,41 @@ impl Explanation {
             .map(|value| format!("{} {}", value.index, value.type_name()))
             .collect();
         let more = if self.values.len() > types.len() { ", …" } else { "" };
-        self.add(
+        self.add_ok(
             "values",
-            format!("everybody may read {}: {}{more}", count(self.values.len(), "value"), types.join(", ")),
+            format!(
+                "everybody may read {}: {}{more}",
+                pluralize(self.values.len(), "value"),
+                types.join(", ")
+            ),
         );
     }
 
     fn add_locations(&mut self) {
-        self.add(
+        self.add_ok(
             "places",
             match self.places.as_slice() {
                 [one] => format!("one place: {}", one.href),
-                places => count(places.len(), "place"),
+                places => pluralize(places.len(), "place"),
             },
         );
         // Once there is one left, nothing more is chosen.
         let chosen = self.choice.iter().position(|step| step.left.len() == 1);
         let steps = chosen.map_or(self.choice.len(), |at| at + 1);
         for step in self.choice.iter().take(steps).cloned().collect::<Vec<_>>() {
-            self.add("choice", format!("by {}: {} left", step.by, count(step.left.len(), "place")));
+            self.add_ok("choice", format!("by {}: {} left", step.by, pluralize(step.left.len(), "place")));
         }
         if self.choice.is_empty() && self.places.len() > 1 {
-            self.add("choice", "the first address of the record, since it has no locations");
+            self.add_ok("choice", "the first address of the record, since it has no locations");
         }
     }
 }
 
-impl Place {
-    fn of(candidate: &RedirectCandidate<'_>) -> Self {
+impl TraceLocation {
+    fn from_candidate(candidate: &RedirectCandidate<'_>) -> Self {
         let (index, attributes) = match candidate.origin {
-            Origin::Url(value) => (Some(value.index), Vec::new()),
-            Origin::Location(location) => {
+            CandidateSource::Url(value) => (Some(value.index), Vec::new()),
+            CandidateSource::Location(location) => {
                 let others = location.attributes().filter(|(name, _)| *name != "href");
                 (None, others.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
             }
@@ -203,19 +209,19 @@ impl Place {
     }
 }
 
-fn as_object<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
-fn count(number: usize, of: &str) -> String {
+fn pluralize(number: usize, of: &str) -> String {
     if number == 1 { format!("1 {of}") } else { format!("{number} {of}s") }
 }
 
-impl Http {
+impl HttpServer {
     /// Says step by step where something that a person wrote leads, if they asked this service in a browser.
-    pub async fn diagnose(&self, text: &str) -> Explanation {
+    pub async fn trace_text(&self, text: &str) -> ResolutionTrace {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
-        let request = Request {
+        let request = RequestHead {
             query: None,
             headers: &headers,
             version: Version::HTTP_11,
@@ -224,49 +230,52 @@ impl Http {
             takes_credentials: false,
             certificate: None,
         };
-        let name = name_pasted(text.trim());
-        let parameters = Parameters::default();
-        let mut search = Search::new(&request, &parameters);
-        self.explanation(&name, &parameters, &request, SystemTime::now(), &mut search).await
+        let name = extract_name(text.trim());
+        let parameters = QueryParams::default();
+        let mut search = LookupContext::new(&request, &parameters);
+        self.trace_name(&name, &parameters, &request, SystemTime::now(), &mut search).await
     }
 
     /// Answers `?explain`, as JSON or as a page.
-    pub(crate) async fn explain(
+    pub(crate) async fn get_trace(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        request: &Request<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut Search<'_>,
-    ) -> Answer {
-        let explanation = self.explanation(name, parameters, request, now, search).await;
+        search: &mut LookupContext<'_>,
+    ) -> Reply {
+        let explanation = self.trace_name(name, parameters, request, now, search).await;
         if parameters.get("explain") != Some("json") && !negotiate::prefers_json(request.headers) {
-            return page::explanation(&explanation);
+            return page::trace_page(&explanation);
         }
         match serde_json::to_vec_pretty(&explanation) {
-            Ok(json) => page::by_accept(answer(StatusCode::OK, JSON, json)),
-            Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, JSON, ""),
+            Ok(json) => page::vary_by_accept(reply(StatusCode::OK, JSON, json)),
+            Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, JSON, ""),
         }
     }
 
-    async fn explanation(
+    async fn trace_name(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        request: &Request<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut Search<'_>,
-    ) -> Explanation {
+        search: &mut LookupContext<'_>,
+    ) -> ResolutionTrace {
         let started = Instant::now();
-        let mut explained = Explanation { name: name.to_owned(), ..Explanation::default() };
+        let mut explained = ResolutionTrace { name: name.to_owned(), ..ResolutionTrace::default() };
         let mut asked = name.to_owned();
         // What an alias leads to is another request, which comes next.
         loop {
-            explained.outcome = Outcome::default();
+            explained.outcome = TraceOutcome::default();
             explained.upstream = None;
             let known = explained.aliases.len();
-            let way =
-                self.way(&asked, parameters, request, now, search, &mut |told| explained.record(told)).await;
+            let way = self
+                .resolve_redirect(&asked, parameters, request, now, search, &mut |told| {
+                    explained.record(told)
+                })
+                .await;
             let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();
             self.find(&mut explained, &asked, &way, &aliases, search).await;
             match aliases.last() {
@@ -281,14 +290,14 @@ impl Http {
     /// Says what one request for a name came to.
     async fn find(
         &self,
-        explained: &mut Explanation,
+        explained: &mut ResolutionTrace,
         name: &str,
-        way: &Result<RedirectOutcome, LookupError>,
+        way: &Result<RedirectOutcome, RecordLookupError>,
         aliases: &[String],
-        search: &mut Search<'_>,
+        search: &mut LookupContext<'_>,
     ) {
-        match Read::of(name) {
-            Read::Nothing => {
+        match NameKind::classify(name) {
+            NameKind::Nothing => {
                 explained.add_failure(
                     "name",
                     "there is no name in it",
@@ -296,49 +305,53 @@ impl Http {
                 );
                 return;
             }
-            read => explained.add("name", read.says(name)),
+            read => explained.add_ok("name", read.describe(name)),
         }
         let prefix = name.split('/').next().unwrap_or_default();
         match way {
-            Err(LookupError::Here(Error::Name(error))) => {
+            Err(RecordLookupError::Here(Error::Name(error))) => {
                 explained.add_failure("name", error.to_string(), "look at how it is spelled");
                 return;
             }
-            Err(LookupError::Here(error @ Error::NotResponsible { .. })) => {
-                let advice = elsewhere(name).map_or_else(
+            Err(RecordLookupError::Here(error @ Error::NotResponsible { .. })) => {
+                let advice = public_url(name).map_or_else(
                     || "home the prefix, or import records under it".to_owned(),
                     |address| format!("home the prefix, or import records under it; elsewhere: {address}"),
                 );
                 explained.add_failure("prefix", error.to_string(), advice);
                 return;
             }
-            Err(LookupError::Here(error @ Error::OtherServer)) => {
+            Err(RecordLookupError::Here(error @ Error::OtherServer)) => {
                 explained.add_failure("prefix", error.to_string(), "ask there, or set `upstream`");
                 return;
             }
-            Err(LookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
-                explained.outcome = Outcome::Failed;
+            Err(RecordLookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
+                explained.outcome = TraceOutcome::Failed;
                 explained.add_failure("prefix", error.to_string(), "`tendot verify` finds what is damaged");
                 return;
             }
-            Err(LookupError::Unanswered(error)) => {
-                explained.outcome = Outcome::Failed;
-                explained.add("prefix", format!("names under `{prefix}` are not kept here"));
+            Err(RecordLookupError::Unanswered(error)) => {
+                explained.outcome = TraceOutcome::Failed;
+                explained.add_ok("prefix", format!("names under `{prefix}` are not kept here"));
                 let advice = "it is not the name's fault: try again later, or look whether the upstream runs";
-                explained.add_failure("upstream", error.says(), advice);
+                explained.add_failure("upstream", error.public_message(), advice);
                 return;
             }
-            Err(LookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
-                explained.add_origin(prefix, Some(*heard), self.base());
-                explained.add_failure("upstream", "it does not know where they are kept", "look at the prefix");
+            Err(RecordLookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
+                explained.add_origin(prefix, Some(*heard), self.upstream_name());
+                explained.add_failure(
+                    "upstream",
+                    "it does not know where they are kept",
+                    "look at the prefix",
+                );
                 return;
             }
-            Err(error) => explained.add_origin(prefix, error.heard(), self.base()),
-            Ok(_) => explained.add_origin(prefix, explained.upstream, self.base()),
+            Err(error) => explained.add_origin(prefix, error.provenance(), self.upstream_name()),
+            Ok(_) => explained.add_origin(prefix, explained.upstream, self.upstream_name()),
         }
         match way {
             Err(error) if matches!(error.error(), Some(Error::NotFound)) => {
-                let near = self.near(name, &mut search.work).await;
+                let near = self.suggest_names(name, &mut search.work).await;
                 let names: Vec<String> =
                     near.iter().map(|near| format!("{} ({})", near.name, near.why)).collect();
                 let advice = if names.is_empty() {
@@ -349,13 +362,13 @@ impl Http {
                 explained.add_failure("record", "there is no record of this name", advice);
                 return;
             }
-            Err(LookupError::Here(Error::Tombstone)) => {
+            Err(RecordLookupError::Here(Error::Tombstone)) => {
                 let says = "there was a record of this name, which was ended";
                 explained.add_failure("record", says, "it is not given again");
                 return;
             }
             Err(error) if matches!(error.error(), Some(Error::NoValues)) => {
-                explained.add("record", "there is a record");
+                explained.add_ok("record", "there is a record");
                 let advice = "give the values that everybody should read a permission for that";
                 explained.add_failure(
                     "values",
@@ -369,16 +382,16 @@ impl Http {
                 explained.add_failure("record", says, "");
                 return;
             }
-            Ok(_) => explained.add("record", "there is a record"),
+            Ok(_) => explained.add_ok("record", "there is a record"),
         }
         explained.add_values();
         if explained.has_metadata {
-            explained.add("metadata", "there is some, for who prefers it to a page by `Accept`");
+            explained.add_ok("metadata", "there is some, for who prefers it to a page by `Accept`");
         }
         match way {
             Ok(RedirectOutcome::There(answer)) => {
                 for alias in aliases {
-                    explained.add("alias", format!("it stands for `{alias}`"));
+                    explained.add_ok("alias", format!("it stands for `{alias}`"));
                 }
                 if aliases.is_empty() {
                     explained.add_locations();
@@ -386,11 +399,13 @@ impl Http {
                 explained.add_response(answer);
             }
             Ok(RedirectOutcome::Metadata(media_type, _)) => {
-                explained.outcome = Outcome::Resolves;
-                explained.add("metadata", format!("`Accept` prefers `{media_type}`, which is answered here"));
+                explained.outcome = TraceOutcome::Resolves;
+                explained
+                    .add_ok("metadata", format!("`Accept` prefers `{media_type}`, which is answered here"));
             }
             Ok(RedirectOutcome::NotAcceptable) => {
-                let types: Vec<&str> = negotiate::media_types().map(|(_, media_type)| media_type).collect();
+                let types: Vec<&str> =
+                    negotiate::metadata_media_types().map(|(_, media_type)| media_type).collect();
                 let advice = format!("ask for `*/*`, or one of {}", types.join(", "));
                 explained.add_failure("metadata", "`Accept` names no type that it can be given as", advice);
             }
@@ -412,7 +427,7 @@ impl Http {
                 explained.add_failure(
                     "redirect",
                     format!("the address is not followed: {error}"),
-                    mend(*error),
+                    target_hint(*error),
                 );
             }
             Err(_) => {}
@@ -420,18 +435,18 @@ impl Http {
     }
 }
 
-impl Explanation {
-    fn add_response(&mut self, answer: &Answer) {
+impl ResolutionTrace {
+    fn add_response(&mut self, answer: &Reply) {
         let header = |name| answer.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let Some(location) = header(LOCATION) else {
             self.add_failure("redirect", "the answer leads nowhere, as it was asked for", "");
             return;
         };
         let status = answer.status().as_u16();
-        self.outcome = Outcome::Resolves;
-        self.add("redirect", format!("{status} to {location}"));
+        self.outcome = TraceOutcome::Resolves;
+        self.add_ok("redirect", format!("{status} to {location}"));
         let cache_control = header(CACHE_CONTROL).map(str::to_owned);
-        self.redirects.push(Redirect { status, location: location.to_owned(), cache_control });
+        self.redirects.push(TraceRedirect { status, location: location.to_owned(), cache_control });
     }
 }
 
@@ -446,16 +461,18 @@ pub(crate) fn redirect_query(query: &str) -> Option<String> {
 }
 
 /// What can be done about an address that is not followed.
-fn mend(error: TargetError) -> String {
+fn target_hint(error: TargetError) -> String {
     match error {
-        TargetError::Scheme => format!("addresses begin with {}", super::address::REDIRECT_SCHEMES.join(", ")),
+        TargetError::Scheme => {
+            format!("addresses begin with {}", super::address::REDIRECT_SCHEMES.join(", "))
+        }
         TargetError::Control => "write the address without line breaks and other control characters".into(),
         TargetError::Host => "write the host as it is registered".into(),
     }
 }
 
 /// What a name is.
-pub(crate) enum Read<'a> {
+pub(crate) enum NameKind<'a> {
     /// A DOI name, or a shortDOI.
     Doi(DoiOrShortDoi<'a>),
     /// The name of a record that is no DOI name.
@@ -465,8 +482,8 @@ pub(crate) enum Read<'a> {
     Nothing,
 }
 
-impl<'a> Read<'a> {
-    pub(crate) fn of(name: &'a str) -> Self {
+impl<'a> NameKind<'a> {
+    pub(crate) fn classify(name: &'a str) -> Self {
         let suffix = name.split_once('/').filter(|(prefix, _)| prefix.eq_ignore_ascii_case("0.NA"));
         match (suffix, Parser::strict().parse(name)) {
             _ if name.is_empty() => Self::Nothing,
@@ -478,10 +495,11 @@ impl<'a> Read<'a> {
         }
     }
 
-    fn says(&self, name: &str) -> String {
+    fn describe(&self, name: &str) -> String {
         match self {
             Self::Doi(target) => {
-                let kind = if matches!(target, DoiOrShortDoi::Doi(_)) { "the DOI name" } else { "the shortDOI" };
+                let kind =
+                    if matches!(target, DoiOrShortDoi::Doi(_)) { "the DOI name" } else { "the shortDOI" };
                 let canonical = target.written_as(OutputForm::Canonical).map(|form| form.to_string());
                 format!("read as {kind} `{name}`, compared as `{}`", canonical.unwrap_or_default())
             }
@@ -493,10 +511,10 @@ impl<'a> Read<'a> {
 }
 
 /// Where everybody finds names that are not here.
-pub(crate) fn elsewhere(name: &str) -> Option<String> {
-    match Read::of(name) {
-        Read::Doi(target) => target.written_as(OutputForm::Url).map(|url| url.to_string()),
-        Read::Handle => Some(format!("https://hdl.handle.net{}", own_path(name))),
-        Read::Prefix(_) | Read::Nothing => None,
+pub(crate) fn public_url(name: &str) -> Option<String> {
+    match NameKind::classify(name) {
+        NameKind::Doi(target) => target.written_as(OutputForm::Url).map(|url| url.to_string()),
+        NameKind::Handle => Some(format!("https://hdl.handle.net{}", format(name))),
+        NameKind::Prefix(_) | NameKind::Nothing => None,
     }
 }

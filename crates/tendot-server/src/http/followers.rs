@@ -10,16 +10,16 @@ use tokio::time::sleep;
 use super::LogHeadTracker;
 
 /// Answers with changes that are sent at the same time.
-const MOST: usize = 256;
+const MAX_SUBSCRIBERS: usize = 256;
 
 /// Those of them for who does not say who they are, so that others find room.
-const ANONYMOUS: usize = 192;
+const MAX_ANONYMOUS_SUBSCRIBERS: usize = 192;
 
 /// Those of them who read at the same time what was there before.
 const MAX_BACKLOG_READERS: usize = 2;
 
 /// How often the store is looked at: others may write there, too, who tell nobody.
-const PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// After this a store that failed, or whose log ends before what was seen, is looked at again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) struct Subscribers {
     /// For those who read what was there before.
     pub(super) turns: Arc<Semaphore>,
     /// The end of the log.
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<LogPosition>,
     /// Whether somebody looks.
     is_watched: Arc<Mutex<bool>>,
     is_ending: watch::Sender<bool>,
@@ -40,7 +40,7 @@ pub(super) struct Subscribers {
 
 /// How far the log was seen.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct LogPosition {
     last: u64,
     /// How often lines were lost that had been seen before.
     pub(super) losses: u64,
@@ -48,7 +48,7 @@ pub(super) struct Seen {
 
 /// The room of one.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SubscriberPermit {
     _room: OwnedSemaphorePermit,
     _anonymous: Option<OwnedSemaphorePermit>,
 }
@@ -56,8 +56,8 @@ pub(super) struct Place {
 impl Subscribers {
     pub(super) fn new() -> Self {
         Self {
-            room: Arc::new(Semaphore::new(MOST)),
-            anonymous: Arc::new(Semaphore::new(ANONYMOUS)),
+            room: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
+            anonymous: Arc::new(Semaphore::new(MAX_ANONYMOUS_SUBSCRIBERS)),
             turns: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
             seen: watch::Sender::default(),
             is_watched: Arc::default(),
@@ -66,25 +66,25 @@ impl Subscribers {
     }
 
     /// Room for one more; none if there are too many.
-    pub(super) fn enter(&self, is_known: bool) -> Option<Place> {
+    pub(super) fn acquire(&self, is_known: bool) -> Option<SubscriberPermit> {
         let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_owned().ok();
         let anonymous = if is_known { None } else { Some(take(&self.anonymous)?) };
-        Some(Place { _room: take(&self.room)?, _anonymous: anonymous })
+        Some(SubscriberPermit { _room: take(&self.room)?, _anonymous: anonymous })
     }
 
     /// Something that changes when something may have changed in the store.
-    pub(super) fn watch(&self, registry: &Arc<Registry>) -> watch::Receiver<Seen> {
+    pub(super) fn subscribe(&self, registry: &Arc<Registry>) -> watch::Receiver<LogPosition> {
         let seen = self.seen.subscribe();
         let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_watched {
             *is_watched = true;
-            tokio::spawn(self.clone().look(Arc::clone(registry)));
+            tokio::spawn(self.clone().poll_log(Arc::clone(registry)));
         }
         seen
     }
 
     /// Looks at the store as long as somebody wants to know.
-    async fn look(self, registry: Arc<Registry>) {
+    async fn poll_log(self, registry: Arc<Registry>) {
         let mut is_told = false;
         let mut end = LogHeadTracker::new(self.seen.borrow().last);
         loop {
@@ -95,17 +95,17 @@ impl Subscribers {
                     return;
                 }
             }
-            match end.look(registry.store()).await {
+            match end.poll(registry.store()).await {
                 Ok((last, is_lost)) => {
                     is_told = false;
                     if is_lost {
                         tracing::error!(last, "the store has lost changes, and those who follow begin anew");
                     }
                     self.seen.send_if_modified(|seen| {
-                        let now = Seen { last, losses: seen.losses + u64::from(is_lost) };
+                        let now = LogPosition { last, losses: seen.losses + u64::from(is_lost) };
                         std::mem::replace(seen, now) != now
                     });
-                    sleep(if end.may_be_truncated() { RETRY_DELAY } else { PAUSE }).await;
+                    sleep(if end.may_be_truncated() { RETRY_DELAY } else { POLL_INTERVAL }).await;
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_told, true) {
@@ -118,20 +118,20 @@ impl Subscribers {
     }
 
     /// Waits until the service ends.
-    pub(super) async fn ending(&self) {
+    pub(super) async fn wait_shutdown(&self) {
         let _ = self.is_ending.subscribe().wait_for(|is_ending| *is_ending).await;
     }
 
     /// Tells all of them that the service ends.
-    pub(super) fn end(&self) {
+    pub(super) fn shut_down(&self) {
         self.is_ending.send_replace(true);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_registry::Settings;
-    use tendot_store::{Change, Edit, Memory, Store};
+    use tendot_registry::RegistrySettings;
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Store};
     use tokio::time::timeout;
 
     use super::*;
@@ -140,13 +140,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn looked_at_when_wanted() {
         let followers = Subscribers::new();
-        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
+        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
         let is_watched = || *followers.is_watched.lock().unwrap();
         for number in 1..=3_u64 {
             assert!(!is_watched());
-            let mut seen = [followers.watch(&registry), followers.watch(&registry)];
+            let mut seen = [followers.subscribe(&registry), followers.subscribe(&registry)];
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
-            registry.store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+            registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
             for seen in &mut seen {
                 let found = timeout(Duration::from_secs(5), seen.wait_for(|seen| seen.last == number)).await;
                 assert_eq!(found.unwrap().unwrap().last, number);
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(Arc::strong_count(&registry), 2, "one looks for both");
             drop(seen);
             while is_watched() {
-                sleep(PAUSE).await;
+                sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -163,8 +163,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ended() {
         let followers = Subscribers::new();
-        assert!(timeout(PAUSE, followers.ending()).await.is_err());
-        followers.end();
-        timeout(Duration::from_secs(5), followers.ending()).await.unwrap();
+        assert!(timeout(POLL_INTERVAL, followers.wait_shutdown()).await.is_err());
+        followers.shut_down();
+        timeout(Duration::from_secs(5), followers.wait_shutdown()).await.unwrap();
     }
 }

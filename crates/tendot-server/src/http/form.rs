@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// What stands before the name in written forms, in lower case; and whether a colon may stand for the slash of the name.
-const FORMS: [(&str, bool); 11] = [
+const NAME_PREFIXES: [(&str, bool); 11] = [
     ("info:doi/", false),
     ("info:hdl/", false),
     ("hdl:", false),
@@ -18,9 +18,9 @@ const FORMS: [(&str, bool); 11] = [
 ];
 
 /// The name in a decoded path. Slashes before it do not count.
-pub(crate) fn name_in(path: &str) -> Cow<'_, str> {
+pub(crate) fn parse(path: &str) -> Cow<'_, str> {
     let path = path.trim_start_matches('/');
-    let known = FORMS.iter().find_map(|(form, is_urn)| {
+    let known = NAME_PREFIXES.iter().find_map(|(form, is_urn)| {
         let (start, rest) = path.split_at_checked(form.len())?;
         start.eq_ignore_ascii_case(form).then_some((rest, *is_urn))
     });
@@ -40,7 +40,7 @@ pub(crate) fn name_in(path: &str) -> Cow<'_, str> {
 
 /// The name that a redirect is asked for: without a slash and without a dot it is a shortDOI, `10/abcde`.
 pub(crate) fn parse_or_short_doi(path: &str) -> Cow<'_, str> {
-    let name = name_in(path);
+    let name = parse(path);
     if name.is_empty() || name.contains(['/', '.']) {
         return name;
     }
@@ -79,7 +79,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: &str) {
-        assert_eq!(name_in(path), expected, "{path}");
+        assert_eq!(parse(path), expected, "{path}");
     }
 
     #[test]

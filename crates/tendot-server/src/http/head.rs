@@ -9,19 +9,19 @@ use std::fmt;
 use memchr::memchr;
 
 /// Bytes of a line that are looked at: more than the names and numbers that count here have.
-const LOOKED_AT: usize = 64;
+const LINE_PREFIX_LEN: usize = 64;
 
 /// The first line that an HTTP/2 connection begins with.
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
 
 /// What is wrong with a line of a head, counted from 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct HeadFault {
     pub(super) line: u32,
     pub(super) what: &'static str,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HeadFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
@@ -30,8 +30,8 @@ impl fmt::Display for Fault {
 /// Where in the requests of a connection the bytes stand.
 #[derive(Debug)]
 pub(super) struct HeadValidator {
-    place: Place,
-    line: [u8; LOOKED_AT],
+    place: HeadState,
+    line: [u8; LINE_PREFIX_LEN],
     /// Bytes of the line so far; more than were kept, if it is long.
     length: usize,
     /// Whether the last byte was CR.
@@ -42,7 +42,7 @@ pub(super) struct HeadValidator {
     /// Lines of the head that have ended.
     lines: u32,
     /// The first that was found wrong, also if it is for the parser to refuse it.
-    fault: Option<Fault>,
+    fault: Option<HeadFault>,
     is_first_request: bool,
     lengths: u8,
     body: u64,
@@ -50,7 +50,7 @@ pub(super) struct HeadValidator {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
+enum HeadState {
     /// Nothing of a request has come.
     Before,
     Head,
@@ -63,8 +63,8 @@ enum Place {
 impl HeadValidator {
     pub(super) const fn new() -> Self {
         Self {
-            place: Place::Before,
-            line: [0; LOOKED_AT],
+            place: HeadState::Before,
+            line: [0; LINE_PREFIX_LEN],
             length: 0,
             after_return: false,
             has_controls: false,
@@ -80,48 +80,51 @@ impl HeadValidator {
 
     /// Whether part of a head has come, and not all of it.
     pub(super) fn is_in_head(&self) -> bool {
-        self.place == Place::Head
+        self.place == HeadState::Head
     }
 
     /// What is wrong with the last head, as far as is known.
-    pub(super) fn fault(&self) -> Option<Fault> {
-        let current = Fault { line: self.lines + 1, what: CONTROLS };
+    pub(super) fn fault(&self) -> Option<HeadFault> {
+        let current = HeadFault { line: self.lines + 1, what: CONTROL_CHARACTERS };
         self.fault.or(self.has_controls.then_some(current))
     }
 
     /// Whether nothing has come.
     pub(super) fn has_received_nothing(&self) -> bool {
-        self.is_first_request && self.place == Place::Before
+        self.is_first_request && self.place == HeadState::Before
     }
 
     /// Looks at what came next, and spoils what could be read in two ways.
-    pub(super) fn look_at(&mut self, mut bytes: &mut [u8]) {
+    pub(super) fn inspect(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             match self.place {
-                Place::Beyond => return,
-                Place::Body(left) => {
+                HeadState::Beyond => return,
+                HeadState::Body(left) => {
                     let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                    self.place =
-                        if left == here as u64 { Place::Before } else { Place::Body(left - here as u64) };
+                    self.place = if left == here as u64 {
+                        HeadState::Before
+                    } else {
+                        HeadState::Body(left - here as u64)
+                    };
                     bytes = &mut bytes[here..];
                 }
-                Place::Before => {
-                    self.place = Place::Head;
+                HeadState::Before => {
+                    self.place = HeadState::Head;
                     self.is_first_line = true;
                     (self.lengths, self.body, self.is_chunked) = (0, 0, false);
                     (self.lines, self.fault) = (0, None);
                 }
-                Place::Head => {
+                HeadState::Head => {
                     let Some(end) = memchr(b'\n', bytes) else {
-                        self.keep(bytes);
+                        self.buffer_line(bytes);
                         return;
                     };
-                    self.keep(&bytes[..end]);
+                    self.buffer_line(&bytes[..end]);
                     self.lines = self.lines.saturating_add(1);
                     if let Err(what) = self.check_line() {
-                        self.find(what);
+                        self.record_fault(what);
                         bytes[end] = 0;
-                        self.place = Place::Beyond;
+                        self.place = HeadState::Beyond;
                     }
                     (self.length, self.after_return, self.has_controls) = (0, false, false);
                     bytes = &mut bytes[end + 1..];
@@ -130,13 +133,13 @@ impl HeadValidator {
         }
     }
 
-    fn find(&mut self, what: &'static str) {
-        self.fault.get_or_insert(Fault { line: self.lines, what });
+    fn record_fault(&mut self, what: &'static str) {
+        self.fault.get_or_insert(HeadFault { line: self.lines, what });
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
-        let start = self.length.min(LOOKED_AT);
-        let kept = bytes.len().min(LOOKED_AT - start);
+    fn buffer_line(&mut self, bytes: &[u8]) {
+        let start = self.length.min(LINE_PREFIX_LEN);
+        let kept = bytes.len().min(LINE_PREFIX_LEN - start);
         self.line[start..start + kept].copy_from_slice(&bytes[..kept]);
         self.length = self.length.saturating_add(bytes.len());
         // Without a branch, so that many bytes are looked at together.
@@ -150,20 +153,20 @@ impl HeadValidator {
     /// Takes note of a line that has ended; an error if it can be read in two ways.
     fn check_line(&mut self) -> Result<(), &'static str> {
         if self.has_controls {
-            self.find(CONTROLS);
+            self.record_fault(CONTROL_CHARACTERS);
         }
         if !self.after_return {
             return Err("it does not end with CR and LF");
         }
-        let line = &self.line[..self.length.min(LOOKED_AT)];
+        let line = &self.line[..self.length.min(LINE_PREFIX_LEN)];
         if line == b"\r" {
             // Empty lines before a request do not count.
             if !self.is_first_line {
                 self.is_first_request = false;
                 self.place = match (self.is_chunked, self.body) {
-                    (true, _) => Place::Beyond,
-                    (false, 0) => Place::Before,
-                    (false, length) => Place::Body(length),
+                    (true, _) => HeadState::Beyond,
+                    (false, 0) => HeadState::Before,
+                    (false, length) => HeadState::Body(length),
                 };
             }
             return Ok(());
@@ -171,19 +174,19 @@ impl HeadValidator {
         if self.is_first_line {
             self.is_first_line = false;
             if self.is_first_request && line == HTTP2_PREFACE_LINE {
-                self.place = Place::Beyond;
+                self.place = HeadState::Beyond;
             }
             return Ok(());
         }
         if matches!(line.first(), Some(b' ' | b'\t')) {
-            self.find("it begins with a space, as if it belonged to the one before");
+            self.record_fault("it begins with a space, as if it belonged to the one before");
             return Ok(());
         }
-        if let Some(value) = after_name(line, b"content-length:") {
+        if let Some(value) = header_value(line, b"content-length:") {
             self.lengths = self.lengths.saturating_add(1);
             // What is no number is refused by the parser.
             self.body = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        } else if after_name(line, b"transfer-encoding:").is_some() {
+        } else if header_value(line, b"transfer-encoding:").is_some() {
             self.is_chunked = true;
         }
         if self.lengths + u8::from(self.is_chunked) < 2 {
@@ -193,9 +196,9 @@ impl HeadValidator {
     }
 }
 
-const CONTROLS: &str = "it has control characters";
+const CONTROL_CHARACTERS: &str = "it has control characters";
 
-fn after_name<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+fn header_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
     start.eq_ignore_ascii_case(name).then_some(rest)
 }
@@ -230,7 +233,7 @@ mod tests {
         for piece in [sent.len(), 1, 7] {
             let mut heads = HeadValidator::new();
             let mut bytes = sent.as_bytes().to_vec();
-            bytes.chunks_mut(piece).for_each(|bytes| heads.look_at(bytes));
+            bytes.chunks_mut(piece).for_each(|bytes| heads.inspect(bytes));
             assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
         }
     }
@@ -239,7 +242,7 @@ mod tests {
     fn faults() {
         let check = |sent: &str, expected: Option<&str>| {
             let mut heads = HeadValidator::new();
-            heads.look_at(&mut sent.as_bytes().to_vec());
+            heads.inspect(&mut sent.as_bytes().to_vec());
             assert_eq!(heads.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
         };
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
@@ -260,13 +263,13 @@ mod tests {
     fn within() {
         let mut heads = HeadValidator::new();
         assert!(heads.has_received_nothing() && !heads.is_in_head());
-        heads.look_at(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
+        heads.inspect(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
         assert!(!heads.has_received_nothing() && heads.is_in_head());
-        heads.look_at(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
+        heads.inspect(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
         assert!(!heads.has_received_nothing() && !heads.is_in_head());
-        heads.look_at(&mut b"ab".to_owned());
+        heads.inspect(&mut b"ab".to_owned());
         assert!(!heads.is_in_head());
-        heads.look_at(b"G".to_owned().as_mut_slice());
+        heads.inspect(b"G".to_owned().as_mut_slice());
         assert!(heads.is_in_head());
     }
 }

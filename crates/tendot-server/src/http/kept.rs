@@ -15,13 +15,13 @@ use http::header::{
 use http::{Method, Response, StatusCode};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tendot_store::{Key, State, Store, Version};
+use tendot_store::{NameKey, RecordStatus, RecordVersion, Store};
 
-use super::answer::Answer;
-use super::negotiate::{self, Wanted};
-use super::request::Request;
-use super::{Http, caching};
-use crate::tally::Counted;
+use super::answer::Reply;
+use super::negotiate::{self, MetadataPreference};
+use super::request::RequestHead;
+use super::{HttpServer, caching};
+use crate::tally::CounterKey;
 
 /// Paths and bodies that are longer are rare, and would take the place of many.
 const MAX_CACHED_PATH_LEN: usize = 512;
@@ -30,7 +30,7 @@ const MAX_CACHED_BODY_BYTES: usize = 8 << 10;
 /// Says of an answer that it depends on nothing but this record, and for how long others may keep it.
 #[derive(Clone, Debug)]
 pub(super) struct CachePolicy {
-    pub(super) record: (Key, Version),
+    pub(super) record: (NameKey, RecordVersion),
     pub(super) seconds: u64,
     /// Whether it is only for those who do not want metadata instead.
     pub(super) has_metadata: bool,
@@ -38,70 +38,74 @@ pub(super) struct CachePolicy {
 
 /// The answers, by path.
 #[derive(Debug)]
-pub(super) struct Kept(Cache<Box<str>, Arc<One>, Bytewise>);
+pub(super) struct ResponseCache(Cache<Box<str>, Arc<HttpResponse>, ByteWeighter>);
 
 /// The headers that such answers have.
-const NAMES: [HeaderName; 7] = [CONTENT_TYPE, LOCATION, CACHE_CONTROL, EXPIRES, ETAG, VARY, LINK];
+const CACHED_HEADERS: [HeaderName; 7] = [CONTENT_TYPE, LOCATION, CACHE_CONTROL, EXPIRES, ETAG, VARY, LINK];
 
 /// Which headers an answer has, and where their values end in its bytes.
 #[derive(Debug)]
-struct Headers {
+struct HeaderIndex {
     names: [u8; 8],
     ends: [u16; 8],
     number: usize,
 }
 
 #[derive(Debug)]
-struct One {
-    version: Version,
+struct HttpResponse {
+    version: RecordVersion,
     seconds: u64,
     has_metadata: bool,
     status: StatusCode,
     /// As what it is counted, if it is.
-    counted: Option<Counted>,
-    headers: Headers,
+    counted: Option<CounterKey>,
+    headers: HeaderIndex,
     /// The values of the headers, and the body.
     bytes: Bytes,
 }
 
 #[derive(Clone, Debug)]
-struct Bytewise;
+struct ByteWeighter;
 
-impl Weighter<Box<str>, Arc<One>> for Bytewise {
-    fn weight(&self, path: &Box<str>, one: &Arc<One>) -> u64 {
+impl Weighter<Box<str>, Arc<HttpResponse>> for ByteWeighter {
+    fn weight(&self, path: &Box<str>, one: &Arc<HttpResponse>) -> u64 {
         // And the table's own, and what each piece of memory costs beside its bytes.
-        (path.len() + one.bytes.len() + size_of::<One>() + 192) as u64
+        (path.len() + one.bytes.len() + size_of::<HttpResponse>() + 192) as u64
     }
 }
 
-impl Kept {
+impl ResponseCache {
     pub(super) fn new(bytes: usize) -> Self {
-        Self(Cache::with_weighter(bytes / 1024, bytes as u64, Bytewise))
+        Self(Cache::with_weighter(bytes / 1024, bytes as u64, ByteWeighter))
     }
 }
 
-impl Http {
+impl HttpServer {
     /// The version that a name's record has now, if an answer that is made of it could be kept.
-    pub(super) fn version(&self, name: &str, request: &Request<'_>) -> Option<(Key, Version)> {
-        self.kept.as_ref().filter(|_| can_be_kept(request.query, request.headers))?;
-        let key = Key::new(name).ok()?;
-        let version = self.registry.store().versions()?.of(&key)?;
+    pub(super) fn record_version(
+        &self,
+        name: &str,
+        request: &RequestHead<'_>,
+    ) -> Option<(NameKey, RecordVersion)> {
+        self.kept.as_ref().filter(|_| is_cacheable_request(request.query, request.headers))?;
+        let key = NameKey::new(name).ok()?;
+        let version = self.registry.store().change_counters()?.version_of(&key)?;
         Some((key, version))
     }
 
     /// The answer to a request, if it is kept and still right.
-    pub(super) fn kept<B>(&self, request: &http::Request<B>) -> Option<Answer> {
+    pub(super) fn cached_response<B>(&self, request: &http::Request<B>) -> Option<Reply> {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let is_plain = is_read && can_be_kept(request.uri().query(), request.headers());
+        let is_plain = is_read && is_cacheable_request(request.uri().query(), request.headers());
         let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
-        if !self.registry.store().versions()?.is_current(one.version) {
+        if !self.registry.store().change_counters()?.is_current(one.version) {
             return None;
         }
-        if one.has_metadata && negotiate::metadata_over_page(request.headers()) != Wanted::None {
+        if one.has_metadata && negotiate::metadata_over_page(request.headers()) != MetadataPreference::None {
             return None;
         }
         if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
-            tally.count(counted);
+            tally.count_key(counted);
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = one.status;
@@ -111,10 +115,10 @@ impl Http {
         let mut rest = one.bytes.clone();
         let mut begin = 0;
         for (name, end) in one.headers.names.iter().zip(one.headers.ends).take(one.headers.number) {
-            let name = NAMES.get(usize::from(*name))?;
+            let name = CACHED_HEADERS.get(usize::from(*name))?;
             let value = rest.split_to(usize::from(end - begin));
             let value = if name == EXPIRES {
-                expires(one.seconds)?
+                expires_header(one.seconds)?
             } else {
                 HeaderValue::from_maybe_shared(value).ok()?
             };
@@ -124,13 +128,13 @@ impl Http {
         let tag = headers.get(ETAG).cloned();
         *response.body_mut() = rest;
         Some(match tag {
-            Some(tag) => caching::spare(response, &tag, request.headers()),
+            Some(tag) => caching::not_modified_if_match(response, &tag, request.headers()),
             None => response,
         })
     }
 
     /// Keeps an answer if it can be given again.
-    pub(super) async fn keep(&self, path: &str, mut response: Answer) -> Answer {
+    pub(super) async fn cache_response(&self, path: &str, mut response: Reply) -> Reply {
         let Some(lasting) = response.extensions_mut().remove::<CachePolicy>() else { return response };
         let is_small = path.len() <= MAX_CACHED_PATH_LEN && response.body().len() <= MAX_CACHED_BODY_BYTES;
         let is_whole = matches!(response.status(), StatusCode::OK | StatusCode::FOUND);
@@ -138,17 +142,17 @@ impl Http {
         // Made by a template, it would depend on another record.
         let (key, version) = lasting.record;
         let is_own = self.registry.store().get(&key).await;
-        if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
+        if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == RecordStatus::Live)) {
             return response;
         }
         if let Some((headers, bytes)) = pack(&response) {
             let counted = match &self.tally {
-                Some(tally) => tally.of(&self.registry, &key).await,
+                Some(tally) => tally.key_for(&self.registry, &key).await,
                 None => None,
             };
             let CachePolicy { seconds, has_metadata, .. } = lasting;
             let status = response.status();
-            let one = One { version, seconds, has_metadata, status, counted, headers, bytes };
+            let one = HttpResponse { version, seconds, has_metadata, status, counted, headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
         }
         response
@@ -157,13 +161,14 @@ impl Http {
 
 /// The headers and the body of an answer, side by side in memory: read at once, and freed at once. None if it has a header
 /// that is not known here.
-fn pack(response: &Answer) -> Option<(Headers, Bytes)> {
-    let mut headers = Headers { names: [0; 8], ends: [0; 8], number: 0 };
+fn pack(response: &Reply) -> Option<(HeaderIndex, Bytes)> {
+    let mut headers = HeaderIndex { names: [0; 8], ends: [0; 8], number: 0 };
     let length: usize = response.headers().values().map(HeaderValue::len).sum();
     let mut all = Vec::with_capacity(length + response.body().len());
     for (name, value) in response.headers() {
         all.extend_from_slice(value.as_bytes());
-        *headers.names.get_mut(headers.number)? = NAMES.iter().position(|known| known == name)? as u8;
+        *headers.names.get_mut(headers.number)? =
+            CACHED_HEADERS.iter().position(|known| known == name)? as u8;
         *headers.ends.get_mut(headers.number)? = u16::try_from(all.len()).ok()?;
         headers.number += 1;
     }
@@ -172,18 +177,18 @@ fn pack(response: &Answer) -> Option<(Headers, Bytes)> {
 }
 
 /// Parameters and credentials make a request one of its own.
-fn can_be_kept(query: Option<&str>, headers: &HeaderMap) -> bool {
+fn is_cacheable_request(query: Option<&str>, headers: &HeaderMap) -> bool {
     query.is_none() && !headers.contains_key(AUTHORIZATION)
 }
 
 /// The time after so many seconds, as a header. Many answers of one second end at the same.
-fn expires(seconds: u64) -> Option<HeaderValue> {
+fn expires_header(seconds: u64) -> Option<HeaderValue> {
     thread_local! {
-        static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
+        static LAST_EXPIRES: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
     }
     let at = SystemTime::now() + Duration::from_secs(seconds);
     let seconds = at.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-    LAST.with_borrow_mut(|last| {
+    LAST_EXPIRES.with_borrow_mut(|last| {
         if last.0 != seconds {
             *last = (seconds, HeaderValue::try_from(httpdate::fmt_http_date(at)).ok()?);
         }

@@ -6,10 +6,10 @@ pub(crate) async fn last_change(store: &AnyStore, known: u64) -> Result<u64, Sto
 }
 
 async fn last_line(store: &AnyStore, known: u64) -> Result<Option<LogEntry>, StoreError> {
-    let mut lines = store.changes(known.saturating_sub(1), 2).await?;
+    let mut lines = store.read_log(known.saturating_sub(1), 2).await?;
     // A database may have lost the line, with a primary that nobody had to follow so far.
     if lines.is_empty() && known > 1 {
-        lines = store.changes(0, 2).await?;
+        lines = store.read_log(0, 2).await?;
     }
     let is_end = lines.len() < 2;
     let Some(mut line) = lines.pop() else { return Ok(None) };
@@ -20,7 +20,7 @@ async fn last_line(store: &AnyStore, known: u64) -> Result<Option<LogEntry>, Sto
             None => line.sequence.saturating_add(step),
             Some(end) => line.sequence + (end - line.sequence) / 2,
         };
-        match store.changes(at, 1).await?.pop() {
+        match store.read_log(at, 1).await?.pop() {
             Some(later) => (line, step) = (later, step.saturating_mul(2).saturating_add(1)),
             None => end = Some(at),
         }
@@ -45,18 +45,18 @@ impl LogHeadTracker {
     }
 
     /// Looks again. Tells the number of the last line, and whether lines that were there before are not there any more.
-    pub(super) async fn look(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
+    pub(super) async fn poll(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
         let Some(line) = &self.line else {
             self.line = last_line(store, self.known).await?;
-            return Ok((self.number(), false));
+            return Ok((self.sequence(), false));
         };
-        let lines = store.changes(line.sequence.saturating_sub(1), 2).await?;
+        let lines = store.read_log(line.sequence.saturating_sub(1), 2).await?;
         let is_lost = match lines.as_slice() {
             [] => {
                 let last = last_change(store, self.before.unwrap_or(0)).await?;
                 // Without a primary, a standby is asked that may not have come so far. Only a primary goes on from there.
                 if self.before.replace(last).is_none_or(|before| before == last) {
-                    return Ok((self.number(), false));
+                    return Ok((self.sequence(), false));
                 }
                 true
             }
@@ -66,7 +66,7 @@ impl LogHeadTracker {
         if is_lost || lines.len() > 1 {
             self.line = last_line(store, line.sequence).await?;
         }
-        Ok((self.number(), is_lost))
+        Ok((self.sequence(), is_lost))
     }
 
     /// Whether the log ends before a line that was seen: it is not known yet what that means.
@@ -74,25 +74,25 @@ impl LogHeadTracker {
         self.before.is_some()
     }
 
-    fn number(&self) -> u64 {
+    fn sequence(&self) -> u64 {
         self.line.as_ref().map_or(0, |line| line.sequence)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_store::{Change, Edit, Memory};
+    use tendot_store::{ChangeSet, Edit, MemoryStore};
 
     use super::*;
 
     async fn log(store: &AnyStore, name: &str) {
         let edits = vec![Edit::Home { prefix: name.into() }];
-        store.commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+        store.commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
     }
 
     #[tokio::test]
     async fn found() {
-        let store = AnyStore::from(Memory::new());
+        let store = AnyStore::from(MemoryStore::new());
         for number in 0..40 {
             // Also from lines that were lost.
             for known in [0, number / 2, number, number + 1, number + 60] {
@@ -105,7 +105,7 @@ mod tests {
     /// A log that lost its end, and went on: then what comes in its place is not taken for what was lost.
     #[tokio::test]
     async fn lost() {
-        let (old, new) = (AnyStore::from(Memory::new()), AnyStore::from(Memory::new()));
+        let (old, new) = (AnyStore::from(MemoryStore::new()), AnyStore::from(MemoryStore::new()));
         for number in 1..=20 {
             log(&old, &format!("10.{number}")).await;
             if number <= 10 {
@@ -113,25 +113,25 @@ mod tests {
             }
         }
         let mut end = LogHeadTracker::new(0);
-        assert_eq!(end.look(&old).await.unwrap(), (20, false));
+        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
         // A standby that is behind, and catches up.
         for _ in 0..3 {
-            assert_eq!(end.look(&new).await.unwrap(), (20, false));
+            assert_eq!(end.poll(&new).await.unwrap(), (20, false));
             assert!(end.may_be_truncated());
         }
-        assert_eq!(end.look(&old).await.unwrap(), (20, false));
+        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
         assert!(!end.may_be_truncated());
         // A primary that is behind, and goes on: whether it was seen before it did, or not.
-        assert_eq!(end.look(&new).await.unwrap(), (20, false));
+        assert_eq!(end.poll(&new).await.unwrap(), (20, false));
         log(&new, "10.new").await;
-        assert_eq!(end.look(&new).await.unwrap(), (11, true));
-        assert_eq!(end.look(&new).await.unwrap(), (11, false));
+        assert_eq!(end.poll(&new).await.unwrap(), (11, true));
+        assert_eq!(end.poll(&new).await.unwrap(), (11, false));
         for number in 0..20 {
             log(&new, &format!("10.new.{number}")).await;
         }
-        assert_eq!(end.look(&new).await.unwrap(), (31, false));
+        assert_eq!(end.poll(&new).await.unwrap(), (31, false));
         let mut end = LogHeadTracker::new(0);
-        assert_eq!(end.look(&old).await.unwrap(), (20, false));
-        assert_eq!(end.look(&new).await.unwrap(), (31, true));
+        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
+        assert_eq!(end.poll(&new).await.unwrap(), (31, true));
     }
 }

@@ -13,19 +13,19 @@ use hyper::body::{Body as _, Frame, Incoming};
 use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
-use super::body::{BodyReader, BodyError};
+use super::body::{BodyError, BodyReader};
 use super::pace::SLOWEST;
 
 /// How much larger a body may become than it was sent, beside the first of it.
 const MAX_DECOMPRESSION_RATIO: usize = 100;
-const FREE: usize = 1 << 20;
+const RATIO_FREE_BYTES: usize = 1 << 20;
 
 /// Compressed bytes that are looked at together: a thousand times as many may come out.
-const SLICE: usize = 512;
+const GZIP_SLICE_BYTES: usize = 512;
 
-const AT_ONCE: Duration = Duration::from_millis(1);
+const EXPECT_CONTINUE_POLL: Duration = Duration::from_millis(1);
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// How large lines may be, and all of them.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Default for LineLimits {
 
 /// A line, without its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct BodyLine {
     /// Counted from 1; empty lines count.
     pub(crate) number: u64,
     pub(crate) text: Result<Bytes, LineTooLong>,
@@ -61,7 +61,7 @@ pub(crate) struct LineTooLong {
 }
 
 impl LineTooLong {
-    fn of(limit: usize, text: &[u8]) -> Self {
+    fn new(limit: usize, text: &[u8]) -> Self {
         let mut it = Self { limit, length: 0, quotes: 0 };
         it.add(text);
         it
@@ -75,7 +75,7 @@ impl LineTooLong {
 
 /// The lines of a body that is still coming.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct BodyLines {
     body: Incoming,
     limits: LineLimits,
     /// For the next byte, and beside what the slowest rate allows.
@@ -96,12 +96,12 @@ impl BodyReader {
         headers: &HeaderMap,
         body: Incoming,
         limits: LineLimits,
-    ) -> Result<Lines, BodyError> {
+    ) -> Result<BodyLines, BodyError> {
         let unpacking = is_gzip(headers)?.then(GzipDecoder::default);
         if unpacking.is_none() && body.size_hint().lower() > limits.body as u64 {
             return Err(BodyError::TooLarge { limit: limits.body });
         }
-        let mut lines = Lines {
+        let mut lines = BodyLines {
             body,
             limits,
             time: self.time,
@@ -114,7 +114,7 @@ impl BodyReader {
         };
         // Who waits to be told to go on is told so when the body is first asked for, and no longer once an answer has begun.
         if headers.contains_key(EXPECT)
-            && let Ok(frame) = timeout(AT_ONCE, lines.body.frame()).await
+            && let Ok(frame) = timeout(EXPECT_CONTINUE_POLL, lines.body.frame()).await
         {
             lines.receive(frame)?;
         }
@@ -122,18 +122,18 @@ impl BodyReader {
     }
 }
 
-impl Lines {
+impl BodyLines {
     /// The next line, as soon as it is there; none at the end. No more can be read after an error.
     ///
     /// The client has its time for each byte, and has to send a kilobyte or a line a second on average, while it is waited
     /// for. A call that is given up loses nothing of the body.
-    pub(crate) async fn next(&mut self) -> Result<Option<Line>, BodyError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<BodyLine>, BodyError> {
         loop {
-            if let Some(line) = self.arrived()? {
+            if let Some(line) = self.next_buffered()? {
                 return Ok(Some(line));
             }
             if self.is_over {
-                return Ok(self.splitter.last());
+                return Ok(self.splitter.finish());
             }
             let all = self.time + Duration::from_secs(self.received / SLOWEST + self.splitter.number);
             let (begun, left) = (Instant::now(), all.saturating_sub(self.waited).min(self.time));
@@ -144,7 +144,7 @@ impl Lines {
     }
 
     /// The next line if it has come already.
-    pub(crate) fn arrived(&mut self) -> Result<Option<Line>, BodyError> {
+    pub(crate) fn next_buffered(&mut self) -> Result<Option<BodyLine>, BodyError> {
         loop {
             if let Some(line) = self.splitter.next() {
                 return Ok(Some(line));
@@ -153,9 +153,11 @@ impl Lines {
             else {
                 return Ok(None);
             };
-            let piece = unpacking.step()?;
-            self.take(piece)?;
-            if self.decoded > FREE && self.decoded as u64 / MAX_DECOMPRESSION_RATIO as u64 > self.received {
+            let piece = unpacking.decode_slice()?;
+            self.push_decoded(piece)?;
+            if self.decoded > RATIO_FREE_BYTES
+                && self.decoded as u64 / MAX_DECOMPRESSION_RATIO as u64 > self.received
+            {
                 return Err(BodyError::TooDense { ratio: MAX_DECOMPRESSION_RATIO });
             }
         }
@@ -165,18 +167,18 @@ impl Lines {
         let Some(frame) = frame else {
             self.is_over = true;
             let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), GzipDecoder::finish)?;
-            return self.take(rest);
+            return self.push_decoded(rest);
         };
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { return Ok(()) };
         self.received += data.len() as u64;
         match &mut self.unpacking {
             Some(unpacking) => unpacking.packed = data,
-            None => self.take(data)?,
+            None => self.push_decoded(data)?,
         }
         Ok(())
     }
 
-    fn take(&mut self, piece: Bytes) -> Result<(), BodyError> {
+    fn push_decoded(&mut self, piece: Bytes) -> Result<(), BodyError> {
         self.decoded = self.decoded.saturating_add(piece.len());
         if self.decoded > self.limits.body {
             return Err(BodyError::TooLarge { limit: self.limits.body });
@@ -212,8 +214,8 @@ impl Default for GzipDecoder {
 }
 
 impl GzipDecoder {
-    fn step(&mut self) -> Result<Bytes, BodyError> {
-        let slice = self.packed.split_to(self.packed.len().min(SLICE));
+    fn decode_slice(&mut self) -> Result<Bytes, BodyError> {
+        let slice = self.packed.split_to(self.packed.len().min(GZIP_SLICE_BYTES));
         // Who sends a line and waits has flushed it: so has to be done here.
         self.decoder
             .write_all(&slice)
@@ -247,33 +249,33 @@ impl LineSplitter {
         Self { limit, piece: Bytes::new(), begun: BytesMut::new(), dropped: None, number: 0 }
     }
 
-    fn next(&mut self) -> Option<Line> {
+    fn next(&mut self) -> Option<BodyLine> {
         let Some(end) = memchr(b'\n', &self.piece) else {
             let rest = mem::take(&mut self.piece);
-            self.keep(&rest);
+            self.buffer(&rest);
             return None;
         };
         let mut text = self.piece.split_to(end + 1);
         text.truncate(end);
         if !self.begun.is_empty() || self.dropped.is_some() {
-            self.keep(&text);
+            self.buffer(&text);
             text = self.begun.split().freeze();
         }
-        Some(self.end(text))
+        Some(self.complete_line(text))
     }
 
     /// What stands after the last end of a line.
-    fn last(&mut self) -> Option<Line> {
+    fn finish(&mut self) -> Option<BodyLine> {
         let is_there = !self.begun.is_empty() || self.dropped.is_some();
         let text = self.begun.split().freeze();
-        is_there.then(|| self.end(text))
+        is_there.then(|| self.complete_line(text))
     }
 
-    fn keep(&mut self, text: &[u8]) {
+    fn buffer(&mut self, text: &[u8]) {
         // The mark, and CR, do not count.
-        let is_too_long = self.begun.len() + text.len() > self.limit.saturating_add(MARK.len() + 1);
+        let is_too_long = self.begun.len() + text.len() > self.limit.saturating_add(UTF8_BOM.len() + 1);
         if is_too_long && self.dropped.is_none() {
-            self.dropped = Some(LineTooLong::of(self.limit, &self.begun.split()));
+            self.dropped = Some(LineTooLong::new(self.limit, &self.begun.split()));
         }
         match &mut self.dropped {
             Some(dropped) => dropped.add(text),
@@ -281,18 +283,18 @@ impl LineSplitter {
         }
     }
 
-    fn end(&mut self, mut text: Bytes) -> Line {
+    fn complete_line(&mut self, mut text: Bytes) -> BodyLine {
         self.number += 1;
-        if self.number == 1 && text.starts_with(MARK) {
-            text = text.slice(MARK.len()..);
+        if self.number == 1 && text.starts_with(UTF8_BOM) {
+            text = text.slice(UTF8_BOM.len()..);
         }
         if text.ends_with(b"\r") {
             text.truncate(text.len() - 1);
         }
         let dropped = self.dropped.take();
         let dropped =
-            dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::of(self.limit, &text)));
-        Line { number: self.number, text: dropped.map_or(Ok(text), Err) }
+            dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::new(self.limit, &text)));
+        BodyLine { number: self.number, text: dropped.map_or(Ok(text), Err) }
     }
 }
 
@@ -311,11 +313,11 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::http::answer::{TEXT, answer};
+    use crate::http::answer::{TEXT, reply};
     use crate::http::connection;
-    use crate::http::listen::Limits;
+    use crate::http::listen::HttpLimits;
     use crate::http::pace::TimeoutStream;
-    use crate::http::stream::{Cut, stream, stream_patiently};
+    use crate::http::stream::{StreamAborted, stream, stream_spooled};
 
     const LIMIT: usize = 8;
 
@@ -344,9 +346,9 @@ mod tests {
             for piece in written.as_bytes().chunks(size) {
                 splitter.piece = Bytes::copy_from_slice(piece);
                 found.extend(std::iter::from_fn(|| splitter.next()));
-                assert!(splitter.begun.len() <= LIMIT + MARK.len() + 1);
+                assert!(splitter.begun.len() <= LIMIT + UTF8_BOM.len() + 1);
             }
-            found.extend(splitter.last());
+            found.extend(splitter.finish());
             assert!(found.iter().map(|line| line.number).eq(1..=found.len() as u64));
             let texts = found.iter().map(|line| match &line.text {
                 Ok(text) => String::from_utf8_lossy(text),
@@ -364,32 +366,32 @@ mod tests {
     }
 
     fn serve_at(server: DuplexStream, limits: LineLimits, time: Duration) {
-        let times = Limits { write_time: time, ..Limits::default() };
+        let times = HttpLimits { write_time: time, ..HttpLimits::default() };
         let server = TimeoutStream::new(server, times, HeaderValue::from_static("id"));
         tokio::spawn(async move {
             let count = move |request: Request<Incoming>| async move {
                 let (parts, body) = request.into_parts();
                 let response = match BodyReader::new(time).lines(&parts.headers, body, limits).await {
-                    Err(error) => answer(error.status(), TEXT, error.to_string()),
-                    Ok(mut lines) => stream_patiently(StatusCode::OK, TEXT, async move |sink| {
+                    Err(error) => reply(error.status(), TEXT, error.to_string()),
+                    Ok(mut lines) => stream_spooled(StatusCode::OK, TEXT, async move |sink| {
                         loop {
                             match lines.next().await {
                                 Ok(None) => return Ok(()),
-                                Ok(Some(Line { number, text: Ok(text) })) => {
+                                Ok(Some(BodyLine { number, text: Ok(text) })) => {
                                     sink.send(format!("{number} {}\n", text.len())).await?;
                                 }
-                                Ok(Some(Line { number, text: Err(error) })) => {
+                                Ok(Some(BodyLine { number, text: Err(error) })) => {
                                     sink.send(format!("{number} {error}\n")).await?;
                                 }
                                 Err(error) => {
                                     sink.send(format!("{} {error}\n", error.status().as_u16())).await?;
-                                    return Err(Cut);
+                                    return Err(StreamAborted);
                                 }
                             }
                         }
                     }),
                 };
-                Ok::<_, Infallible>(connection::alone(response))
+                Ok::<_, Infallible>(connection::response_for_test(response))
             };
             let builder = auto::Builder::new(TokioExecutor::new());
             let _ = builder.serve_connection(TokioIo::new(server), service_fn(count)).await;
@@ -564,7 +566,8 @@ mod tests {
             }
             Ok(())
         });
-        let request = Request::post("http://a/").body(connection::alone(sent).into_body()).unwrap();
+        let request =
+            Request::post("http://a/").body(connection::response_for_test(sent).into_body()).unwrap();
         let mut body = asks.send_request(request).await.unwrap().into_body();
         for number in 1..=100 {
             sender.send("abc\n").await.unwrap();

@@ -4,25 +4,30 @@ use std::fmt::Write as _;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, LINK};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use tendot_proto::Value;
-use tendot_proto::record::{ExtraHeader, Headers, Link, Links, Location, Locations};
+use tendot_proto::HandleValue;
+use tendot_proto::record::{ExtraHeader, ExtraHeaders, Link, Links, Location, Locations};
 
 use super::address;
 
 /// Links that are told, and bytes of all headers that a record adds.
 const MAX_LINKS: usize = 64;
-const BYTES: usize = 8 << 10;
+const MAX_HEADER_BYTES: usize = 8 << 10;
 
 /// Headers that a record may add besides `Link` and those that begin with `X-`: all others are ours to say.
-const ALLOWED_HEADERS: [&str; 5] = ["content-language", "deprecation", "last-modified", "signposting", "sunset"];
+const ALLOWED_HEADERS: [&str; 5] =
+    ["content-language", "deprecation", "last-modified", "signposting", "sunset"];
 
 /// Parameters that are told as they are.
 const LINK_PARAMETERS: [&str; 2] = ["hreflang", "media"];
 
 /// Adds the headers that the values of a record and its locations ask for.
-pub(crate) fn add(headers: &mut HeaderMap, values: &[Value<'_>], locations: &[Locations<'_>]) {
+pub(crate) fn add_record_headers(
+    headers: &mut HeaderMap,
+    values: &[HandleValue<'_>],
+    locations: &[Locations<'_>],
+) {
     let places: Vec<&Location<'_>> = locations.iter().flat_map(|locations| &locations.locations).collect();
-    let mut left = BYTES;
+    let mut left = MAX_HEADER_BYTES;
     let mut append = |name: HeaderName, value: String| {
         if let Some(rest) = left.checked_sub(name.as_str().len() + value.len())
             && let Ok(value) = HeaderValue::try_from(value)
@@ -32,18 +37,18 @@ pub(crate) fn add(headers: &mut HeaderMap, values: &[Value<'_>], locations: &[Lo
         }
     };
     for link in places.iter().filter_map(|place| place.link()).take(MAX_LINKS) {
-        if let Some(written) = written(link, &places) {
+        if let Some(written) = format_link(link, &places) {
             append(LINK, written);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/links")) {
         let Ok(links) = Links::from_bytes(&value.data) else { continue };
-        for written in links.iter().take(MAX_LINKS).filter_map(|link| written(link, &places)) {
+        for written in links.iter().take(MAX_LINKS).filter_map(|link| format_link(link, &places)) {
             append(LINK, written);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/headers")) {
-        let Ok(lines) = Headers::from_bytes(&value.data) else { continue };
+        let Ok(lines) = ExtraHeaders::from_bytes(&value.data) else { continue };
         for line in lines.iter().take(MAX_LINKS) {
             if let ExtraHeader::Field { name, value } = line
                 && is_allowed(name)
@@ -65,27 +70,27 @@ fn is_allowed(name: &str) -> bool {
 }
 
 /// A link as RFC 8288 writes it.
-fn written(link: Link<'_, '_>, places: &[&Location<'_>]) -> Option<String> {
-    let href = address::location(link.href()?).ok()?;
-    let mut out = format!("<{}>; rel={}", href, quoted(link.rel())?);
+fn format_link(link: Link<'_, '_>, places: &[&Location<'_>]) -> Option<String> {
+    let href = address::sanitize(link.href()?).ok()?;
+    let mut out = format!("<{}>; rel={}", href, quoted_string(link.rel())?);
     let anchor = link.anchor().or_else(|| {
         let id = link.anchor_id()?;
         places.iter().find(|place| place.id() == Some(id))?.href()
     });
-    if let Some(anchor) = anchor.and_then(|anchor| address::location(anchor).ok()) {
-        let _ = write!(out, "; anchor={}", quoted(&anchor)?);
+    if let Some(anchor) = anchor.and_then(|anchor| address::sanitize(anchor).ok()) {
+        let _ = write!(out, "; anchor={}", quoted_string(&anchor)?);
     }
-    if let Some(kind) = link.media_type().and_then(quoted) {
+    if let Some(kind) = link.media_type().and_then(quoted_string) {
         let _ = write!(out, "; type={kind}");
     }
     for name in LINK_PARAMETERS {
-        if let Some(value) = link.attribute(name).and_then(quoted) {
+        if let Some(value) = link.attribute(name).and_then(quoted_string) {
             let _ = write!(out, "; {name}={value}");
         }
     }
     if let Some(title) = link.attribute("title") {
         let language = link.attribute("titlelang").unwrap_or_default();
-        let plain = quoted(title).filter(|_| language.is_empty());
+        let plain = quoted_string(title).filter(|_| language.is_empty());
         let _ = match plain {
             Some(title) => write!(out, "; title={title}"),
             // RFC 8187: what is not ASCII, or has a language.
@@ -101,7 +106,7 @@ fn written(link: Link<'_, '_>, places: &[&Location<'_>]) -> Option<String> {
 }
 
 /// ASCII text as a quoted string (RFC 9110, 5.6.4).
-fn quoted(text: &str) -> Option<String> {
+fn quoted_string(text: &str) -> Option<String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_control());
     is_plain.then(|| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
@@ -110,10 +115,10 @@ fn quoted(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn added(values: &[Value<'_>], xml: &str) -> Vec<String> {
+    fn added(values: &[HandleValue<'_>], xml: &str) -> Vec<String> {
         let locations = [Locations::from_bytes(xml.as_bytes()).unwrap()];
         let mut headers = HeaderMap::new();
-        add(&mut headers, values, &locations);
+        add_record_headers(&mut headers, values, &locations);
         headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
 
@@ -148,7 +153,7 @@ mod tests {
         let links = "<links><location rel='describedby' href='https://x/'/></links>";
         let lines =
             "X-Shelf: 7\nSet-Cookie: a=b\nX-Accel-Redirect: /etc\nLocation: https://evil.net/\n<meta>";
-        let values = [Value::new(1, "10320/links", links), Value::new(2, "10320/headers", lines)];
+        let values = [HandleValue::new(1, "10320/links", links), HandleValue::new(2, "10320/headers", lines)];
         let found = added(&values, "<locations/>");
         assert_eq!(found, ["link: <https://x/>; rel=\"describedby\"", "x-shelf: 7"]);
     }

@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::client::{ConnectionPeer, plain};
-use super::connection::{self, Builder};
-use super::{Http, Tls};
+use super::connection::{self, ConnectionBuilder};
+use super::{HttpServer, ServerCertificate};
 use crate::crowd::ConnectionLimiter;
 
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Connections at the same time; others wait to be taken.
     pub connections: usize,
     /// Those of one address (IPv4) or network of 64 bits (IPv6); more are closed. This machine and proxies have no limit.
@@ -39,7 +39,7 @@ pub struct Limits {
     pub header_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connections: 10_000,
@@ -55,7 +55,7 @@ impl Default for Limits {
 }
 
 /// After this an error to take a connection is tried again: the system has no room for one.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// So long clients are told, in answers, that the connection ends, before those that ask nothing are closed. Closed at
 /// once, they could just have sent a request.
@@ -63,44 +63,44 @@ const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
 
 /// A socket that is listened to.
 #[derive(Debug)]
-pub struct Listener {
+pub struct HttpListener {
     socket: TcpListener,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ServerCertificate>>,
 }
 
-impl Listener {
+impl HttpListener {
     /// Without TLS.
     pub const fn plain(socket: TcpListener) -> Self {
         Self { socket, tls: None }
     }
 
     /// With TLS.
-    pub const fn encrypted(socket: TcpListener, tls: Arc<Tls>) -> Self {
+    pub const fn tls(socket: TcpListener, tls: Arc<ServerCertificate>) -> Self {
         Self { socket, tls: Some(tls) }
     }
 }
 
 /// Sockets that share what there is room for.
 #[derive(Debug)]
-pub struct HttpListeners(Vec<Listener>);
+pub struct HttpListeners(Vec<HttpListener>);
 
 impl From<TcpListener> for HttpListeners {
     fn from(socket: TcpListener) -> Self {
-        Self(vec![Listener::plain(socket)])
+        Self(vec![HttpListener::plain(socket)])
     }
 }
 
-impl From<Vec<Listener>> for HttpListeners {
-    fn from(listeners: Vec<Listener>) -> Self {
+impl From<Vec<HttpListener>> for HttpListeners {
+    fn from(listeners: Vec<HttpListener>) -> Self {
         Self(listeners)
     }
 }
 
 /// What the connections of all sockets share.
-pub(super) struct Doors {
-    pub(super) http: Arc<Http>,
-    pub(super) limits: Limits,
-    pub(super) builder: Builder,
+pub(super) struct HttpAcceptor {
+    pub(super) http: Arc<HttpServer>,
+    pub(super) limits: HttpLimits,
+    pub(super) builder: ConnectionBuilder,
     /// Whether the end was asked for.
     pub(super) is_ending: AtomicBool,
     room: Arc<Semaphore>,
@@ -108,15 +108,15 @@ pub(super) struct Doors {
 }
 
 /// Answers the connections of sockets until `end` comes, and then finishes what is under way.
-pub async fn listen(
+pub async fn serve(
     listeners: impl Into<HttpListeners>,
-    http: Arc<Http>,
-    limits: Limits,
+    http: Arc<HttpServer>,
+    limits: HttpLimits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let doors = Arc::new(Doors {
+    let doors = Arc::new(HttpAcceptor {
         http,
-        builder: connection::builder(&limits),
+        builder: connection::connection_builder(&limits),
         is_ending: AtomicBool::new(false),
         room: Arc::new(Semaphore::new(limits.connections)),
         crowd: ConnectionLimiter::new(limits.connections_per_client),
@@ -127,15 +127,15 @@ pub async fn listen(
     let (mut accepting, mut watching) = (JoinSet::new(), JoinSet::new());
     for listener in listeners.into().0 {
         if let Some(tls) = listener.tls.clone() {
-            watching.spawn(async move { tls.watch().await });
+            watching.spawn(async move { tls.watch_files().await });
         }
-        accepting.spawn(accept(listener, Arc::clone(&doors), stopped.clone(), closed.clone()));
+        accepting.spawn(accept_loop(listener, Arc::clone(&doors), stopped.clone(), closed.clone()));
     }
     end.await;
     let last = Instant::now() + limits.closing_time;
     doors.http.set_ready(false);
     // They would never end by themselves.
-    doors.http.followers.end();
+    doors.http.followers.shut_down();
     doors.is_ending.store(true, Ordering::Relaxed);
     let _ = stop.send(true);
     while accepting.join_next().await.is_some() {}
@@ -146,15 +146,15 @@ pub async fn listen(
     Ok(())
 }
 
-async fn accept(
-    listener: Listener,
-    doors: Arc<Doors>,
+async fn accept_loop(
+    listener: HttpListener,
+    doors: Arc<HttpAcceptor>,
     mut stopped: watch::Receiver<bool>,
     closed: watch::Receiver<bool>,
 ) {
     let mut is_told = false;
     let take = |permit, (stream, peer)| {
-        Doors::take(&doors, stream, peer, listener.tls.clone(), permit, closed.clone());
+        HttpAcceptor::spawn_connection(&doors, stream, peer, listener.tls.clone(), permit, closed.clone());
     };
     loop {
         let permit = tokio::select! {
@@ -178,7 +178,7 @@ async fn accept(
                     tracing::error!(%error, "connections can't be taken; they wait");
                 }
                 is_told = true;
-                sleep(PAUSE).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -197,19 +197,19 @@ async fn accept(
     }
 }
 
-impl Doors {
+impl HttpAcceptor {
     /// Takes a connection, unless its client has too many.
-    fn take(
+    fn spawn_connection(
         doors: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
-        tls: Option<Arc<Tls>>,
+        tls: Option<Arc<ServerCertificate>>,
         permit: OwnedSemaphorePermit,
         closed: watch::Receiver<bool>,
     ) {
         let address = plain(peer.ip());
         let metrics = Arc::clone(&doors.http.metrics);
-        let place = if doors.is_exempt(address) { None } else { Some(doors.crowd.enter(address)) };
+        let place = if doors.is_exempt(address) { None } else { Some(doors.crowd.acquire(address)) };
         if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "a client has too many connections");
@@ -222,7 +222,7 @@ impl Doors {
         let peer = ConnectionPeer { address, is_encrypted: tls.is_some(), certificate: None };
         let doors = Arc::clone(doors);
         tokio::spawn(async move {
-            connection::run(&doors, stream, peer, tls.as_deref(), closed).await;
+            connection::run_connection(&doors, stream, peer, tls.as_deref(), closed).await;
             metrics.connections.fetch_sub(1, Ordering::Relaxed);
             drop(place);
             drop(permit);
@@ -236,8 +236,8 @@ impl Doors {
 
 #[cfg(test)]
 mod tests {
-    use tendot_registry::{Registry, Settings};
-    use tendot_store::Memory;
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::MemoryStore;
 
     use super::*;
     use crate::http::ProxyTrust;
@@ -245,12 +245,13 @@ mod tests {
     #[test]
     fn nobody_counts_this_machine_and_proxies() {
         let trust = ProxyTrust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
-        let limits = Limits { connections_per_client: 2, ..Limits::default() };
-        let doors = Doors {
+        let limits = HttpLimits { connections_per_client: 2, ..HttpLimits::default() };
+        let doors = HttpAcceptor {
             http: Arc::new(
-                Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).trust(trust),
+                HttpServer::new(Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default())))
+                    .proxy_trust(trust),
             ),
-            builder: connection::builder(&limits),
+            builder: connection::connection_builder(&limits),
             is_ending: AtomicBool::new(false),
             room: Arc::new(Semaphore::new(0)),
             crowd: ConnectionLimiter::new(limits.connections_per_client),

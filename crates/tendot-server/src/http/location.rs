@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
 use super::negotiate::LocationPreference;
@@ -16,47 +16,47 @@ pub(crate) struct RedirectCandidate<'a> {
     /// The address, not made safe yet.
     pub(crate) href: Cow<'a, str>,
     pub(crate) weight: f64,
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: CandidateSource<'a>,
 }
 
 /// Where a place comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin<'a> {
+pub(crate) enum CandidateSource<'a> {
     /// A value with nothing but an address.
-    Url(&'a Value<'a>),
+    Url(&'a HandleValue<'a>),
     /// A location of a record, or of its prefix.
     Location(&'a Location<'a>),
 }
 
 impl<'a> RedirectCandidate<'a> {
     /// A value of the type `URL` or of one below it.
-    pub(crate) fn from_url_value(value: &'a Value<'a>, weight: f64) -> Self {
-        Self { href: String::from_utf8_lossy(&value.data), weight, origin: Origin::Url(value) }
+    pub(crate) fn from_url_value(value: &'a HandleValue<'a>, weight: f64) -> Self {
+        Self { href: String::from_utf8_lossy(&value.data), weight, origin: CandidateSource::Url(value) }
     }
 
     /// A location, for the record of this name; none if it leads nowhere.
     pub(crate) fn from_location(location: &'a Location<'a>, name: &str) -> Option<Self> {
         let href = match (location.href(), location.href_template()) {
             (Some(href), _) => Cow::Borrowed(href),
-            (None, Some(template)) => Cow::Owned(fill(template, name)),
+            (None, Some(template)) => Cow::Owned(expand_template(template, name)),
             (None, None) => return None,
         };
-        Some(Self { href, weight: location.weight(), origin: Origin::Location(location) })
+        Some(Self { href, weight: location.weight(), origin: CandidateSource::Location(location) })
     }
 
     /// An attribute by which it can be wished for.
     pub(crate) fn attribute(&self, name: &str) -> Option<&'a str> {
         match self.origin {
-            Origin::Url(_) => (name == "mode").then_some("legacy"),
-            Origin::Location(location) if name == "media-type" => location.media_type(),
-            Origin::Location(location) => location.attribute(name),
+            CandidateSource::Url(_) => (name == "mode").then_some("legacy"),
+            CandidateSource::Location(location) if name == "media-type" => location.media_type(),
+            CandidateSource::Location(location) => location.attribute(name),
         }
     }
 
     pub(crate) fn http_status(&self) -> Option<u16> {
         match self.origin {
-            Origin::Url(_) => None,
-            Origin::Location(location) => location.http_status(),
+            CandidateSource::Url(_) => None,
+            CandidateSource::Location(location) => location.http_status(),
         }
     }
 
@@ -72,24 +72,24 @@ impl<'a> RedirectCandidate<'a> {
 
     fn is_for_address(&self, client: IpAddr) -> bool {
         match self.origin {
-            Origin::Url(_) => false,
-            Origin::Location(location) => location
-                .addresses()
+            CandidateSource::Url(_) => false,
+            CandidateSource::Location(location) => location
+                .client_networks()
                 .any(|network| network.parse::<IpNet>().is_ok_and(|network| network.contains(&client))),
         }
     }
 
     fn score(&self) -> f64 {
         match self.origin {
-            Origin::Url(_) => 0.0,
-            Origin::Location(location) => location.score().unwrap_or_default(),
+            CandidateSource::Url(_) => 0.0,
+            CandidateSource::Location(location) => location.score().unwrap_or_default(),
         }
     }
 }
 
 /// What the choice depends on besides the places.
 #[derive(Clone, Debug)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct SelectionContext<'a> {
     /// What is wished for, in order; a wish that nothing grants counts for nothing.
     pub(crate) wishes: Vec<LocationPreference<'a>>,
     pub(crate) address: Option<IpAddr>,
@@ -101,18 +101,18 @@ pub(crate) struct Asking<'a> {
 
 /// One step of a choice: by what, and which places were left, as their numbers.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, utoipa::ToSchema)]
-pub(crate) struct Step {
+pub(crate) struct SelectionStep {
     pub(crate) by: String,
     pub(crate) left: Vec<usize>,
 }
 
 /// Chooses by the given methods until one place is left, in the last resort by weight; none only if there was none.
 /// `told` hears of each step.
-pub(crate) fn choose(
+pub(crate) fn select(
     candidates: &[RedirectCandidate<'_>],
     methods: &[&str],
-    asking: &Asking<'_>,
-    mut told: impl FnMut(Step),
+    asking: &SelectionContext<'_>,
+    mut told: impl FnMut(SelectionStep),
 ) -> Option<usize> {
     let mut left: Vec<usize> = (0..candidates.len()).collect();
     for method in methods {
@@ -126,13 +126,17 @@ pub(crate) fn choose(
                         Some(value) => format!("locatt {}:{value}", wish.attribute),
                         None => format!("locatt {}", wish.attribute),
                     };
-                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.satisfies(wish));
+                    filter_unless_empty(&mut left, candidates, by, &mut told, |candidate| {
+                        candidate.satisfies(wish)
+                    });
                 }
             }
             "address" => {
                 if let Some(client) = asking.address {
                     let by = || format!("address {client}");
-                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.is_for_address(client));
+                    filter_unless_empty(&mut left, candidates, by, &mut told, |candidate| {
+                        candidate.is_for_address(client)
+                    });
                 }
             }
             "country" => {
@@ -142,13 +146,20 @@ pub(crate) fn choose(
                             .attribute("country")
                             .is_some_and(|found| found.eq_ignore_ascii_case(country))
                     };
-                    keep(&mut left, candidates, || format!("country {country}"), &mut told, here);
+                    filter_unless_empty(
+                        &mut left,
+                        candidates,
+                        || format!("country {country}"),
+                        &mut told,
+                        here,
+                    );
                 }
             }
             "score" => {
-                let scores = left.iter().filter_map(|number| candidates.get(*number)).map(RedirectCandidate::score);
+                let scores =
+                    left.iter().filter_map(|number| candidates.get(*number)).map(RedirectCandidate::score);
                 let best = scores.fold(f64::NEG_INFINITY, f64::max);
-                keep(
+                filter_unless_empty(
                     &mut left,
                     candidates,
                     || "score".into(),
@@ -163,18 +174,18 @@ pub(crate) fn choose(
     }
     if left.len() > 1 {
         let chosen = select_weighted(&left, candidates, asking.random)?;
-        told(Step { by: "weighted".into(), left: vec![chosen] });
+        told(SelectionStep { by: "weighted".into(), left: vec![chosen] });
         return Some(chosen);
     }
     left.first().copied()
 }
 
 /// Keeps those that fit, unless that would be none.
-fn keep(
+fn filter_unless_empty(
     left: &mut Vec<usize>,
     candidates: &[RedirectCandidate<'_>],
     by: impl Fn() -> String,
-    told: &mut impl FnMut(Step),
+    told: &mut impl FnMut(SelectionStep),
     fits: impl Fn(&RedirectCandidate<'_>) -> bool,
 ) {
     let fitting: Vec<usize> =
@@ -182,7 +193,7 @@ fn keep(
     if !fitting.is_empty() {
         *left = fitting;
     }
-    told(Step { by: by(), left: left.clone() });
+    told(SelectionStep { by: by(), left: left.clone() });
 }
 
 /// At random, as often as they weigh; each as often if none weighs anything.
@@ -207,12 +218,12 @@ fn select_weighted(left: &[usize], candidates: &[RedirectCandidate<'_>], random:
 
 /// All but what RFC 3986 leaves alone, for a component; a path keeps its slashes.
 const COMPONENT_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-const PATH: &AsciiSet = &COMPONENT_ENCODE_SET.remove(b'/');
+const PATH_ENCODE_SET: &AsciiSet = &COMPONENT_ENCODE_SET.remove(b'/');
 
 /// The address that a template gives for a name.
-fn fill(template: &str, name: &str) -> String {
+fn expand_template(template: &str, name: &str) -> String {
     template
-        .replace("{hdl:path}", &utf8_percent_encode(name, PATH).to_string())
+        .replace("{hdl:path}", &utf8_percent_encode(name, PATH_ENCODE_SET).to_string())
         .replace("{hdl}", &utf8_percent_encode(name, COMPONENT_ENCODE_SET).to_string())
 }
 
@@ -267,14 +278,18 @@ mod tests {
             .iter()
             .filter_map(|location| RedirectCandidate::from_location(location, "10.1/x"))
             .collect();
-        let asking = Asking {
-            wishes: wishes.split(' ').filter(|wish| !wish.is_empty()).map(LocationPreference::parse).collect(),
+        let asking = SelectionContext {
+            wishes: wishes
+                .split(' ')
+                .filter(|wish| !wish.is_empty())
+                .map(LocationPreference::parse)
+                .collect(),
             address: address.parse().ok(),
             country: (!country.is_empty()).then(|| country.into()),
             random,
         };
         let methods: Vec<&str> = methods.split(',').collect();
-        let chosen = choose(&candidates, &methods, &asking, |_| {}).unwrap();
+        let chosen = select(&candidates, &methods, &asking, |_| {}).unwrap();
         assert_eq!(candidates[chosen].href, expected, "{methods:?} {wishes} {address} {country} {random}");
     }
 
@@ -283,19 +298,25 @@ mod tests {
         let xml = "<locations><location href='a' weight='NaN'/><location href='b' weight='-1'/>\
                    <location href='c' weight='1e308'/></locations>";
         let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
-        let candidates: Vec<_> =
-            locations.locations.iter().filter_map(|location| RedirectCandidate::from_location(location, "")).collect();
-        let asking = |random| Asking { wishes: Vec::new(), address: None, country: None, random };
+        let candidates: Vec<_> = locations
+            .locations
+            .iter()
+            .filter_map(|location| RedirectCandidate::from_location(location, ""))
+            .collect();
+        let asking = |random| SelectionContext { wishes: Vec::new(), address: None, country: None, random };
         for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
-            assert_eq!(choose(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");
+            assert_eq!(select(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");
         }
-        assert_eq!(choose(&[], &[], &asking(0.0), |_| {}), None);
+        assert_eq!(select(&[], &[], &asking(0.0), |_| {}), None);
     }
 
     #[test]
     fn templates() {
-        assert_eq!(fill("https://x/{hdl}", "10.1/a b"), "https://x/10.1%2Fa%20b");
-        assert_eq!(fill("https://x/{hdl:path}?{hdl}", "10.1/é"), "https://x/10.1/%C3%A9?10.1%2F%C3%A9");
-        assert_eq!(fill("https://x/", "10.1/x"), "https://x/");
+        assert_eq!(expand_template("https://x/{hdl}", "10.1/a b"), "https://x/10.1%2Fa%20b");
+        assert_eq!(
+            expand_template("https://x/{hdl:path}?{hdl}", "10.1/é"),
+            "https://x/10.1/%C3%A9?10.1%2F%C3%A9"
+        );
+        assert_eq!(expand_template("https://x/", "10.1/x"), "https://x/");
     }
 }

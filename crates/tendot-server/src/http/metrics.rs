@@ -17,7 +17,7 @@ use crate::native;
 
 /// What a request is about. No name, and no other text of a client, is ever a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Redirect,
     Read,
     Write,
@@ -25,8 +25,8 @@ pub(super) enum Kind {
     Operation,
 }
 
-impl Kind {
-    const ALL: [(Self, &'static str); 5] = [
+impl RequestKind {
+    const LABELS: [(Self, &'static str); 5] = [
         (Self::Redirect, "redirect"),
         (Self::Read, "read"),
         (Self::Write, "write"),
@@ -34,7 +34,7 @@ impl Kind {
         (Self::Operation, "operation"),
     ];
 
-    pub(super) fn of(method: &Method, path: &str) -> Self {
+    pub(super) fn request_kind(method: &Method, path: &str) -> Self {
         if path.starts_with("/api/") {
             let homes = *method == Method::POST && path.starts_with("/api/prefixes");
             let writes = homes || matches!(*method, Method::PUT | Method::DELETE);
@@ -52,7 +52,7 @@ impl Kind {
     }
 
     pub(super) fn as_str(self) -> &'static str {
-        Self::ALL[self as usize].1
+        Self::LABELS[self as usize].1
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    pub(crate) fn count(&self, took: Duration) {
+    pub(crate) fn observe(&self, took: Duration) {
         let class = BUCKETS_MICROS.partition_point(|end| Duration::from_micros(*end) < took);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -106,7 +106,8 @@ pub(super) enum UpstreamOutcome {
 }
 
 /// In their order.
-const OUTCOME_LABELS: [&str; 7] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
+const OUTCOME_LABELS: [&str; 7] =
+    ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
 
 /// What is counted of names that are kept elsewhere.
 #[derive(Debug, Default)]
@@ -123,10 +124,10 @@ pub(super) struct UpstreamMetrics {
 
 impl UpstreamMetrics {
     /// Counts a question, and how long it took if it was asked.
-    pub(super) fn count(&self, outcome: UpstreamOutcome, took: Option<Duration>) {
+    pub(super) fn record_query(&self, outcome: UpstreamOutcome, took: Option<Duration>) {
         self.questions[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if let Some(took) = took {
-            self.durations.count(took);
+            self.durations.observe(took);
         }
     }
 
@@ -137,7 +138,7 @@ impl UpstreamMetrics {
             ("tendot_upstream_cache_misses", "Answers that were asked for.", &self.misses),
             ("tendot_upstream_cache_stale", "Answers after their time, since nobody answered.", &self.stale),
         ] {
-            counter(encoder, name, about, number.load(Ordering::Relaxed) as f64)?;
+            encode_counter(encoder, name, about, number.load(Ordering::Relaxed) as f64)?;
         }
         let (name, about) = ("tendot_upstream_requests", "Questions to others.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
@@ -152,9 +153,9 @@ impl UpstreamMetrics {
 
 /// All that is counted.
 #[derive(Debug)]
-pub(super) struct Metrics {
-    requests: [[AtomicU64; STATUS_LABELS.len()]; Kind::ALL.len()],
-    durations: [LatencyHistogram; Kind::ALL.len()],
+pub(super) struct HttpMetrics {
+    requests: [[AtomicU64; STATUS_LABELS.len()]; RequestKind::LABELS.len()],
+    durations: [LatencyHistogram; RequestKind::LABELS.len()],
     pub(super) connections: AtomicI64,
     pub(super) accepted: AtomicU64,
     /// Connections that were closed at once, since their client has too many.
@@ -165,7 +166,7 @@ pub(super) struct Metrics {
     start: SystemTime,
 }
 
-impl Metrics {
+impl HttpMetrics {
     pub(super) fn new() -> Self {
         Self {
             requests: Default::default(),
@@ -181,10 +182,11 @@ impl Metrics {
     }
 
     /// Counts a request that was answered.
-    pub(super) fn count(&self, kind: Kind, status: StatusCode, took: Duration) {
-        let status = STATUS_LABELS.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUS_LABELS.len() - 1);
+    pub(super) fn record_request(&self, kind: RequestKind, status: StatusCode, took: Duration) {
+        let status =
+            STATUS_LABELS.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUS_LABELS.len() - 1);
         self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
-        self.durations[kind as usize].count(took);
+        self.durations[kind as usize].observe(took);
     }
 }
 
@@ -192,10 +194,10 @@ impl Metrics {
 pub(super) struct ExternalMetric {
     name: &'static str,
     about: &'static str,
-    read: Reading,
+    read: MetricSource,
 }
 
-enum Reading {
+enum MetricSource {
     Counter(Box<dyn Fn() -> Option<f64> + Send + Sync>),
     Gauge(Box<dyn Fn() -> Option<f64> + Send + Sync>),
     /// Each with the value of a label.
@@ -211,25 +213,33 @@ impl ExternalMetric {
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
         let read = Box::new(read);
-        Self { name, about, read: if is_counter { Reading::Counter(read) } else { Reading::Gauge(read) } }
+        Self {
+            name,
+            about,
+            read: if is_counter { MetricSource::Counter(read) } else { MetricSource::Gauge(read) },
+        }
     }
 
     /// Several numbers of a kind, told apart by a label.
-    pub(super) fn several(
+    pub(super) fn labelled_gauges(
         name: &'static str,
         about: &'static str,
         label: &'static str,
         read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, about, read: Reading::Gauges(label, Box::new(read)) }
+        Self { name, about, read: MetricSource::Gauges(label, Box::new(read)) }
     }
 
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Self { name, about, read } = self;
         match read {
-            Reading::Counter(read) => read().map_or(Ok(()), |number| counter(encoder, name, about, number)),
-            Reading::Gauge(read) => read().map_or(Ok(()), |number| gauge(encoder, name, about, number)),
-            Reading::Gauges(label, read) => {
+            MetricSource::Counter(read) => {
+                read().map_or(Ok(()), |number| encode_counter(encoder, name, about, number))
+            }
+            MetricSource::Gauge(read) => {
+                read().map_or(Ok(()), |number| encode_gauge(encoder, name, about, number))
+            }
+            MetricSource::Gauges(label, read) => {
                 let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
                 for (value, number) in read() {
                     ConstGauge::new(number).encode(family.encode_family(&[(*label, value)])?)?;
@@ -247,15 +257,15 @@ impl fmt::Debug for ExternalMetric {
 }
 
 /// All numbers, as OpenMetrics has them.
-pub(super) fn print(
-    metrics: &Arc<Metrics>,
+pub(super) fn render(
+    metrics: &Arc<HttpMetrics>,
     figures: &Arc<Vec<ExternalMetric>>,
-    native: Option<Arc<native::Metrics>>,
+    native: Option<Arc<native::NativeMetrics>>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Collected(Arc::clone(metrics), Arc::clone(figures))));
+    registry.register_collector(Box::new(HttpCollector(Arc::clone(metrics), Arc::clone(figures))));
     if let Some(native) = native {
-        registry.register_collector(Box::new(native::Collected(native)));
+        registry.register_collector(Box::new(native::NativeCollector(native)));
     }
     let mut printed = String::new();
     text::encode(&mut printed, &registry)?;
@@ -263,9 +273,9 @@ pub(super) fn print(
 }
 
 #[derive(Debug)]
-struct Collected(Arc<Metrics>, Arc<Vec<ExternalMetric>>);
+struct HttpCollector(Arc<HttpMetrics>, Arc<Vec<ExternalMetric>>);
 
-impl Collector for Collected {
+impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self(metrics, figures) = self;
         let seconds = |time: SystemTime| {
@@ -278,11 +288,21 @@ impl Collector for Collected {
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&version)?)?;
 
-        gauge(&mut encoder, "process_start_time_seconds", "When it was started.", seconds(metrics.start))?;
+        encode_gauge(
+            &mut encoder,
+            "process_start_time_seconds",
+            "When it was started.",
+            seconds(metrics.start),
+        )?;
         let connections = metrics.connections.load(Ordering::Relaxed) as f64;
-        gauge(&mut encoder, "tendot_http_connections", "Connections that are open.", connections)?;
+        encode_gauge(&mut encoder, "tendot_http_connections", "Connections that are open.", connections)?;
         let last = read(&metrics.last_change) as f64;
-        gauge(&mut encoder, "tendot_store_last_change", "Number of the last change of the store.", last)?;
+        encode_gauge(
+            &mut encoder,
+            "tendot_store_last_change",
+            "Number of the last change of the store.",
+            last,
+        )?;
         for (name, about, number) in [
             ("tendot_http_connections_accepted", "Connections that were taken.", &metrics.accepted),
             (
@@ -296,14 +316,15 @@ impl Collector for Collected {
                 &metrics.rate_limited,
             ),
         ] {
-            counter(&mut encoder, name, about, read(number) as f64)?;
+            encode_counter(&mut encoder, name, about, read(number) as f64)?;
         }
         figures.iter().try_for_each(|figure| figure.encode(&mut encoder))?;
 
         let (name, about) = ("tendot_http_requests", "Requests that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for ((_, kind), statuses) in Kind::ALL.iter().zip(&metrics.requests) {
-            for (status, number) in STATUS_LABELS.iter().zip(statuses).filter(|(_, number)| read(number) > 0) {
+        for ((_, kind), statuses) in RequestKind::LABELS.iter().zip(&metrics.requests) {
+            for (status, number) in STATUS_LABELS.iter().zip(statuses).filter(|(_, number)| read(number) > 0)
+            {
                 let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
                 let labels = [("kind", (*kind).to_owned()), ("code", status)];
                 ConstCounter::new(read(number)).encode(family.encode_family(&labels)?)?;
@@ -312,7 +333,7 @@ impl Collector for Collected {
 
         let (name, about) = ("tendot_http_request_duration_seconds", "From a request's head to its answer.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
-        for ((_, kind), durations) in Kind::ALL.iter().zip(&metrics.durations) {
+        for ((_, kind), durations) in RequestKind::LABELS.iter().zip(&metrics.durations) {
             durations.encode(family.encode_family(&[("kind", *kind)])?)?;
         }
         if metrics.upstream.is_there.load(Ordering::Relaxed) {
@@ -322,11 +343,11 @@ impl Collector for Collected {
     }
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
+fn encode_gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, about, None, MetricType::Gauge)?)
 }
 
-fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
+fn encode_counter(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
     ConstCounter::new(value).encode(encoder.encode_descriptor(name, about, None, MetricType::Counter)?)
 }
 
@@ -336,24 +357,27 @@ mod tests {
 
     #[test]
     fn kinds() {
-        for (number, (kind, _)) in Kind::ALL.iter().enumerate() {
+        for (number, (kind, _)) in RequestKind::LABELS.iter().enumerate() {
             assert_eq!(*kind as usize, number);
         }
-        assert_eq!(Kind::of(&Method::GET, "/10.1000/182"), Kind::Redirect);
-        assert_eq!(Kind::of(&Method::GET, "/api/handles/10.1000/182"), Kind::Read);
-        assert_eq!(Kind::of(&Method::PUT, "/api/handles/10.1000/182"), Kind::Write);
-        assert_eq!(Kind::of(&Method::GET, "/livez"), Kind::Operation);
+        assert_eq!(RequestKind::request_kind(&Method::GET, "/10.1000/182"), RequestKind::Redirect);
+        assert_eq!(RequestKind::request_kind(&Method::GET, "/api/handles/10.1000/182"), RequestKind::Read);
+        assert_eq!(RequestKind::request_kind(&Method::PUT, "/api/handles/10.1000/182"), RequestKind::Write);
+        assert_eq!(RequestKind::request_kind(&Method::GET, "/livez"), RequestKind::Operation);
     }
 
     #[test]
     fn printed() {
-        let metrics = Arc::new(Metrics::new());
-        metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(25));
-        metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(26));
-        metrics.count(Kind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
-        let figures = [ExternalMetric::new("x", "y", true, || Some(3.0)), ExternalMetric::new("z", "y", false, || None)];
+        let metrics = Arc::new(HttpMetrics::new());
+        metrics.record_request(RequestKind::Redirect, StatusCode::FOUND, Duration::from_micros(25));
+        metrics.record_request(RequestKind::Redirect, StatusCode::FOUND, Duration::from_micros(26));
+        metrics.record_request(RequestKind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
+        let figures = [
+            ExternalMetric::new("x", "y", true, || Some(3.0)),
+            ExternalMetric::new("z", "y", false, || None),
+        ];
         let figures = Arc::new(Vec::from(figures));
-        let text = print(&metrics, &figures, None).unwrap();
+        let text = render(&metrics, &figures, None).unwrap();
         for line in [
             "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 2",
             "tendot_http_requests_total{kind=\"read\",code=\"other\"} 1",

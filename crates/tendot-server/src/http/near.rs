@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use tendot_proto::{Handle, Work};
+use tendot_proto::{Budget, Handle};
 use tendot_registry::{Caller, ResolveQuery, is_invisible};
-use tendot_store::{Key, State, Store};
+use tendot_store::{NameKey, RecordStatus, Store};
 
-use super::{Http, name_pasted, percent};
+use super::{HttpServer, extract_name, percent};
 
 /// Names that are shown at most.
-const SHOWN: usize = 5;
+const MAX_SUGGESTIONS: usize = 5;
 
 /// Names that are tried at most.
-const TRIED: usize = 64;
+const MAX_VARIANTS: usize = 64;
 
 /// Names that are looked at on each walk in the order of the store.
 const SCAN_LIMIT: usize = 12;
@@ -26,34 +26,35 @@ pub(crate) struct Suggestion {
     pub(crate) why: &'static str,
 }
 
-impl Http {
+impl HttpServer {
     /// Names that may have been meant, the likeliest first. Where names are not listed, only those are told that differ in
     /// what copying adds or takes away.
-    pub(crate) async fn near(&self, name: &str, work: &mut Work) -> Vec<Suggestion> {
+    pub(crate) async fn suggest_names(&self, name: &str, work: &mut Budget) -> Vec<Suggestion> {
         let mut near: Vec<Suggestion> = Vec::new();
         let lists = self.registry.settings().list_handles;
         let typed = if lists { typo_variants(name) } else { Vec::new() };
-        let tries =
-            copied(name).into_iter().chain(typed.into_iter().map(|other| (other, "one sign differs")));
-        for (other, why) in tries.take(TRIED) {
-            if near.len() == SHOWN {
+        let tries = copy_error_variants(name)
+            .into_iter()
+            .chain(typed.into_iter().map(|other| (other, "one sign differs")));
+        for (other, why) in tries.take(MAX_VARIANTS) {
+            if near.len() == MAX_SUGGESTIONS {
                 return near;
             }
-            if let Some(spelled) = self.spelled(&other, work).await {
+            if let Some(spelled) = self.registered_spelling(&other, work).await {
                 add(&mut near, name, &spelled, why);
             }
         }
         if lists {
-            for start in starts(name) {
-                for other in self.after(start, work).await {
-                    if near.len() == SHOWN {
+            for start in common_prefixes(name) {
+                for other in self.next_names(start, work).await {
+                    if near.len() == MAX_SUGGESTIONS {
                         return near;
                     }
                     let is_near = other.len().abs_diff(name.len()) <= 6
                         && other
                             .split_at_checked(start.len())
                             .is_some_and(|(s, _)| s.eq_ignore_ascii_case(start));
-                    if is_near && self.spelled(&other, work).await.is_some() {
+                    if is_near && self.registered_spelling(&other, work).await.is_some() {
                         add(&mut near, name, &other, "it begins alike");
                     }
                 }
@@ -63,20 +64,21 @@ impl Http {
     }
 
     /// The name as it was first spelled, if everybody can read its record.
-    async fn spelled(&self, name: &str, work: &mut Work) -> Option<String> {
+    async fn registered_spelling(&self, name: &str, work: &mut Budget) -> Option<String> {
         self.registry.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await.ok()?;
-        let entry = self.registry.store().get(&Key::new(name).ok()?).await.ok()?;
+        let entry = self.registry.store().get(&NameKey::new(name).ok()?).await.ok()?;
         Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
     }
 
     /// The names that come next in the order of the store.
-    async fn after(&self, start: &str, work: &mut Work) -> Vec<String> {
-        let Ok(key) = Key::new(start) else { return Vec::new() };
-        if work.spend(SCAN_LIMIT as u32).is_err() {
+    async fn next_names(&self, start: &str, work: &mut Budget) -> Vec<String> {
+        let Ok(key) = NameKey::new(start) else { return Vec::new() };
+        if work.charge(SCAN_LIMIT as u32).is_err() {
             return Vec::new();
         }
-        let listed = self.registry.store().list(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
-        let live = listed.into_iter().filter(|listed| listed.state == State::Live);
+        let listed =
+            self.registry.store().list_names(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
+        let live = listed.into_iter().filter(|listed| listed.state == RecordStatus::Live);
         live.map(|listed| listed.name.into()).collect()
     }
 }
@@ -89,14 +91,14 @@ fn add(near: &mut Vec<Suggestion>, asked: &str, name: &str, why: &'static str) {
 }
 
 /// What the name may have been before it was copied.
-fn copied(name: &str) -> Vec<(String, &'static str)> {
+fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
     let mut tries = Vec::new();
     let mut add = |other: Cow<'_, str>, why| {
         if *other != *name && !other.is_empty() {
             tries.push((other.into_owned(), why));
         }
     };
-    add(name_pasted(name).into(), "the DOI name in it");
+    add(extract_name(name).into(), "the DOI name in it");
     let is_mark =
         |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '-' | '_' | '#') || "”’»…".contains(c);
     // One by one, since the last but one may be part of the name.
@@ -133,7 +135,7 @@ fn typo_variants(name: &str) -> Vec<String> {
         format!("{prefix}/{}", edited.into_iter().collect::<String>())
     };
     // Others are not typed by hand.
-    let places = || (0..letters.len().min(TRIED)).map(|number| letters.len() - 1 - number);
+    let places = || (0..letters.len().min(MAX_VARIANTS)).map(|number| letters.len() - 1 - number);
     let mut tries = Vec::new();
     for at in places() {
         let Some(letter) = letters.get(at) else { continue };
@@ -151,7 +153,7 @@ fn typo_variants(name: &str) -> Vec<String> {
 const LOOKALIKES: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
 
 /// How near names begin: as much of the name as is long enough to mean something, the longest first.
-fn starts(name: &str) -> impl Iterator<Item = &str> {
+fn common_prefixes(name: &str) -> impl Iterator<Item = &str> {
     let suffix = name.split_once('/').map_or("", |(_, suffix)| suffix);
     let (signs, before) = (suffix.chars().count(), name.len() - suffix.len());
     [0, 1, 2, 4].into_iter().filter(move |cut| (signs - cut.min(&signs)) * 2 > signs).filter_map(move |cut| {
@@ -164,12 +166,12 @@ fn starts(name: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use std::sync::Arc;
 
-    use tendot_proto::Value;
-    use tendot_registry::{Registry, Settings};
-    use tendot_store::{Change, Edit, Precondition, Memory};
+    use tendot_proto::HandleValue;
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
 
     use super::*;
-    use crate::http::WORK;
+    use crate::http::REQUEST_BUDGET;
 
     const NAMES: [&str; 8] = [
         "10.5555/DEMO",
@@ -208,19 +210,19 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, expected: &str) {
-        assert_eq!(near(name, Settings::default()), expected, "{name}");
+        assert_eq!(near(name, RegistrySettings::default()), expected, "{name}");
     }
 
     /// Near names with why, the first one only.
-    fn near(name: &str, settings: Settings) -> String {
-        let found = tries(name, settings, WORK);
+    fn near(name: &str, settings: RegistrySettings) -> String {
+        let found = tries(name, settings, REQUEST_BUDGET);
         found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
     }
 
-    fn tries(name: &str, settings: Settings, work: u32) -> Vec<Suggestion> {
+    fn tries(name: &str, settings: RegistrySettings, work: u32) -> Vec<Suggestion> {
         let put = |name: &str| Edit::Put {
             name: name.into(),
-            values: vec![Value::new(1, "URL", "https://example.org/")],
+            values: vec![HandleValue::new(1, "URL", "https://example.org/")],
             expect: Precondition::Absent,
         };
         let mut edits: Vec<Edit> = NAMES.map(put).into();
@@ -228,15 +230,15 @@ mod tests {
         edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Precondition::Any });
         edits.extend((0..50).map(|number| put(&format!("10.5555/many-{number:02}"))));
         edits.push(Edit::Home { prefix: "10.5555".into() });
-        let store = Memory::new();
-        pollster::block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
-        let http = Http::new(Arc::new(Registry::new(store, settings)));
-        pollster::block_on(http.near(name, &mut Work::new(work)))
+        let store = MemoryStore::new();
+        pollster::block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        let http = HttpServer::new(Arc::new(Registry::new(store, settings)));
+        pollster::block_on(http.suggest_names(name, &mut Budget::new(work)))
     }
 
     #[test]
     fn not_listed() {
-        let closed = || Settings { list_handles: false, ..Settings::default() };
+        let closed = || RegistrySettings { list_handles: false, ..RegistrySettings::default() };
         assert_eq!(near("10.5555/DEM", closed()), "");
         assert_eq!(near("10.5555/0NE", closed()), "");
         assert_eq!(near("10.5555/ONE.", closed()), "10.5555/ONE: without the punctuation at its end");
@@ -244,10 +246,13 @@ mod tests {
 
     #[test]
     fn bounded() {
-        assert_eq!(tries("10.5555/many-", Settings::default(), WORK).len(), SHOWN);
-        assert_eq!(tries("10.5555/many-", Settings::default(), 10), []);
-        assert_eq!(tries("10.5555/ended.", Settings::default(), WORK), []);
+        assert_eq!(
+            tries("10.5555/many-", RegistrySettings::default(), REQUEST_BUDGET).len(),
+            MAX_SUGGESTIONS
+        );
+        assert_eq!(tries("10.5555/many-", RegistrySettings::default(), 10), []);
+        assert_eq!(tries("10.5555/ended.", RegistrySettings::default(), REQUEST_BUDGET), []);
         let long = format!("10.5555/{}", "é.".repeat(500));
-        assert_eq!(tries(&long, Settings::default(), WORK), []);
+        assert_eq!(tries(&long, RegistrySettings::default(), REQUEST_BUDGET), []);
     }
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, USER_AGENT};
-use tendot_registry::metadata::Format;
+use tendot_registry::metadata::MetadataFormat;
 
 /// Entries of a header that are read; what comes after them counts for nothing.
-const ENTRIES: usize = 32;
+const MAX_ACCEPT_ENTRIES: usize = 32;
 
 /// A wish for a location: an attribute that it has, with this value if there is one.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -17,45 +17,45 @@ pub(crate) struct LocationPreference<'a> {
 }
 
 impl<'a> LocationPreference<'a> {
-    const fn of(attribute: &'a str, value: Cow<'a, str>) -> Self {
+    const fn new(attribute: &'a str, value: Cow<'a, str>) -> Self {
         Self { attribute, value: Some(value) }
     }
 
     /// As `locatt` has it: `country:gb`, or `country` for any.
     pub(crate) fn parse(text: &'a str) -> Self {
         match text.split_once(':') {
-            Some((attribute, value)) => Self::of(attribute, Cow::Borrowed(value)),
+            Some((attribute, value)) => Self::new(attribute, Cow::Borrowed(value)),
             None => Self { attribute: text, value: None },
         }
     }
 }
 
 /// What the headers ask for, the first wish first.
-pub(crate) fn wishes(headers: &HeaderMap) -> Vec<LocationPreference<'_>> {
+pub(crate) fn location_preferences(headers: &HeaderMap) -> Vec<LocationPreference<'_>> {
     let mut wishes = Vec::new();
-    let types = entries(headers, &ACCEPT);
+    let types = accepted_entries(headers, &ACCEPT);
     if types.iter().all(|(range, _)| *range == "*/*") {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         if agent.contains("Mozilla/") || agent.contains("Opera/") {
-            wishes.push(LocationPreference::of("http_role", "browser".into()));
-            wishes.push(LocationPreference::of("media-type", "text/html".into()));
+            wishes.push(LocationPreference::new("http_role", "browser".into()));
+            wishes.push(LocationPreference::new("media-type", "text/html".into()));
         } else {
-            wishes.push(LocationPreference::of("http_role", "no_conneg".into()));
+            wishes.push(LocationPreference::new("http_role", "no_conneg".into()));
         }
     } else {
         let best = types.first().map_or(0, |(_, quality)| *quality);
-        if types.iter().any(|(range, quality)| *quality == best && is_for_people(range)) {
-            wishes.push(LocationPreference::of("http_role", "browser".into()));
+        if types.iter().any(|(range, quality)| *quality == best && is_browser_type(range)) {
+            wishes.push(LocationPreference::new("http_role", "browser".into()));
         } else {
             for (range, _) in types.iter().filter(|(range, _)| !range.contains('*')) {
-                wishes.push(LocationPreference::of("media-type", range.to_ascii_lowercase().into()));
+                wishes.push(LocationPreference::new("media-type", range.to_ascii_lowercase().into()));
             }
-            wishes.push(LocationPreference::of("http_role", "conneg".into()));
+            wishes.push(LocationPreference::new("http_role", "conneg".into()));
         }
     }
-    for (language, _) in entries(headers, &ACCEPT_LANGUAGE) {
+    for (language, _) in accepted_entries(headers, &ACCEPT_LANGUAGE) {
         if language != "*" {
-            wishes.push(LocationPreference::of("language", language.into()));
+            wishes.push(LocationPreference::new("language", language.into()));
         }
     }
     wishes
@@ -63,53 +63,57 @@ pub(crate) fn wishes(headers: &HeaderMap) -> Vec<LocationPreference<'_>> {
 
 /// What of a name's metadata somebody wants.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum MetadataPreference {
     /// None: to be led on, or a page.
     None,
     /// This, sent as this type.
-    Format(Format, &'static str),
+    Format(MetadataFormat, &'static str),
     /// Something that cannot be given, and nothing else.
     Impossible,
 }
 
 /// What the headers want of metadata, where a name also leads somewhere: it has to be wanted more than what people look at.
-pub(crate) fn metadata_over_page(headers: &HeaderMap) -> Wanted {
-    let ranges = ranges(headers, &ACCEPT);
-    let for_people = ranges.iter().filter(|(range, _)| is_for_people(range));
+pub(crate) fn metadata_over_page(headers: &HeaderMap) -> MetadataPreference {
+    let ranges = parse_entries(headers, &ACCEPT);
+    let for_people = ranges.iter().filter(|(range, _)| is_browser_type(range));
     let page = for_people.map(|(_, quality)| *quality).max().unwrap_or_default();
-    match best(&ranges, media_types()) {
-        _ if ranges.is_empty() => Wanted::None,
-        Some((quality, format, media_type)) if quality > page => Wanted::Format(format, media_type),
-        _ if page > 0 => Wanted::None,
-        _ => Wanted::Impossible,
+    match best_match(&ranges, metadata_media_types()) {
+        _ if ranges.is_empty() => MetadataPreference::None,
+        Some((quality, format, media_type)) if quality > page => {
+            MetadataPreference::Format(format, media_type)
+        }
+        _ if page > 0 => MetadataPreference::None,
+        _ => MetadataPreference::Impossible,
     }
 }
 
 /// What the headers want of metadata, where there is nothing else: JSON, if it is all the same.
-pub(crate) fn metadata(headers: &HeaderMap) -> Wanted {
-    const JSON: (Format, &str) = (Format::KernelJson, "application/json");
-    let ranges = ranges(headers, &ACCEPT);
-    match best(&ranges, std::iter::once(JSON).chain(media_types())) {
-        _ if ranges.is_empty() => Wanted::Format(JSON.0, JSON.1),
-        Some((_, format, media_type)) => Wanted::Format(format, media_type),
-        None => Wanted::Impossible,
+pub(crate) fn metadata_only(headers: &HeaderMap) -> MetadataPreference {
+    const DEFAULT_FORMAT: (MetadataFormat, &str) = (MetadataFormat::KernelJson, "application/json");
+    let ranges = parse_entries(headers, &ACCEPT);
+    match best_match(&ranges, std::iter::once(DEFAULT_FORMAT).chain(metadata_media_types())) {
+        _ if ranges.is_empty() => MetadataPreference::Format(DEFAULT_FORMAT.0, DEFAULT_FORMAT.1),
+        Some((_, format, media_type)) => MetadataPreference::Format(format, media_type),
+        None => MetadataPreference::Impossible,
     }
 }
 
 /// All types that metadata can be given as.
-pub(crate) fn media_types() -> impl Iterator<Item = (Format, &'static str)> {
-    Format::ALL.into_iter().flat_map(|format| format.media_types().iter().map(move |one| (format, *one)))
+pub(crate) fn metadata_media_types() -> impl Iterator<Item = (MetadataFormat, &'static str)> {
+    MetadataFormat::ALL
+        .into_iter()
+        .flat_map(|format| format.media_types().iter().map(move |one| (format, *one)))
 }
 
 /// The type that is wanted most, with its quality: of several, the one that is named, and named first; else the first.
-fn best(
+fn best_match(
     ranges: &[(&str, u16)],
-    types: impl Iterator<Item = (Format, &'static str)>,
-) -> Option<(u16, Format, &'static str)> {
+    types: impl Iterator<Item = (MetadataFormat, &'static str)>,
+) -> Option<(u16, MetadataFormat, &'static str)> {
     let wanted = types.enumerate().filter_map(|(number, (format, media_type))| {
         // What is said of a type itself holds, whatever is said of its like (RFC 9110, 12.5.1).
         let fits = ranges.iter().enumerate().filter_map(|(place, (range, quality))| {
-            Some((nearness(range, media_type)?, Reverse(place), *quality))
+            Some((specificity(range, media_type)?, Reverse(place), *quality))
         });
         let (nearness, place, quality) = fits.max()?;
         (quality > 0).then_some(((quality, nearness, place, Reverse(number)), format, media_type))
@@ -120,7 +124,7 @@ fn best(
 }
 
 /// How near a range comes to a type: the type itself, its like, or anything.
-fn nearness(range: &str, media_type: &str) -> Option<u8> {
+fn specificity(range: &str, media_type: &str) -> Option<u8> {
     if range.eq_ignore_ascii_case(media_type) {
         return Some(2);
     }
@@ -135,25 +139,27 @@ pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
         let range = range.to_ascii_lowercase();
         range == "application/json" || range.ends_with("+json")
     };
-    let types = entries(headers, &ACCEPT);
-    let decisive = types.iter().find(|(range, _)| is_json(range) || is_for_people(range));
+    let types = accepted_entries(headers, &ACCEPT);
+    let decisive = types.iter().find(|(range, _)| is_json(range) || is_browser_type(range));
     decisive.is_some_and(|(range, _)| is_json(range))
 }
 
 /// Whether who asks would rather have events, as they come, than anything else.
 pub(crate) fn prefers_event_stream(headers: &HeaderMap) -> bool {
-    entries(headers, &ACCEPT)
+    accepted_entries(headers, &ACCEPT)
         .first()
         .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Whether who asks would rather have a table than anything else.
 pub(crate) fn prefers_csv(headers: &HeaderMap) -> bool {
-    entries(headers, &ACCEPT).first().is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/csv"))
+    accepted_entries(headers, &ACCEPT)
+        .first()
+        .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/csv"))
 }
 
 /// What a person looks at.
-fn is_for_people(range: &str) -> bool {
+fn is_browser_type(range: &str) -> bool {
     let range = range.to_ascii_lowercase();
     matches!(
         &*range,
@@ -162,19 +168,19 @@ fn is_for_people(range: &str) -> bool {
 }
 
 /// The entries of a header with their qualities in thousandths, the best first; none that is not wanted at all.
-fn entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
-    let mut entries = ranges(headers, name);
+fn accepted_entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
+    let mut entries = parse_entries(headers, name);
     entries.retain(|(_, quality)| *quality > 0);
     entries.sort_by_key(|(_, quality)| Reverse(*quality));
     entries
 }
 
 /// The same as they stand there, with those that are not wanted.
-fn ranges<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
+fn parse_entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines
         .flat_map(|line| line.split(','))
-        .take(ENTRIES)
+        .take(MAX_ACCEPT_ENTRIES)
         .filter_map(|entry| {
             let mut parts = entry.split(';').map(str::trim);
             let range = parts.next().filter(|range| !range.is_empty())?;
@@ -266,12 +272,12 @@ mod tests {
                 accept => HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]),
             };
             let told = |wanted| match wanted {
-                Wanted::None => "page",
-                Wanted::Format(_, media_type) => media_type,
-                Wanted::Impossible => "impossible",
+                MetadataPreference::None => "page",
+                MetadataPreference::Format(_, media_type) => media_type,
+                MetadataPreference::Impossible => "impossible",
             };
             assert_eq!(told(metadata_over_page(&headers)), expected, "{accept}");
-            assert_eq!(told(metadata(&headers)), alone, "{accept} alone");
+            assert_eq!(told(metadata_only(&headers)), alone, "{accept} alone");
         }
     }
 
@@ -298,7 +304,7 @@ mod tests {
                 headers.insert(name, value.parse().unwrap());
             }
         }
-        let found: Vec<String> = wishes(&headers)
+        let found: Vec<String> = location_preferences(&headers)
             .iter()
             .map(|wish| format!("{}:{}", wish.attribute, wish.value.as_deref().unwrap_or_default()))
             .collect();

@@ -14,13 +14,13 @@ use utoipa::openapi::{
     OpenApiBuilder, Paths, Ref, ResponseBuilder,
 };
 
-use super::answer::{Answer, JSON, answer};
+use super::answer::{JSON, Reply, reply};
 use super::caching;
 use super::describe::COMMON_RESPONSES;
 use super::route::ROUTES;
 
 /// The chapters of the page, in their order.
-const GROUPS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 7] = [
     ("Names", "Where a name leads, and who looks after it."),
     ("Registry", "Agencies, registrants, prefixes, tokens, names with metadata, and who has them."),
     ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
@@ -39,22 +39,23 @@ const HANDLE_SCHEME_DESCRIPTION: &str = "`Handle sessionId=\"…\", cnonce=\"…
     `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a certificate that has the identity as its name";
 
 /// The document, made when it is first asked for.
-pub(super) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(document);
+pub(super) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(build_document);
 
-static DOCUMENT_JSON: LazyLock<Bytes> = LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
+static DOCUMENT_JSON: LazyLock<Bytes> =
+    LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
 
 /// Answers `GET /openapi.json`.
-pub(super) fn show(request: &HeaderMap) -> Answer {
-    let mut response = answer(StatusCode::OK, JSON, DOCUMENT_JSON.clone());
+pub(super) fn get_openapi(request: &HeaderMap) -> Reply {
+    let mut response = reply(StatusCode::OK, JSON, DOCUMENT_JSON.clone());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    caching::tag(response, &DOCUMENT_JSON, request)
+    caching::add_etag(response, &DOCUMENT_JSON, request)
 }
 
-fn document() -> OpenApi {
+fn build_document() -> OpenApi {
     let mut paths = Paths::new();
     let mut components = Components::new();
     for (template, route) in ROUTES {
-        let mut described = route.describe();
+        let mut described = route.spec();
         components.schemas.extend(described.schemas);
         let path = &mut described.path;
         let operations = [
@@ -67,13 +68,14 @@ fn document() -> OpenApi {
         ];
         for (method, operation) in operations {
             if let Some(operation) = operation {
-                operation.operation_id = Some(identifier(method, template));
+                operation.operation_id = Some(operation_id(method, template));
             }
         }
         paths.paths.insert(template.into(), described.path);
     }
-    components.headers.insert("X-Request-Id".into(), request_id().into());
-    for (name, about) in COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS) {
+    components.headers.insert("X-Request-Id".into(), request_id_header().into());
+    for (name, about) in COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS)
+    {
         let text = ObjectBuilder::new().schema_type(Type::String);
         let response = ResponseBuilder::new()
             .description(about)
@@ -100,7 +102,7 @@ fn document() -> OpenApi {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(API_DESCRIPTION))
         .license(Some(license.build()));
-    let groups = GROUPS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    let groups = TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()
         .info(info.build())
         .paths(paths)
@@ -115,7 +117,7 @@ const COMMON_RESPONSE_DESCRIPTIONS: [&str; COMMON_RESPONSES.len()] = [
     "There are more headers than are read, or larger ones",
 ];
 
-fn request_id() -> Header {
+fn request_id_header() -> Header {
     HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[A-Za-z0-9._-]{1,128}$"))))
         .description(Some("The name of the request, which the log has, too"))
@@ -123,7 +125,7 @@ fn request_id() -> Header {
 }
 
 /// `getApiHandlesName`
-fn identifier(method: &str, template: &str) -> String {
+fn operation_id(method: &str, template: &str) -> String {
     let mut identifier = method.to_owned();
     for word in template.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         let (first, rest) = word.split_at(1);
@@ -134,7 +136,7 @@ fn identifier(method: &str, template: &str) -> String {
 }
 
 /// What is done at a path, with its method; HEAD and OPTIONS are the same everywhere, and left out.
-pub(super) fn operations(
+pub(super) fn documented_operations(
     path: &utoipa::openapi::PathItem,
 ) -> impl Iterator<Item = (&'static str, &Operation)> {
     let all = [("GET", &path.get), ("POST", &path.post), ("PUT", &path.put), ("DELETE", &path.delete)];

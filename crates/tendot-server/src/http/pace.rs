@@ -11,21 +11,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::head::HeadValidator;
-use super::listen::Limits;
+use super::listen::HttpLimits;
 use super::refusal;
 
 /// Bytes a second that a peer at least has to send or take, beside the time that it has in any case.
 pub(super) const SLOWEST: u64 = 1 << 10;
 
 /// How long, and how many bytes, what still comes in is thrown away at the end, so that the peer can read the last answer.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: usize = 4 << 20;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_LINGER_BYTES: usize = 4 << 20;
 
 /// A stream whose peer has to keep up.
 #[derive(Debug)]
 pub(super) struct TimeoutStream<T> {
     stream: T,
-    limits: Limits,
+    limits: HttpLimits,
     heads: HeadValidator,
     /// When the head that has begun must be whole.
     head_end: Option<Pin<Box<Sleep>>>,
@@ -51,7 +51,7 @@ struct LingerState {
 }
 
 impl<T> TimeoutStream<T> {
-    pub(super) fn new(stream: T, limits: Limits, id: HeaderValue) -> Self {
+    pub(super) fn new(stream: T, limits: HttpLimits, id: HeaderValue) -> Self {
         // A client that says nothing has no more time than one that is slow.
         let head_end = Some(Box::pin(sleep_until(Instant::now() + limits.header_time)));
         let (heads, refusal) = (HeadValidator::new(), Bytes::new());
@@ -76,7 +76,7 @@ impl<T> TimeoutStream<T> {
         }
     }
 
-    fn took(&mut self, bytes: usize, of: usize) {
+    fn record_written(&mut self, bytes: usize, of: usize) {
         if bytes == of {
             self.stalled = None;
         } else if let Some(stalled) = &mut self.stalled {
@@ -85,7 +85,7 @@ impl<T> TimeoutStream<T> {
     }
 }
 
-fn late(what: &'static str) -> io::Error {
+fn timed_out(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
@@ -99,7 +99,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if polled.is_ready() {
-            this.heads.look_at(&mut buffer.filled_mut()[before..]);
+            this.heads.inspect(&mut buffer.filled_mut()[before..]);
             // Who sends can't be asked to read at the same time; how slowly it may send is for the reader of its body.
             if let Some(stalled) = this.stalled.as_mut().filter(|_| buffer.filled().len() > before) {
                 stalled.since = Instant::now();
@@ -111,7 +111,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
             }
         } else if let Some(end) = &mut this.head_end {
             ready!(end.as_mut().poll(context));
-            return Poll::Ready(Err(late("the head of a request did not come in time")));
+            return Poll::Ready(Err(timed_out("the head of a request did not come in time")));
         }
         polled
     }
@@ -123,9 +123,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let bytes = match refusal::find(bytes) {
+        let bytes = match refusal::find_hyper_error(bytes) {
             Some(0) => {
-                self.refusal = refusal::mend(bytes, self.heads.fault(), &self.limits, &self.id);
+                self.refusal = refusal::add_body(bytes, self.heads.fault(), &self.limits, &self.id);
                 return Poll::Ready(Ok(bytes.len()));
             }
             // What stands before it goes first.
@@ -134,10 +134,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
         };
         match Pin::new(&mut self.stream).poll_write(context, bytes) {
             Poll::Ready(Ok(taken)) => {
-                self.took(taken, bytes.len());
+                self.record_written(taken, bytes.len());
                 Poll::Ready(Ok(taken))
             }
-            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => {
+                Poll::Ready(Err(timed_out("the answer is not read")))
+            }
             other => other,
         }
     }
@@ -153,10 +155,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
         }
         match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
             Poll::Ready(Ok(taken)) => {
-                self.took(taken, slices.iter().map(|slice| slice.len()).sum());
+                self.record_written(taken, slices.iter().map(|slice| slice.len()).sum());
                 Poll::Ready(Ok(taken))
             }
-            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => {
+                Poll::Ready(Err(timed_out("the answer is not read")))
+            }
             other => other,
         }
     }
@@ -173,13 +177,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
                 Poll::Ready(Ok(taken)) => this.refusal.advance(taken),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.has_write_timed_out(context) => {
-                    return Poll::Ready(Err(late("the answer is not read")));
+                    return Poll::Ready(Err(timed_out("the answer is not read")));
                 }
                 Poll::Pending => return Poll::Pending,
             }
         }
         match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Pending if self.has_write_timed_out(context) => Poll::Ready(Err(late("the answer is not read"))),
+            Poll::Pending if self.has_write_timed_out(context) => {
+                Poll::Ready(Err(timed_out("the answer is not read")))
+            }
             other => other,
         }
     }
@@ -195,11 +201,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
             match Pin::new(&mut this.stream).poll_shutdown(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Pending if this.has_write_timed_out(context) => {
-                    return Poll::Ready(Err(late("the answer is not read")));
+                    return Poll::Ready(Err(timed_out("the answer is not read")));
                 }
                 other => return other,
             }
-            let end = Box::pin(sleep_until(Instant::now() + LINGER));
+            let end = Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT));
             this.linger = Some(LingerState { end, thrown_away: 0 });
         }
         let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
@@ -209,7 +215,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
             match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     linger.thrown_away += buffer.filled().len();
-                    if linger.thrown_away > LINGER_BYTES {
+                    if linger.thrown_away > MAX_LINGER_BYTES {
                         return Poll::Ready(Ok(()));
                     }
                 }

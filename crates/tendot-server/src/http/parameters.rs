@@ -6,11 +6,11 @@ use super::{RequestSyntaxError, percent};
 
 /// The parameters of a request, in their order. They are separated by `&` or `;`, and `+` is a plus sign.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct QueryParams<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-impl<'a> Parameters<'a> {
+impl<'a> QueryParams<'a> {
     /// Nobody needs more.
-    const LIMIT: usize = 256;
+    const MAX_PARAMS: usize = 256;
 
     pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, RequestSyntaxError> {
         Self::split(query, &['&', ';'])
@@ -25,7 +25,7 @@ impl<'a> Parameters<'a> {
         let mut parameters = Vec::new();
         let Some(query) = query else { return Ok(Self(parameters)) };
         for part in query.split(separators).filter(|part| !part.is_empty()) {
-            if parameters.len() == Self::LIMIT {
+            if parameters.len() == Self::MAX_PARAMS {
                 return Err(RequestSyntaxError::new(
                     "query",
                     part.as_ptr().addr() - query.as_ptr().addr(),
@@ -60,7 +60,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// All values, in their order.
-    pub(crate) fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+    pub(crate) fn get_all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| &**value)
     }
 
@@ -88,29 +88,29 @@ mod tests {
         check("a=1&a=2", &[("a", "1"), ("a", "2")]);
         check("&&a==b&", &[("a", "=b")]);
         check("urlappend=%3Fx%3D1+2", &[("urlappend", "?x=1+2")]);
-        let addresses = Parameters::parse_with_urls(Some("URL=https://a/b;c&d")).unwrap();
+        let addresses = QueryParams::parse_with_urls(Some("URL=https://a/b;c&d")).unwrap();
         assert_eq!(addresses.iter().collect::<Vec<_>>(), [("URL", "https://a/b;c"), ("d", "")]);
     }
 
     #[track_caller]
     fn check(query: &str, expected: &[(&str, &str)]) {
-        let parameters = Parameters::parse(Some(query)).unwrap();
+        let parameters = QueryParams::parse(Some(query)).unwrap();
         let found: Vec<_> = parameters.0.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(found, expected, "{query}");
     }
 
     #[test]
     fn refusing() {
-        assert_eq!(Parameters::parse(Some("ab=%4&c")).unwrap_err().at, 3);
-        assert_eq!(Parameters::parse(Some("a;b=x%00")).unwrap_err().at, 5);
+        assert_eq!(QueryParams::parse(Some("ab=%4&c")).unwrap_err().at, 3);
+        assert_eq!(QueryParams::parse(Some("a;b=x%00")).unwrap_err().at, 5);
         let many = "a&".repeat(257);
-        assert_eq!(Parameters::parse(Some(&many)).unwrap_err().at, 512);
-        assert!(Parameters::parse(Some(&many[..512])).is_ok());
+        assert_eq!(QueryParams::parse(Some(&many)).unwrap_err().at, 512);
+        assert!(QueryParams::parse(Some(&many[..512])).is_ok());
     }
 
     #[test]
     fn switches() {
-        let parameters = Parameters::parse(Some("a&b=true&c=False&d=0")).unwrap();
+        let parameters = QueryParams::parse(Some("a&b=true&c=False&d=0")).unwrap();
         let found = ["a", "b", "c", "d", "e"].map(|name| parameters.flag(name));
         assert_eq!(found, [Some(true), Some(true), Some(false), Some(false), None]);
     }

@@ -18,11 +18,20 @@ pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u
             at += 1;
             continue;
         }
-        let digits = (bytes.get(at + 1).copied().and_then(digit), bytes.get(at + 2).copied().and_then(digit));
+        let digits =
+            (bytes.get(at + 1).copied().and_then(hex_digit), bytes.get(at + 2).copied().and_then(hex_digit));
         match digits {
-            (Some(0), Some(0)) => return Err(RequestSyntaxError::new(what, at, "`%00` stands for no character")),
+            (Some(0), Some(0)) => {
+                return Err(RequestSyntaxError::new(what, at, "`%00` stands for no character"));
+            }
             (Some(high), Some(low)) => decoded.push(high << 4 | low),
-            _ => return Err(RequestSyntaxError::new(what, at, "`%` is not followed by two hexadecimal digits")),
+            _ => {
+                return Err(RequestSyntaxError::new(
+                    what,
+                    at,
+                    "`%` is not followed by two hexadecimal digits",
+                ));
+            }
         }
         at += 3;
     }
@@ -40,7 +49,7 @@ pub(super) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'
     })
 }
 
-const fn digit(byte: u8) -> Option<u8> {
+const fn hex_digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

@@ -1,19 +1,19 @@
 //! All places that a record could lead to: its own, those that it includes, and those of its prefix.
 
 use tendot_proto::record::{Locations, Namespace};
-use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use tendot_store::StoreError;
 
-use super::Http;
+use super::HttpServer;
 use super::location::RedirectCandidate;
-use super::search::{LookupError, Search};
+use super::search::{LookupContext, RecordLookupError};
 
 /// Records whose locations are put together for one redirect.
-const RECORDS: usize = 20;
+const MAX_INCLUDED_RECORDS: usize = 20;
 
 /// Places that are chosen among.
-const PLACES: usize = 256;
+const MAX_CANDIDATES: usize = 256;
 
 /// The type of values that have several locations.
 pub(crate) const LOCATION_TYPE: &str = "10320/loc";
@@ -21,37 +21,37 @@ pub(crate) const LOCATION_TYPE: &str = "10320/loc";
 /// Values of locations that can be read, the record's own first.
 #[derive(Debug, Default)]
 pub(crate) struct LocationSet {
-    values: Vec<Value<'static>>,
+    values: Vec<HandleValue<'static>>,
     /// Whether the first of them is the record's own.
     has_own: bool,
 }
 
 impl LocationSet {
     /// What the values say.
-    pub(crate) fn read(&self) -> Vec<Locations<'_>> {
+    pub(crate) fn parse(&self) -> Vec<Locations<'_>> {
         self.values.iter().filter_map(|value| Locations::from_bytes(&value.data).ok()).collect()
     }
 
     /// The record's own among those.
-    pub(crate) fn own<'l, 'a>(&self, read: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
+    pub(crate) fn own_locations<'l, 'a>(&self, read: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
         if self.has_own { read.first() } else { None }
     }
 
     /// All values that have a part in the choice.
-    pub(crate) fn values(&self) -> &[Value<'static>] {
+    pub(crate) fn values(&self) -> &[HandleValue<'static>] {
         &self.values
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Finds the locations of a record. What cannot be understood or is not here is left out: the record has others. A store
     /// that fails is told: nobody knows what it would have said.
-    pub(crate) async fn places(
+    pub(crate) async fn collect_locations(
         &self,
         name: &str,
-        values: &[Value<'static>],
+        values: &[HandleValue<'static>],
         namespace: Option<&Namespace<'_>>,
-        search: &mut Search<'_>,
+        search: &mut LookupContext<'_>,
     ) -> Result<LocationSet, StoreError> {
         let mut places = LocationSet::default();
         let mut waiting = Vec::new();
@@ -60,20 +60,23 @@ impl Http {
         if let Some((own, read)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
             without_namespace = read.excludes_prefix_locations() || read.attribute("nshdl").is_some();
             waiting = included_handles(&read);
-            waiting.extend(read.attribute("nshdl").into_iter().flat_map(names));
+            waiting.extend(read.attribute("nshdl").into_iter().flat_map(split_handles));
             places.values.push(own.clone());
             places.has_own = true;
         }
-        if !without_namespace && let Some(named) = namespace.and_then(Namespace::locations) {
-            waiting.extend(names(named));
+        if !without_namespace && let Some(named) = namespace.and_then(Namespace::locations_handle) {
+            waiting.extend(split_handles(named));
         }
         let mut seen = vec![name.to_owned()];
         while let Some(handle) = waiting.pop() {
-            if seen.len() > RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
+            if seen.len() > MAX_INCLUDED_RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
                 continue;
             }
-            let query = ResolveQuery { types: vec![LOCATION_TYPE.as_bytes()], ..ResolveQuery::new(Handle::from(&*handle)) };
-            let found = store_error_or_none(self.look_up(&query, &Caller::Anonymous, search).await)?;
+            let query = ResolveQuery {
+                types: vec![LOCATION_TYPE.as_bytes()],
+                ..ResolveQuery::new(Handle::from(&*handle))
+            };
+            let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, search).await)?;
             if let Some((Resolution::Values(found), _)) = found {
                 for value in found {
                     let Ok(read) = Locations::from_bytes(&value.data) else { continue };
@@ -93,8 +96,8 @@ impl Http {
         &self,
         name: &str,
         asks_elsewhere: bool,
-        search: &mut Search<'_>,
-    ) -> Result<Option<Value<'static>>, StoreError> {
+        search: &mut LookupContext<'_>,
+    ) -> Result<Option<HandleValue<'static>>, StoreError> {
         let prefix = if name.contains('/') {
             Handle::from(name).prefix_handle()
         } else {
@@ -102,7 +105,7 @@ impl Http {
         };
         let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
         let found = if asks_elsewhere {
-            self.look_up(&query, &Caller::Anonymous, search).await.map(|(found, _)| found)
+            self.lookup(&query, &Caller::Anonymous, search).await.map(|(found, _)| found)
         } else {
             self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.map_err(Into::into)
         };
@@ -114,10 +117,10 @@ impl Http {
 }
 
 /// What was found, none if there is nothing; or that the store failed.
-fn store_error_or_none<T>(found: Result<T, LookupError>) -> Result<Option<T>, StoreError> {
+fn store_error_or_none<T>(found: Result<T, RecordLookupError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(LookupError::Here(Error::Store(error))) => Err(error),
+        Err(RecordLookupError::Here(Error::Store(error))) => Err(error),
         Err(_) => Ok(None),
     }
 }
@@ -127,23 +130,25 @@ fn included_handles(locations: &Locations<'_>) -> Vec<String> {
     let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
     let elements =
         locations.others.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
-    attributes.chain(elements.map(|element| &*element.text)).flat_map(names).collect()
+    attributes.chain(elements.map(|element| &*element.text)).flat_map(split_handles).collect()
 }
 
-fn names(list: &str) -> impl Iterator<Item = String> {
+fn split_handles(list: &str) -> impl Iterator<Item = String> {
     list.split([',', ' ', '\n', '\t']).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// Everything that could be redirected to, in order.
-pub(crate) fn candidates<'a>(
+pub(crate) fn redirect_candidates<'a>(
     name: &str,
-    values: &'a [Value<'a>],
+    values: &'a [HandleValue<'a>],
     own: Option<&Locations<'_>>,
     read: &'a [Locations<'a>],
 ) -> Vec<RedirectCandidate<'a>> {
     let locations = read.iter().flat_map(|locations| &locations.locations);
-    let mut candidates: Vec<RedirectCandidate<'_>> =
-        locations.filter_map(|location| RedirectCandidate::from_location(location, name)).take(PLACES).collect();
+    let mut candidates: Vec<RedirectCandidate<'_>> = locations
+        .filter_map(|location| RedirectCandidate::from_location(location, name))
+        .take(MAX_CANDIDATES)
+        .collect();
     if own.is_some_and(Locations::excludes_url_values) {
         return candidates;
     }
@@ -151,9 +156,10 @@ pub(crate) fn candidates<'a>(
     let default = if own.is_some() { 0.0 } else { 1.0 };
     let weight = own.and_then(Locations::url_weight).unwrap_or(default);
     let weight_below = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
-    for value in values.iter().filter(|value| value.has_type("URL")).take(PLACES) {
+    for value in values.iter().filter(|value| value.has_type("URL")).take(MAX_CANDIDATES) {
         let is_exact = value.value_type.len() == "URL".len();
-        candidates.push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { weight_below }));
+        candidates
+            .push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { weight_below }));
     }
     candidates
 }

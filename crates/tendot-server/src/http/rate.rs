@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::client::{host, network};
+use super::client::{client_network, provider_network};
 
 /// Places of a row.
 const PLACES: usize = 1 << 16;
@@ -25,7 +25,7 @@ pub struct Rate {
 
 /// What is held back.
 #[derive(Clone, Copy, Debug)]
-pub struct Rates {
+pub struct HttpRateLimits {
     /// Of one address (IPv4), or a network of 64 bits (IPv6).
     pub client: Rate,
     /// Of a network of 24 bits (IPv4), or 48 bits (IPv6).
@@ -35,19 +35,19 @@ pub struct Rates {
 }
 
 #[derive(Debug)]
-pub(super) struct Limiter {
-    rates: Rates,
-    clients: Table,
-    networks: Table,
+pub(super) struct HttpRateLimiter {
+    rates: HttpRateLimits,
+    clients: GcraTable,
+    networks: GcraTable,
     start: Instant,
 }
 
-impl Limiter {
-    pub(super) fn new(rates: Rates) -> Self {
+impl HttpRateLimiter {
+    pub(super) fn new(rates: HttpRateLimits) -> Self {
         Self {
             rates,
-            clients: Table::new(PLACES, rates.client.credit()),
-            networks: Table::new(PLACES, rates.network.credit()),
+            clients: GcraTable::new(PLACES, rates.client.burst_nanos()),
+            networks: GcraTable::new(PLACES, rates.network.burst_nanos()),
             start: Instant::now(),
         }
     }
@@ -59,23 +59,42 @@ impl Limiter {
     /// How long to wait until the next request would be taken, if it would not be now.
     pub(super) fn check(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let now = self.elapsed(now);
-        self.clients.check(self.clients.places(host(address)), now, self.rates.client.cost())?;
-        self.networks.check(self.networks.places(network(address)), now, self.rates.network.cost())
+        self.clients.check(
+            self.clients.slots(client_network(address)),
+            now,
+            self.rates.client.interval_nanos(),
+        )?;
+        self.networks.check(
+            self.networks.slots(provider_network(address)),
+            now,
+            self.rates.network.interval_nanos(),
+        )
     }
 
     /// Counts a request; how long to wait, if it is one too many. Those do not count.
-    pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+    pub(super) fn charge(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         self.check(address, now)?;
         let now = self.elapsed(now);
-        self.clients.take(self.clients.places(host(address)), now, self.rates.client.cost());
-        self.networks.take(self.networks.places(network(address)), now, self.rates.network.cost());
+        self.clients.charge(
+            self.clients.slots(client_network(address)),
+            now,
+            self.rates.client.interval_nanos(),
+        );
+        self.networks.charge(
+            self.networks.slots(provider_network(address)),
+            now,
+            self.rates.network.interval_nanos(),
+        );
         Ok(())
     }
 
     /// Takes back what was counted.
-    pub(super) fn give_back(&self, address: IpAddr) {
-        Table::give_back(self.clients.places(host(address)), self.rates.client.cost());
-        Table::give_back(self.networks.places(network(address)), self.rates.network.cost());
+    pub(super) fn refund(&self, address: IpAddr) {
+        GcraTable::refund(self.clients.slots(client_network(address)), self.rates.client.interval_nanos());
+        GcraTable::refund(
+            self.networks.slots(provider_network(address)),
+            self.rates.network.interval_nanos(),
+        );
     }
 
     fn elapsed(&self, now: Instant) -> u64 {
@@ -85,19 +104,19 @@ impl Limiter {
 
 impl Rate {
     /// Nanoseconds that a request costs.
-    pub(crate) fn cost(self) -> u64 {
+    pub(crate) fn interval_nanos(self) -> u64 {
         1_000_000_000 / u64::from(self.per_second.max(1))
     }
 
     /// Nanoseconds that may be owed.
-    pub(crate) fn credit(self) -> u64 {
-        self.cost() * u64::from(self.burst.max(1))
+    pub(crate) fn burst_nanos(self) -> u64 {
+        self.interval_nanos() * u64::from(self.burst.max(1))
     }
 }
 
 /// Who owes how much time, for any number of debtors.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct GcraTable {
     /// Nanoseconds that may be owed.
     credit: u64,
     /// Two rows.
@@ -106,14 +125,14 @@ pub(crate) struct Table {
     hash: RandomState,
 }
 
-impl Table {
+impl GcraTable {
     /// With so many places in each of two rows, of eight bytes.
     pub(crate) fn new(places: usize, credit: u64) -> Self {
         let places = (0..2 * places).map(|_| AtomicU64::new(0)).collect();
         Self { credit, places, hash: RandomState::new() }
     }
 
-    pub(crate) fn places(&self, of: impl Hash) -> [&AtomicU64; 2] {
+    pub(crate) fn slots(&self, of: impl Hash) -> [&AtomicU64; 2] {
         let hash = self.hash.hash_one(of);
         let row = self.places.len() / 2;
         let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
@@ -121,26 +140,26 @@ impl Table {
     }
 
     /// What is owed, in nanoseconds from now.
-    fn owed(places: [&AtomicU64; 2], now: u64) -> u64 {
+    fn debt(places: [&AtomicU64; 2], now: u64) -> u64 {
         let [one, two] = places.map(|place| place.load(Ordering::Relaxed));
         one.min(two).saturating_sub(now)
     }
 
     /// Whether so much more can be owed; if not, how long it takes until it can.
     pub(crate) fn check(&self, places: [&AtomicU64; 2], now: u64, cost: u64) -> Result<(), Duration> {
-        let owed = Self::owed(places, now) + cost;
+        let owed = Self::debt(places, now) + cost;
         if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
     }
 
-    pub(crate) fn take(&self, places: [&AtomicU64; 2], now: u64, cost: u64) {
-        let until = now + Self::owed(places, now) + cost;
+    pub(crate) fn charge(&self, places: [&AtomicU64; 2], now: u64, cost: u64) {
+        let until = now + Self::debt(places, now) + cost;
         for place in places {
             place.fetch_max(until, Ordering::Relaxed);
         }
     }
 
     /// Takes back what was owed.
-    pub(crate) fn give_back(places: [&AtomicU64; 2], cost: u64) {
+    pub(crate) fn refund(places: [&AtomicU64; 2], cost: u64) {
         for place in places {
             let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| until.checked_sub(cost));
         }
@@ -153,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    const RATES: Rates = Rates {
+    const RATES: HttpRateLimits = HttpRateLimits {
         client: Rate { per_second: 10, burst: 20 },
         network: Rate { per_second: 50, burst: 100 },
         loopback: false,
@@ -161,30 +180,30 @@ mod tests {
 
     #[test]
     fn one_client() {
-        let limiter = Limiter::new(RATES);
+        let limiter = HttpRateLimiter::new(RATES);
         let (address, start) = (IpAddr::from([192, 0, 2, 1]), limiter.start);
         let taken = |after: f64, times: usize| {
             let now = start + Duration::from_secs_f64(after);
-            (0..times).filter(|_| limiter.count(address, now).is_ok()).count()
+            (0..times).filter(|_| limiter.charge(address, now).is_ok()).count()
         };
         assert_eq!(taken(0.0, 100), 20);
         assert_eq!(taken(0.5, 100), 5);
         assert_eq!(taken(60.0, 100), 20);
-        let wait = limiter.count(address, start + Duration::from_secs(60)).unwrap_err();
+        let wait = limiter.charge(address, start + Duration::from_secs(60)).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         // Another one, and all of a network.
-        assert!(limiter.count([192, 0, 2, 2].into(), start + Duration::from_secs(60)).is_ok());
+        assert!(limiter.charge([192, 0, 2, 2].into(), start + Duration::from_secs(60)).is_ok());
         let now = start + Duration::from_secs(120);
         let all = (0..=255).flat_map(|host| [IpAddr::from([192, 0, 2, host]); 10]);
-        assert_eq!(all.filter(|address| limiter.count(*address, now).is_ok()).count(), 100);
+        assert_eq!(all.filter(|address| limiter.charge(*address, now).is_ok()).count(), 100);
         let all = (0..100_u16).map(|host| IpAddr::from([0x2001, 0xdb8, 0, 0, host, 0, 0, 1]));
-        assert_eq!(all.filter(|address| limiter.count(*address, now).is_ok()).count(), 20);
+        assert_eq!(all.filter(|address| limiter.charge(*address, now).is_ok()).count(), 20);
     }
 
     /// A million requests within 100 seconds, of 100,000 sources: 20 of them send half of all.
     #[test]
     fn attack_a_few_among_many() {
-        let limiter = Limiter::new(RATES);
+        let limiter = HttpRateLimiter::new(RATES);
         let mut state = 7_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -197,9 +216,9 @@ mod tests {
             let now = limiter.start + Duration::from_micros(request * 100);
             if request % 2 == 0 {
                 let number = random(20);
-                *greedy.entry(number).or_default() += u64::from(limiter.count(source(number), now).is_ok());
+                *greedy.entry(number).or_default() += u64::from(limiter.charge(source(number), now).is_ok());
             } else {
-                held_back += u64::from(limiter.count(source(20 + random(99_980)), now).is_err());
+                held_back += u64::from(limiter.charge(source(20 + random(99_980)), now).is_err());
             }
         }
         // 250 requests a second each, of which ten are taken, and the burst at the beginning.

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 
-use super::answer::{Answer, TEXT, answer};
-use super::{Http, caching};
+use super::answer::{Reply, TEXT, reply};
+use super::{HttpServer, caching};
 
 /// What a store that is elsewhere is ready for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,23 +20,23 @@ pub enum Readiness {
 }
 
 /// Where it is asked for.
-pub(super) struct Asking(Box<dyn Fn() -> Readiness + Send + Sync>);
+pub(super) struct ReadinessProbe(Box<dyn Fn() -> Readiness + Send + Sync>);
 
-impl Asking {
+impl ReadinessProbe {
     pub(super) fn new(ask: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
         Self(Box::new(ask))
     }
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for ReadinessProbe {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Asking")
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /readyz`. Anybody may ask, so it does not tell which servers there are.
-    pub(super) fn get_readiness(&self) -> Answer {
+    pub(super) fn get_readiness(&self) -> Reply {
         let store = self.readiness.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
         let (status, text) = match store {
             _ if !self.ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
@@ -48,7 +48,7 @@ impl Http {
                 (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is not reached\n")
             }
         };
-        let mut response = answer(status, TEXT, text);
+        let mut response = reply(status, TEXT, text);
         caching::set_private_no_store(response.headers_mut());
         response
     }

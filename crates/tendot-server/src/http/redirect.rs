@@ -8,25 +8,25 @@ use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
 use http::{StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tendot_proto::record::{Locations, Namespace};
-use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use utoipa::ToSchema;
 
 use super::address::TargetError;
-use super::answer::{Answer, HTML, answer};
-use super::describe::{Described, Doing, several, text};
-use super::explain::{Explanation, Listener, Told};
+use super::answer::{HTML, Reply, reply};
+use super::describe::{OperationSpec, PathSpec, array_schema, text_schema};
+use super::explain::{ResolutionTrace, TraceEvent, TraceSink};
 use super::kept::CachePolicy;
-use super::location::{Asking, RedirectCandidate, Origin, choose};
-use super::negotiate::{self, Wanted, LocationPreference, wishes};
-use super::parameters::Parameters;
-use super::places::candidates;
-use super::request::Request;
-use super::search::{Provenance, LookupError, Search};
-use super::{Http, address, api, caching, explain, form, link, metadata, page, percent};
+use super::location::{CandidateSource, RedirectCandidate, SelectionContext, select};
+use super::negotiate::{self, LocationPreference, MetadataPreference, location_preferences};
+use super::parameters::QueryParams;
+use super::places::redirect_candidates;
+use super::request::RequestHead;
+use super::search::{LookupContext, Provenance, RecordLookupError};
+use super::{HttpServer, address, api, caching, explain, form, link, metadata, page, percent};
 
 /// Names that an alias may lead through.
-const HOPS: usize = 10;
+const MAX_ALIAS_HOPS: usize = 10;
 
 /// What is encoded when a name stands in a path of ours.
 const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
@@ -49,7 +49,7 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
 /// What a request for a name comes to.
 pub(crate) enum RedirectOutcome {
     /// An answer, as a rule one that leads on.
-    There(Answer),
+    There(Reply),
     /// There is nothing to lead to, and so the record is shown; and why an address that it has is not followed.
     Here(Option<TargetError>),
     /// The names of the prefix are not served at present, and what its record says about that.
@@ -57,19 +57,19 @@ pub(crate) enum RedirectOutcome {
     /// A name that stands for another, which stands for another, and so on.
     Endless(Vec<String>),
     /// Its metadata is wanted instead, as this type, and this is it.
-    Metadata(&'static str, Answer),
+    Metadata(&'static str, Reply),
     /// Nothing is wanted that can be given.
     NotAcceptable,
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /{name}`; `path` is not decoded yet.
-    pub(crate) async fn redirect(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
-        let read = Parameters::parse(request.query)
+    pub(crate) async fn get_name(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+        let read = QueryParams::parse(request.query)
             .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
         match read {
-            Err(error) if error.what == "path" => page::bad_request(&error, path, request),
-            Err(error) => page::bad_request(&error, request.query.unwrap_or_default(), request),
+            Err(error) if error.what == "path" => page::syntax_error_page(&error, path, request),
+            Err(error) => page::syntax_error_page(&error, request.query.unwrap_or_default(), request),
             Ok((path, parameters)) => {
                 self.resolve_name(&form::parse_or_short_doi(&path), &parameters, request, now).await
             }
@@ -80,34 +80,35 @@ impl Http {
     pub(crate) async fn resolve_name(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        request: &Request<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
-    ) -> Answer {
-        let mut search = Search::new(request, parameters);
+    ) -> Reply {
+        let mut search = LookupContext::new(request, parameters);
         if parameters.has("history") {
             return self.history_page(name, parameters, request, &mut search).await;
         }
         let shows = wants_record(parameters);
-        let query =
-            request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
-        let request =
-            &Request { query: query.as_ref().map_or(request.query, |query| query.as_deref()), ..*request };
+        let query = request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
+        let request = &RequestHead {
+            query: query.as_ref().map_or(request.query, |query| query.as_deref()),
+            ..*request
+        };
         if parameters.has("explain") {
-            return self.explain(name, parameters, request, now, &mut search).await;
+            return self.get_trace(name, parameters, request, now, &mut search).await;
         }
-        let way = self.way(name, parameters, request, now, &mut search, &mut |_| {}).await;
+        let way = self.resolve_redirect(name, parameters, request, now, &mut search, &mut |_| {}).await;
         if let Some(tally) = &self.tally {
             match &way {
-                Ok(_) if search.heard.is_none() => tally.resolved(&self.registry, name).await,
-                Err(LookupError::Here(error)) => tally.failed(&self.registry, name, error).await,
+                Ok(_) if search.heard.is_none() => tally.count_resolution(&self.registry, name).await,
+                Err(RecordLookupError::Here(error)) => tally.count_failure(&self.registry, name, error).await,
                 _ => {}
             }
         }
         match way {
             Ok(RedirectOutcome::There(answer)) if !shows => answer,
-            Ok(RedirectOutcome::NotServed(says)) if !shows => page::not_served(name, says, request),
-            Ok(RedirectOutcome::Endless(chain)) if !shows => page::endless(name, &chain, request),
+            Ok(RedirectOutcome::NotServed(says)) if !shows => page::prefix_inactive(name, says, request),
+            Ok(RedirectOutcome::Endless(chain)) if !shows => page::alias_loop(name, &chain, request),
             Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
             Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
             Ok(way) => self.record_page(name, parameters, &way, request, &mut search).await,
@@ -116,24 +117,26 @@ impl Http {
     }
 
     /// Where a name leads, telling of each step on the way.
-    pub(super) async fn way(
+    pub(super) async fn resolve_redirect(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        request: &Request<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut Search<'_>,
-        told: Listener<'_>,
-    ) -> Result<RedirectOutcome, LookupError> {
-        let version = self.version(name, request);
-        let (values, heard) = self.selected(name, parameters, search).await?;
+        search: &mut LookupContext<'_>,
+        told: TraceSink<'_>,
+    ) -> Result<RedirectOutcome, RecordLookupError> {
+        let version = self.record_version(name, request);
+        let (values, heard) = self.lookup_values(name, parameters, search).await?;
         let has_metadata = search.has_metadata;
-        told(Told::Values(&values, heard, has_metadata));
+        told(TraceEvent::Values(&values, heard, has_metadata));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = find_alias(&values)
         {
-            return Ok(self.follow(alias, request, caching::seconds(&values, now), now, search, told).await);
+            return Ok(self
+                .follow_aliases(alias, request, caching::min_ttl_seconds(&values, now), now, search, told)
+                .await);
         }
         let namespace = self.lookup_namespace(name, heard.is_some(), search).await.map_err(Error::from)?;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
@@ -142,78 +145,80 @@ impl Http {
             let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
             return Ok(RedirectOutcome::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
-        let places = self.places(name, &values, namespace.as_ref(), search).await.map_err(Error::from)?;
-        let read = places.read();
-        let own = places.own(&read);
-        let candidates = candidates(name, &values, own, &read);
-        told(Told::Candidates(&candidates));
+        let places =
+            self.collect_locations(name, &values, namespace.as_ref(), search).await.map_err(Error::from)?;
+        let read = places.parse();
+        let own = places.own_locations(&read);
+        let candidates = redirect_candidates(name, &values, own, &read);
+        told(TraceEvent::Candidates(&candidates));
         if action == "showurls" {
-            return Ok(RedirectOutcome::There(page::places(&candidates)));
+            return Ok(RedirectOutcome::There(page::locations_xml(&candidates)));
         }
         if has_metadata && !wants_record(parameters) {
             let way = self.negotiate_metadata(name, parameters, request, now, &candidates, search).await?;
             if let Some(mut way) = way {
                 if let RedirectOutcome::Metadata(_, response) = &mut way {
-                    link::add(response.headers_mut(), &values, &read);
+                    link::add_record_headers(response.headers_mut(), &values, &read);
                 }
                 return Ok(way);
             }
         }
         let chosen = if read.is_empty() {
-            first_url(&candidates)
+            first_url_candidate(&candidates)
         } else {
-            let methods = own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
-            let asking = asking(parameters, request, action);
+            let methods =
+                own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
+            let asking = selection_context(parameters, request, action);
             select_candidate(&candidates, methods, &asking, told)
         };
         let Some(chosen) = chosen else { return Ok(RedirectOutcome::Here(None)) };
-        let address = match address::location(&chosen.href) {
+        let address = match address::sanitize(&chosen.href) {
             Ok(address) => address,
             Err(error) => return Ok(RedirectOutcome::Here(Some(error))),
         };
         let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
-            Some(more) => address::append(&address, more).map_or(address, Cow::Owned),
+            Some(more) => address::append_suffix(&address, more).map_or(address, Cow::Owned),
             None => address,
         };
         let status = chosen.http_status().or_else(|| own.and_then(Locations::http_status));
-        let mut response = to(&address, status, request, parameters.has("redirectionHeaders"));
+        let mut response = redirect_reply(&address, status, request, parameters.has("redirectionHeaders"));
         let took_part = places.values().iter().chain(match chosen.origin {
-            Origin::Url(value) => Some(value),
-            Origin::Location(_) => None,
+            CandidateSource::Url(value) => Some(value),
+            CandidateSource::Location(_) => None,
         });
-        let seconds = caching::seconds(took_part.clone(), now);
+        let seconds = caching::min_ttl_seconds(took_part.clone(), now);
         caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
         // Nobody had a choice but between this and metadata, and so it is the same for all who want this. What the prefix says
         // is of the same version, but not the record of its locations.
-        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
+        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations_handle().is_none());
         if let Some(version) = version.filter(|_| is_alone && read.is_empty())
             && search.heard.is_none()
             && caching::has_only_relative_ttls(took_part)
         {
             response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata });
         }
-        vary(response.headers_mut(), &candidates);
+        add_vary(response.headers_mut(), &candidates);
         if has_metadata {
-            metadata::vary(response.headers_mut());
+            metadata::add_vary_accept(response.headers_mut());
         }
-        link::add(response.headers_mut(), &values, &read);
-        Ok(RedirectOutcome::There(caching::tag(response, address.as_bytes(), request.headers)))
+        link::add_record_headers(response.headers_mut(), &values, &read);
+        Ok(RedirectOutcome::There(caching::add_etag(response, address.as_bytes(), request.headers)))
     }
 
     /// Metadata of a name that has some, if it is wanted rather than the way on; none if it is not.
     async fn negotiate_metadata(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        request: &Request<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
         candidates: &[RedirectCandidate<'_>],
-        search: &mut Search<'_>,
-    ) -> Result<Option<RedirectOutcome>, LookupError> {
+        search: &mut LookupContext<'_>,
+    ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
         let (format, media_type) = match negotiate::metadata_over_page(request.headers) {
-            Wanted::None => return Ok(None),
+            MetadataPreference::None => return Ok(None),
             // What is wanted may be elsewhere.
-            Wanted::Impossible => {
+            MetadataPreference::Impossible => {
                 let is_for_programs = |candidate: &RedirectCandidate<'_>| {
                     candidate.attribute("http_role") == Some("conneg")
                         || candidate.attribute("media-type").is_some()
@@ -222,72 +227,78 @@ impl Http {
                 return Ok((!leads_on).then_some(RedirectOutcome::NotAcceptable));
             }
             // That is how the explanation is wanted.
-            Wanted::Format(_, "application/json") if parameters.has("explain") => return Ok(None),
-            Wanted::Format(format, media_type) => (format, media_type),
+            MetadataPreference::Format(_, "application/json") if parameters.has("explain") => {
+                return Ok(None);
+            }
+            MetadataPreference::Format(format, media_type) => (format, media_type),
         };
-        let registered = self.registered(name, now, &mut search.work).await?;
+        let registered = self.public_registration(name, now, &mut search.work).await?;
         let text = registered.and_then(|registered| registered.metadata_in(format));
-        Ok(text.map(|text| RedirectOutcome::Metadata(media_type, metadata::give(text, media_type, request.headers))))
+        Ok(text.map(|text| {
+            RedirectOutcome::Metadata(media_type, metadata::metadata_reply(text, media_type, request.headers))
+        }))
     }
 
     /// The public values of a record, all or those that were asked for; and where they come from, if not from here.
-    pub(super) async fn selected(
+    pub(super) async fn lookup_values(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
-        search: &mut Search<'_>,
-    ) -> Result<(Vec<Value<'static>>, Option<Provenance>), LookupError> {
+        parameters: &QueryParams<'_>,
+        search: &mut LookupContext<'_>,
+    ) -> Result<(Vec<HandleValue<'static>>, Option<Provenance>), RecordLookupError> {
         let query = ResolveQuery {
-            indexes: parameters.all("index").filter_map(|index| index.parse().ok()).collect(),
-            types: parameters.all("type").map(str::as_bytes).collect(),
+            indexes: parameters.get_all("index").filter_map(|index| index.parse().ok()).collect(),
+            types: parameters.get_all("type").map(str::as_bytes).collect(),
             ..ResolveQuery::new(Handle::from(name))
         };
-        match self.look_up(&query, &Caller::Anonymous, search).await? {
+        match self.lookup(&query, &Caller::Anonymous, search).await? {
             (Resolution::Values(values) | Resolution::Referral(values), heard) => Ok((values, heard)),
         }
     }
 
     /// Answers a name that stands for another: the way to our own path of the last one in the chain.
-    async fn follow(
+    async fn follow_aliases(
         &self,
         alias: String,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
         mut seconds: u64,
         now: SystemTime,
-        search: &mut Search<'_>,
-        told: Listener<'_>,
+        search: &mut LookupContext<'_>,
+        told: TraceSink<'_>,
     ) -> RedirectOutcome {
         let mut seen = vec![alias];
         while let Some(last) = seen.last() {
             // What is not there is for the next request to find out.
-            let Ok((values, _)) = self.selected(last, &Parameters::default(), search).await else { break };
+            let Ok((values, _)) = self.lookup_values(last, &QueryParams::default(), search).await else {
+                break;
+            };
             let Some(next) = find_alias(&values) else { break };
-            if seen.len() == HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
+            if seen.len() == MAX_ALIAS_HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
                 return RedirectOutcome::Endless(seen);
             }
-            seconds = seconds.min(caching::seconds(&values, now));
+            seconds = seconds.min(caching::min_ttl_seconds(&values, now));
             seen.push(next);
         }
-        told(Told::Aliases(&seen));
+        told(TraceEvent::Aliases(&seen));
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
-        let mut response = to(&format!("{}{query}", own_path(&target)), Some(301), request, false);
+        let mut response = redirect_reply(&format!("{}{query}", format(&target)), Some(301), request, false);
         caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
         RedirectOutcome::There(response)
     }
 }
 
 /// Whether the record is asked for, and not where it leads.
-fn wants_record(parameters: &Parameters<'_>) -> bool {
+fn wants_record(parameters: &QueryParams<'_>) -> bool {
     parameters.has("noredirect") || parameters.get("action") == Some("showvalues")
 }
 
 /// The answer that leads to our own path of a name.
-pub(super) fn redirect_to_name(name: &str, request: &Request<'_>) -> Answer {
-    to(&own_path(name), Some(303), request, false)
+pub(super) fn redirect_to_name(name: &str, request: &RequestHead<'_>) -> Reply {
+    redirect_reply(&format(name), Some(303), request, false)
 }
 
-pub(super) fn own_path(name: &str) -> String {
+pub(super) fn format(name: &str) -> String {
     // Two slashes would begin the name of another host.
     let mut path = String::from("/");
     let mut rest = name.trim_start_matches('/');
@@ -303,33 +314,38 @@ pub(super) fn own_path(name: &str) -> String {
 }
 
 /// The name that a record stands for, if it only stands for another.
-fn find_alias(values: &[Value<'_>]) -> Option<String> {
+fn find_alias(values: &[HandleValue<'_>]) -> Option<String> {
     let alias = values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"HS_ALIAS"))?;
     Some(str::from_utf8(&alias.data).ok()?.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Without locations there is nothing to choose: the first address of the record, else the first of a type below.
-fn first_url<'c, 'a>(candidates: &'c [RedirectCandidate<'a>]) -> Option<&'c RedirectCandidate<'a>> {
+fn first_url_candidate<'c, 'a>(candidates: &'c [RedirectCandidate<'a>]) -> Option<&'c RedirectCandidate<'a>> {
     candidates.iter().find(|candidate| candidate.weight > 0.0).or(candidates.first())
 }
 
 fn select_candidate<'c, 'a>(
     candidates: &'c [RedirectCandidate<'a>],
     methods: Vec<&str>,
-    asking: &Asking<'_>,
-    told: Listener<'_>,
+    asking: &SelectionContext<'_>,
+    told: TraceSink<'_>,
 ) -> Option<&'c RedirectCandidate<'a>> {
-    choose(candidates, &methods, asking, |step| told(Told::Step(step)))
+    select(candidates, &methods, asking, |step| told(TraceEvent::Step(step)))
         .and_then(|number| candidates.get(number))
 }
 
-fn asking<'a>(parameters: &'a Parameters<'_>, request: &Request<'a>, action: &str) -> Asking<'a> {
-    let mut wished: Vec<LocationPreference<'_>> = parameters.all("locatt").map(LocationPreference::parse).collect();
+fn selection_context<'a>(
+    parameters: &'a QueryParams<'_>,
+    request: &RequestHead<'a>,
+    action: &str,
+) -> SelectionContext<'a> {
+    let mut wished: Vec<LocationPreference<'_>> =
+        parameters.get_all("locatt").map(LocationPreference::parse).collect();
     if action == "metadata" {
         wished.push(LocationPreference::parse("role:metadata"));
     }
-    wished.extend(wishes(request.headers));
-    Asking {
+    wished.extend(location_preferences(request.headers));
+    SelectionContext {
         wishes: wished,
         address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
         country: parameters.get("country").map(Cow::Borrowed),
@@ -339,18 +355,23 @@ fn asking<'a>(parameters: &'a Parameters<'_>, request: &Request<'a>, action: &st
 }
 
 /// The answer that leads there. HTTP/1.0 knows only two kinds of it.
-fn to(address: &str, status: Option<u16>, request: &Request<'_>, only_headers: bool) -> Answer {
+fn redirect_reply(
+    address: &str,
+    status: Option<u16>,
+    request: &RequestHead<'_>,
+    only_headers: bool,
+) -> Reply {
     let status = status.filter(|status| *status == 301 || request.version > Version::HTTP_10).unwrap_or(302);
     let status = if only_headers { 200 } else { status };
     let mut response =
-        answer(StatusCode::from_u16(status).unwrap_or(StatusCode::FOUND), HTML, page::link(address));
+        reply(StatusCode::from_u16(status).unwrap_or(StatusCode::FOUND), HTML, page::redirect_body(address));
     // All that could not stand in a header is encoded.
     response.headers_mut().extend(HeaderValue::try_from(address).map(|address| (LOCATION, address)));
     response
 }
 
 /// Which headers of the request the choice depended on.
-fn vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
+fn add_vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
     let has = |attribute| candidates.iter().any(|candidate| candidate.attribute(attribute).is_some());
     if has("http_role") || has("media-type") {
         headers.append(VARY, HeaderValue::from_static("Accept, User-Agent"));
@@ -361,55 +382,67 @@ fn vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
 }
 
 /// What is done at `/{name}`.
-pub(super) fn describe() -> Described {
-    let get = Doing::new("Where a name leads")
-        .about(
+pub(super) fn describe() -> PathSpec {
+    let get = OperationSpec::new("Where a name leads")
+        .description(
             "Redirects to the place that the record, the parameters and the client's wishes come to. `Accept`, \
              `Accept-Language` and `User-Agent` count where the record has places for them. Where there is metadata, \
              `Accept` is answered with it if it is preferred to a page.",
         )
-        .group("Names")
-        .in_path(
+        .tag("Names")
+        .path_param(
             "name",
             "A name, in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, an address of a \
              proxy; without slash and dot, a shortDOI",
-            text(),
+            text_schema(),
         )
-        .sample("curl -si $SERVER/10.5555/DEMO")
-        .sample("curl -si \"$SERVER/10.5555/DEMO-COPIES?locatt=country:gb\"")
-        .sample("curl -s \"$SERVER/10.5555/DEMO?explain=json\"");
-    Described::read(answers(parameters(get)))
+        .example_command("curl -si $SERVER/10.5555/DEMO")
+        .example_command("curl -si \"$SERVER/10.5555/DEMO-COPIES?locatt=country:gb\"")
+        .example_command("curl -s \"$SERVER/10.5555/DEMO?explain=json\"");
+    PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
 }
 
 /// What is done at `/resolve` and `/openurl`.
-pub(super) fn describe_open_url() -> Described {
-    let get = Doing::new("Where a name leads that comes as OpenURL")
-        .about("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
-        .group("Names")
-        .query_param("id", "A name, such as `doi:10.5555/DEMO`", text())
-        .query_param("rft_id", "The same, if there is no `id`", text())
-        .sample("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
-    Described::read(answers(parameters(get)))
+pub(super) fn describe_open_url() -> PathSpec {
+    let get = OperationSpec::new("Where a name leads that comes as OpenURL")
+        .description("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
+        .tag("Names")
+        .query_param("id", "A name, such as `doi:10.5555/DEMO`", text_schema())
+        .query_param("rft_id", "The same, if there is no `id`", text_schema())
+        .example_command("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
+    PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
 }
 
-fn parameters(doing: Doing) -> Doing {
+fn with_resolution_params(doing: OperationSpec) -> OperationSpec {
     doing
-        .query_param("noredirect", "Shows the record instead", text())
-        .query_param("history", "Shows what ever changed instead, `before` the change of a number", text())
-        .query_param("explain", "Tells instead how the place was chosen; `json` for programs", text())
-        .query_param("type", "Only values of this type count", several(text()))
+        .query_param("noredirect", "Shows the record instead", text_schema())
+        .query_param(
+            "history",
+            "Shows what ever changed instead, `before` the change of a number",
+            text_schema(),
+        )
+        .query_param("explain", "Tells instead how the place was chosen; `json` for programs", text_schema())
+        .query_param("type", "Only values of this type count", array_schema(text_schema()))
         .query_param(
             "index",
             "Only values of this index count; what is no number is passed over",
-            several(text()),
+            array_schema(text_schema()),
         )
-        .query_param("locatt", "Which location is wanted: `country:gb`, or `country` for any", several(text()))
-        .query_param("country", "The country to choose for", text())
-        .query_param("ip", "The address to choose for, instead of the client's", text())
-        .query_param("urlappend", "Put at the end of the address, unless it then led to another host", text())
-        .query_param("ignore_aliases", "Does not follow `HS_ALIAS`", text())
-        .query_param("redirectionHeaders", "Answers 200 with the headers of the redirect", text())
-        .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text())
+        .query_param(
+            "locatt",
+            "Which location is wanted: `country:gb`, or `country` for any",
+            array_schema(text_schema()),
+        )
+        .query_param("country", "The country to choose for", text_schema())
+        .query_param("ip", "The address to choose for, instead of the client's", text_schema())
+        .query_param(
+            "urlappend",
+            "Put at the end of the address, unless it then led to another host",
+            text_schema(),
+        )
+        .query_param("ignore_aliases", "Does not follow `HS_ALIAS`", text_schema())
+        .query_param("redirectionHeaders", "Answers 200 with the headers of the redirect", text_schema())
+        .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text_schema())
 }
 
 /// An explanation, if one is asked for, or metadata.
@@ -417,28 +450,28 @@ fn parameters(doing: Doing) -> Doing {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]
 enum TraceOrMetadata {
-    Explanation(Box<Explanation>),
+    Explanation(Box<ResolutionTrace>),
     Metadata(api::MetadataSchema),
 }
 
 /// What a request for a name may come to.
-pub(super) fn answers(doing: Doing) -> Doing {
-    let problem = |doing: Doing, status, about: &str| {
+pub(super) fn with_resolution_responses(doing: OperationSpec) -> OperationSpec {
+    let problem = |doing: OperationSpec, status, about: &str| {
         doing
-            .answer(status, about)
-            .text("text/html")
-            .json::<page::ProblemJson<'_>>("application/problem+json")
+            .response(status, about)
+            .text_content("text/html")
+            .json_content::<page::ProblemJson<'_>>("application/problem+json")
     };
     let doing = doing
-        .answer(
+        .response(
             StatusCode::OK,
             "The record or the explanation, if asked for, or if there is no place to lead to; metadata, if there is some \
              and `Accept` prefers it",
         )
-        .text("text/html")
-        .text("text/xml");
+        .text_content("text/html")
+        .text_content("text/xml");
     let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
-    let doing = api::describe_types(doing, is_new).json::<TraceOrMetadata>("application/json");
+    let doing = api::describe_types(doing, is_new).json_content::<TraceOrMetadata>("application/json");
     let leads = [
         (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
         (StatusCode::FOUND, "The place"),
@@ -447,18 +480,21 @@ pub(super) fn answers(doing: Doing) -> Doing {
         (StatusCode::PERMANENT_REDIRECT, "The place, if its record says so"),
     ];
     let doing = leads.into_iter().fold(doing, |doing, (status, about)| {
-        let doing = doing.answer(status, about).text("text/html").header("Location", "The address");
+        let doing = doing
+            .response(status, about)
+            .text_content("text/html")
+            .response_header("Location", "The address");
         doing
-            .header("Cache-Control", "How long it holds, from the values' TTL")
-            .header("ETag", "Changes when it does")
+            .response_header("Cache-Control", "How long it holds, from the values' TTL")
+            .response_header("ETag", "Changes when it does")
     });
-    let doing = doing.answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let doing = doing.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
     let doing =
         problem(doing, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
     let doing = doing
-        .answer(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
-        .json::<page::ProblemJson<'_>>("application/problem+json");
+        .response(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
+        .json_content::<page::ProblemJson<'_>>("application/problem+json");
     let doing = problem(doing, StatusCode::GONE, "Ended, and not given again");
     let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     let doing = problem(doing, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
@@ -471,9 +507,9 @@ mod tests {
 
     #[test]
     fn own_paths() {
-        assert_eq!(own_path("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
-        assert_eq!(own_path("//example.org/x"), "/example.org/x");
-        assert_eq!(own_path("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");
-        assert_eq!(own_path("10.1//x/"), "/10.1//x/");
+        assert_eq!(format("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
+        assert_eq!(format("//example.org/x"), "/example.org/x");
+        assert_eq!(format("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");
+        assert_eq!(format("10.1//x/"), "/10.1//x/");
     }
 }

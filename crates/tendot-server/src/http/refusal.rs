@@ -3,43 +3,44 @@
 use bytes::Bytes;
 use http::HeaderValue;
 
-use super::head::Fault;
-use super::listen::Limits;
+use super::head::HeadFault;
+use super::listen::HttpLimits;
 
 /// An answer of hyper's own is shorter.
-const LONGEST: usize = 256;
+const MAX_HYPER_ERROR_LEN: usize = 256;
 
 /// Bytes of a path, and of what stands after its question mark, that are read.
-const PATH: usize = (u16::MAX - 1) as usize;
+const MAX_PATH_LEN: usize = (u16::MAX - 1) as usize;
 
 /// Where in what is written an answer of hyper's own begins; it is the last one of a connection. Ours have other headers,
 /// and no body of ours ends with an empty line.
-pub(super) fn find(written: &[u8]) -> Option<usize> {
+pub(super) fn find_hyper_error(written: &[u8]) -> Option<usize> {
     if !written.ends_with(b"\r\n\r\n") {
         return None;
     }
-    let tail = written.len().saturating_sub(LONGEST);
+    let tail = written.len().saturating_sub(MAX_HYPER_ERROR_LEN);
     let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
-    let (status, mut lines) = parts(&written[at..])?;
+    let (status, mut lines) = split_head(&written[at..])?;
     // `100 Continue` is hyper's own, too, and has no headers at all.
     let is_refusal = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
-    (is_refusal && lines.all(|line| OWN.iter().any(|own| line.starts_with(own)))).then_some(at)
+    (is_refusal && lines.all(|line| HYPER_ERROR_HEADERS.iter().any(|own| line.starts_with(own))))
+        .then_some(at)
 }
 
 /// What stands in them.
-const OWN: [&str; 3] = ["connection: close", "content-length: 0", "date: "];
+const HYPER_ERROR_HEADERS: [&str; 3] = ["connection: close", "content-length: 0", "date: "];
 
 /// The status line, and the headers.
-fn parts(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
+fn split_head(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
     let mut lines = str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?.split("\r\n");
     Some((lines.next()?, lines))
 }
 
 /// The same answer with a body that says what is wrong, as far as is known, and with the request's name.
-pub(super) fn mend(own: &[u8], fault: Option<Fault>, limits: &Limits, id: &HeaderValue) -> Bytes {
-    let Some((status, lines)) = parts(own) else { return Bytes::copy_from_slice(own) };
+pub(super) fn add_body(own: &[u8], fault: Option<HeadFault>, limits: &HttpLimits, id: &HeaderValue) -> Bytes {
+    let Some((status, lines)) = split_head(own) else { return Bytes::copy_from_slice(own) };
     let why = match (status.split(' ').nth(1), fault) {
-        (Some("414"), _) => format!("the path has more than {PATH} bytes"),
+        (Some("414"), _) => format!("the path has more than {MAX_PATH_LEN} bytes"),
         (Some("431"), _) => {
             format!("the head has more than {} headers, or {} bytes", limits.headers, limits.header_bytes)
         }
@@ -71,25 +72,32 @@ mod tests {
     #[test]
     fn found() {
         let before = "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\nx-request-id: 1\r\n\r\n";
-        assert_eq!(find(OWN_ANSWER.as_bytes()), Some(0));
-        assert_eq!(find(format!("{before}{OWN_ANSWER}").as_bytes()), Some(before.len()));
-        assert_eq!(find(format!("{}{OWN_ANSWER}", before.repeat(9)).as_bytes()), Some(9 * before.len()));
-        assert_eq!(find(before.as_bytes()), None);
-        assert_eq!(find(format!("{OWN_ANSWER}{before}").as_bytes()), None);
-        assert_eq!(find(format!("{OWN_ANSWER}x").as_bytes()), None);
-        assert_eq!(find(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"), None);
-        assert_eq!(find(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
-        assert_eq!(find(b"\r\n\r\n"), None);
-        assert_eq!(find(b""), None);
+        assert_eq!(find_hyper_error(OWN_ANSWER.as_bytes()), Some(0));
+        assert_eq!(find_hyper_error(format!("{before}{OWN_ANSWER}").as_bytes()), Some(before.len()));
+        assert_eq!(
+            find_hyper_error(format!("{}{OWN_ANSWER}", before.repeat(9)).as_bytes()),
+            Some(9 * before.len())
+        );
+        assert_eq!(find_hyper_error(before.as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}{before}").as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}x").as_bytes()), None);
+        assert_eq!(
+            find_hyper_error(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"),
+            None
+        );
+        assert_eq!(find_hyper_error(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
+        assert_eq!(find_hyper_error(b"\r\n\r\n"), None);
+        assert_eq!(find_hyper_error(b""), None);
     }
 
     #[test]
     fn mended() {
         let mend = |own: &str, fault| {
-            let mended = mend(own.as_bytes(), fault, &Limits::default(), &HeaderValue::from_static("abc"));
+            let mended =
+                add_body(own.as_bytes(), fault, &HttpLimits::default(), &HeaderValue::from_static("abc"));
             String::from_utf8(mended.to_vec()).unwrap()
         };
-        let answer = mend(OWN_ANSWER, Some(Fault { line: 2, what: "it ends without CR" }));
+        let answer = mend(OWN_ANSWER, Some(HeadFault { line: 2, what: "it ends without CR" }));
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
         assert!(answer.contains("\r\nx-request-id: abc\r\n") && answer.contains("\r\nconnection: close\r\n"));
         let body = "the head of the request is not understood: line 2: it ends without CR\n";

@@ -4,7 +4,7 @@ use http::{HeaderMap, Version};
 
 /// What an answer depends on besides its path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct RequestHead<'a> {
     /// What stands after the question mark, not decoded.
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,

@@ -7,7 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-const LONGEST: usize = 128;
+const MAX_REQUEST_ID_LEN: usize = 128;
 
 /// Makes names that are not to be told from random, and not made twice.
 #[derive(Debug)]
@@ -22,28 +22,28 @@ impl RequestIdGenerator {
     }
 
     /// The name of a request.
-    pub(super) fn of(&self, headers: &HeaderMap, is_proxied: bool) -> HeaderValue {
-        let given = headers.get(&X_REQUEST_ID).filter(|id| is_proxied && is_plain(id.as_bytes()));
-        given.cloned().unwrap_or_else(|| self.make())
+    pub(super) fn id_for(&self, headers: &HeaderMap, is_proxied: bool) -> HeaderValue {
+        let given = headers.get(&X_REQUEST_ID).filter(|id| is_proxied && is_valid_id(id.as_bytes()));
+        given.cloned().unwrap_or_else(|| self.generate())
     }
 
     /// A name of our own.
-    pub(super) fn make(&self) -> HeaderValue {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    pub(super) fn generate(&self) -> HeaderValue {
+        const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
         // One to one: numbers that differ stay different.
         let mut mixed = self.start.wrapping_add(self.made.fetch_add(1, Ordering::Relaxed));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
         let digits: [u8; 16] =
-            std::array::from_fn(|at| DIGITS[usize::from((mixed >> (60 - 4 * at)) as u8 & 15)]);
+            std::array::from_fn(|at| HEX_DIGITS[usize::from((mixed >> (60 - 4 * at)) as u8 & 15)]);
         HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
     }
 }
 
-fn is_plain(id: &[u8]) -> bool {
+fn is_valid_id(id: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    (1..=LONGEST).contains(&id.len()) && id.iter().all(is_part)
+    (1..=MAX_REQUEST_ID_LEN).contains(&id.len()) && id.iter().all(is_part)
 }
 
 #[cfg(test)]
@@ -55,11 +55,11 @@ mod tests {
     #[test]
     fn made_or_taken() {
         let ids = RequestIdGenerator::new();
-        let made: HashSet<_> = (0..1_000).map(|_| ids.make()).collect();
+        let made: HashSet<_> = (0..1_000).map(|_| ids.generate()).collect();
         assert!(made.len() == 1_000 && made.iter().all(|id| id.len() == 16));
         let of = |given: &str, is_proxied| {
             let headers = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(given).unwrap())]);
-            ids.of(&headers, is_proxied) == given
+            ids.id_for(&headers, is_proxied) == given
         };
         assert!(of("abc-1", true));
         assert!(!of("abc-1", false));

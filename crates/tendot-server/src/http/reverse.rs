@@ -12,8 +12,8 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use http::StatusCode;
 use serde::Serialize;
-use tendot_proto::{Value, Work};
-use tendot_registry::{Caller, Error, Match, Registry, Search};
+use tendot_proto::{Budget, HandleValue};
+use tendot_registry::{Caller, Error, Registry, ReverseLookup, ReverseLookupMatch};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -22,13 +22,13 @@ use utoipa::ToSchema;
 use utoipa::openapi::ObjectBuilder;
 use utoipa::openapi::schema::Type;
 
-use super::answer::{Answer, JSON, answer};
+use super::answer::{JSON, Reply, reply};
 use super::authenticate::AuthenticationError;
-use super::describe::{Described, Doing, text};
-use super::page::{ProblemJson, problem, problem_of_store};
-use super::parameters::Parameters;
-use super::request::Request;
-use super::{Http, WORK, caching, percent, status};
+use super::describe::{OperationSpec, PathSpec, text_schema};
+use super::page::{ProblemJson, problem, problem_for_store};
+use super::parameters::QueryParams;
+use super::request::RequestHead;
+use super::{HttpServer, REQUEST_BUDGET, caching, percent, status};
 
 /// Who searches, and how long they may.
 #[derive(Debug)]
@@ -44,29 +44,29 @@ impl ReverseLookupGate {
 }
 
 /// Steps of a slice: some milliseconds.
-const SLICE: u32 = 5_000;
+const SLICE_BUDGET: u32 = 5_000;
 
 /// How far a look-up gives way: beside what resolves names, it has a tenth of a core that both want.
 #[cfg(target_os = "linux")]
 const SCAN_NICENESS: i32 = 10;
 
 /// Names of an answer, unless asked for more, and at most.
-const NAMES: usize = 1_000;
+const DEFAULT_PAGE_SIZE: usize = 1_000;
 const MAX_PAGE_SIZE: usize = 100_000;
 
 /// Bytes of what is found, about.
-const BYTES: usize = 16 << 20;
+const MAX_RESULT_BYTES: usize = 16 << 20;
 
 /// Patterns of a look-up.
 const MAX_PATTERNS: usize = 32;
 
 /// Parameters that are no types.
-const OURS: [&str; 4] = ["limit", "page", "retrieverecords", "enforcesql"];
+const CONTROL_PARAMS: [&str; 4] = ["limit", "page", "retrieverecords", "enforcesql"];
 
 /// What was asked for.
 #[derive(Debug)]
-struct Asked {
-    search: Search,
+struct ReverseLookupRequest {
+    search: ReverseLookup,
     /// How many of what is found belong to pages before.
     skip: usize,
     limit: usize,
@@ -95,7 +95,7 @@ struct MatchedValueJson {
 }
 
 impl MatchedValueJson {
-    fn of(value: &Value<'_>) -> Self {
+    fn of(value: &HandleValue<'_>) -> Self {
         let (text, format) = match str::from_utf8(&value.data) {
             Ok(text) => (text.to_owned(), None),
             Err(_) => (BASE64.encode(&value.data), Some("base64")),
@@ -117,26 +117,30 @@ enum ReverseLookupError {
     TooLarge,
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /hrls/handles`; the prefix is that of the path, not decoded yet, or empty.
-    pub(crate) async fn reverse(&self, prefix: &str, request: &Request<'_>) -> Answer {
+    pub(crate) async fn get_reverse_lookup(&self, prefix: &str, request: &RequestHead<'_>) -> Reply {
         let mut response = match self.run_reverse_lookup(prefix, request).await {
-            Ok(found) => answer(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default()),
-            Err(error) => error.answer(request),
+            Ok(found) => reply(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default()),
+            Err(error) => error.reply(request),
         };
         caching::set_private_no_store(response.headers_mut());
         response
     }
 
-    async fn run_reverse_lookup(&self, prefix: &str, request: &Request<'_>) -> Result<Found, ReverseLookupError> {
-        let caller = self.caller(request).await.map_err(ReverseLookupError::Unknown)?;
-        let work = &mut Work::new(WORK);
+    async fn run_reverse_lookup(
+        &self,
+        prefix: &str,
+        request: &RequestHead<'_>,
+    ) -> Result<Found, ReverseLookupError> {
+        let caller = self.authenticate(request).await.map_err(ReverseLookupError::Unknown)?;
+        let work = &mut Budget::new(REQUEST_BUDGET);
         self.registry.authorize_reverse_lookup(&caller, work).await.map_err(ReverseLookupError::Refused)?;
-        let asked = read(prefix, request).map_err(ReverseLookupError::Request)?;
+        let asked = parse_request(prefix, request).map_err(ReverseLookupError::Request)?;
         let records = asked.search.with_values;
-        let found = self.gather(asked, caller).await?;
+        let found = self.collect_page(asked, caller).await?;
         Ok(if records {
-            let values = |found: &Match| found.values.iter().map(MatchedValueJson::of).collect();
+            let values = |found: &ReverseLookupMatch| found.values.iter().map(MatchedValueJson::of).collect();
             Found::Records(found.iter().map(|found| (found.name.clone(), values(found))).collect())
         } else {
             Found::Names(found.into_iter().map(|found| found.name).collect())
@@ -144,16 +148,22 @@ impl Http {
     }
 
     /// All of a page.
-    async fn gather(&self, asked: Asked, caller: Caller) -> Result<Vec<Match>, ReverseLookupError> {
-        let Asked { search, mut skip, limit } = asked;
+    async fn collect_page(
+        &self,
+        asked: ReverseLookupRequest,
+        caller: Caller,
+    ) -> Result<Vec<ReverseLookupMatch>, ReverseLookupError> {
+        let ReverseLookupRequest { search, mut skip, limit } = asked;
         let time = self.searches.time;
         let waited = timeout(time, self.searches.place.acquire()).await;
         let Ok(Ok(_place)) = waited else { return Err(ReverseLookupError::Busy) };
         let until = Instant::now() + time;
-        let mut slices = look(Arc::clone(&self.registry), search, caller).ok_or(ReverseLookupError::Busy)?;
+        let mut slices =
+            spawn_scan(Arc::clone(&self.registry), search, caller).ok_or(ReverseLookupError::Busy)?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         while found.len() < limit {
-            let slice = timeout_at(until, slices.recv()).await.map_err(|_| ReverseLookupError::TooLong(time))?;
+            let slice =
+                timeout_at(until, slices.recv()).await.map_err(|_| ReverseLookupError::TooLong(time))?;
             let Some(slice) = slice else { break };
             let records = slice.map_err(ReverseLookupError::Refused)?;
             let before = skip.min(records.len());
@@ -163,7 +173,7 @@ impl Http {
                 bytes += record.name.len() + values.sum::<usize>();
                 found.push(record);
             }
-            if bytes > BYTES {
+            if bytes > MAX_RESULT_BYTES {
                 return Err(ReverseLookupError::TooLarge);
             }
         }
@@ -173,11 +183,11 @@ impl Http {
 
 /// Looks at all records, slice by slice, until there are no more or nobody takes what is found; none if the system has no
 /// thread for it.
-fn look(
+fn spawn_scan(
     registry: Arc<Registry>,
-    search: Search,
+    search: ReverseLookup,
     caller: Caller,
-) -> Option<Receiver<Result<Vec<Match>, Error>>> {
+) -> Option<Receiver<Result<Vec<ReverseLookupMatch>, Error>>> {
     let (sender, receiver) = channel(1);
     let runtime = Handle::current();
     let look = move || {
@@ -186,8 +196,8 @@ fn look(
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(SCAN_NICENESS);
         loop {
-            let work = &mut Work::new(SLICE);
-            let slice = runtime.block_on(registry.search(&search, after.as_deref(), &caller, work));
+            let work = &mut Budget::new(SLICE_BUDGET);
+            let slice = runtime.block_on(registry.reverse_lookup(&search, after.as_deref(), &caller, work));
             let (slice, next) = match slice {
                 Ok(matches) => (Ok(matches.records), matches.next),
                 Err(error) => (Err(error), None),
@@ -201,39 +211,39 @@ fn look(
     Builder::new().name("search".into()).spawn(look).is_ok().then_some(receiver)
 }
 
-fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
+fn parse_request(prefix: &str, request: &RequestHead<'_>) -> Result<ReverseLookupRequest, String> {
     let prefix = percent::decode_text(prefix, "path").map_err(|error| error.to_string())?;
-    let parameters = Parameters::parse_with_urls(request.query).map_err(|error| error.to_string())?;
+    let parameters = QueryParams::parse_with_urls(request.query).map_err(|error| error.to_string())?;
     let number = |name: &str, otherwise: usize| match parameters.get(name) {
         None => Ok(otherwise),
         Some(text) => text.parse::<u32>().map(|number| number as usize).map_err(|_| {
             format!("`{name}` is `{}`, and should be a number", text.chars().take(20).collect::<String>())
         }),
     };
-    let limit = number("limit", NAMES)?.min(MAX_PAGE_SIZE);
-    let mut search = Search::default();
+    let limit = number("limit", DEFAULT_PAGE_SIZE)?.min(MAX_PAGE_SIZE);
+    let mut search = ReverseLookup::default();
     search.prefix = (!prefix.is_empty()).then(|| prefix.trim_end_matches('/').into());
     search.with_values = parameters.is_set("retrieverecords");
-    for (value_type, pattern) in parameters.iter().filter(|(name, _)| !OURS.contains(name)) {
-        if search.patterns() == MAX_PATTERNS {
+    for (value_type, pattern) in parameters.iter().filter(|(name, _)| !CONTROL_PARAMS.contains(name)) {
+        if search.pattern_count() == MAX_PATTERNS {
             return Err(format!("at most {MAX_PATTERNS} values are looked for"));
         }
-        search.add(value_type, pattern);
+        search.add_pattern(value_type, pattern);
     }
-    Ok(Asked { search, skip: number("page", 0)?.saturating_mul(limit), limit })
+    Ok(ReverseLookupRequest { search, skip: number("page", 0)?.saturating_mul(limit), limit })
 }
 
 impl ReverseLookupError {
-    fn answer(&self, request: &Request<'_>) -> Answer {
+    fn reply(&self, request: &RequestHead<'_>) -> Reply {
         let takes_credentials = request.takes_credentials;
-        Answer::from(match self {
+        Reply::from(match self {
             Self::Request(why) => {
                 let detail = format!("{why}.");
                 problem(StatusCode::BAD_REQUEST, "bad-request", detail)
                     .title("This request is not understood")
             }
             Self::Unknown(error) => {
-                if let Some(answer) = error.later() {
+                if let Some(answer) = error.retry_reply() {
                     return answer;
                 }
                 let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
@@ -247,10 +257,10 @@ impl ReverseLookupError {
             }
             Self::Refused(Error::Store(error)) => {
                 tracing::error!(%error, "the store failed");
-                problem_of_store(error)
+                problem_for_store(error)
             }
             Self::Refused(error) => {
-                let status = status::of(error.response_code(), takes_credentials);
+                let status = status::status_for(error.response_code(), takes_credentials);
                 problem(status, "not-allowed", format!("{error}; see `search.allowed`.")).title("Not allowed")
             }
             Self::Busy => {
@@ -273,42 +283,42 @@ impl ReverseLookupError {
 }
 
 /// What is done at `/hrls/handles`.
-pub(super) fn describe() -> Described {
-    Described::read(doing().sample(
+pub(super) fn describe() -> PathSpec {
+    PathSpec::readable(base_spec().example_command(
         "curl -s \"$SERVER/hrls/handles?URL=https://example.org/*\" -H \"Authorization: Bearer $TOKEN\"",
     ))
 }
 
 /// What is done at `/hrls/handles/{prefix}`.
-pub(super) fn describe_under() -> Described {
-    Described::read(doing().in_path("prefix", "Only names under this prefix", text()))
+pub(super) fn describe_under() -> PathSpec {
+    PathSpec::readable(base_spec().path_param("prefix", "Only names under this prefix", text_schema()))
 }
 
-fn doing() -> Doing {
+fn base_spec() -> OperationSpec {
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX));
-    let problems = |doing: Doing, status, about: &str| {
-        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+    let problems = |doing: OperationSpec, status, about: &str| {
+        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = Doing::new("Names by what their records say")
-        .group("Records")
-        .about(
+    let doing = OperationSpec::new("Names by what their records say")
+        .tag("Records")
+        .description(
             "Any parameter that is not told of here is a type of values, as `URL` is, and its value what their data is: with \
              `*` for anything, byte for byte else. A record is found if it has a value for each type, that fits all that is \
              said of that type, and that everybody may read. For those whom the operator lets search.",
         )
-        .query_param("URL", "An address, with `*` for any part of it", text())
+        .query_param("URL", "An address, with `*` for any part of it", text_schema())
         .query_param("limit", "Names of a page: 1,000 unless told otherwise, at most 100,000", number().into())
         .query_param("page", "Which page, from 0 on", number().into())
-        .query_param("retrieverecords", "Whether values are shown, too", text())
-        .credentials(true)
-        .answer(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
-        .json::<Found>("application/json");
+        .query_param("retrieverecords", "Whether values are shown, too", text_schema())
+        .security(true)
+        .response(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
+        .json_content::<Found>("application/json");
     let doing = problems(doing, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
     let doing = problems(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
-        .header("WWW-Authenticate", "Which are taken");
+        .response_header("WWW-Authenticate", "Which are taken");
     let doing =
         problems(doing, StatusCode::FORBIDDEN, "Who asks may not search, or credentials are not taken here");
     let doing = problems(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     problems(doing, StatusCode::SERVICE_UNAVAILABLE, "Others search, or it takes longer than it may")
-        .header("Retry-After", "Seconds, if others search")
+        .response_header("Retry-After", "Seconds, if others search")
 }

@@ -1,10 +1,10 @@
 //! Which paths there are: one table, by which requests are answered and of which the description is made.
 
 use http::{HeaderValue, Method, StatusCode};
-use tendot_registry::report::Report;
+use tendot_registry::report::ReportKind;
 
-use super::describe::{Described, Doing};
-use super::registry::Noun;
+use super::describe::{OperationSpec, PathSpec};
+use super::registry::Resource;
 use super::{agency, api, page, redirect, reverse};
 
 /// What a path asks for.
@@ -34,7 +34,7 @@ pub(super) enum Route {
     History,
     Metadata,
     Changes,
-    Registry(Noun),
+    Registry(Resource),
     Name,
 }
 
@@ -59,27 +59,27 @@ pub(super) const ROUTES: [(&str, Route); 49] = [
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
-    ("/api/v1/reports/{prefix}/confusable", Route::Registry(Noun::Report(Report::Confusable))),
-    ("/api/v1/reports/{prefix}/links", Route::Registry(Noun::Report(Report::Links))),
-    ("/api/v1/reports/{prefix}/failed", Route::Registry(Noun::Report(Report::Failed))),
-    ("/api/v1/reports/{prefix}/never-resolved", Route::Registry(Noun::Report(Report::NeverResolved))),
-    ("/api/v1/reports/{prefix}/resolved", Route::Registry(Noun::Report(Report::Resolved))),
-    ("/api/v1/reports/{prefix}", Route::Registry(Noun::Summary)),
-    ("/api/v1/transfers/{id}/decline", Route::Registry(Noun::Decline)),
-    ("/api/v1/transfers/{id}/accept", Route::Registry(Noun::Accept)),
-    ("/api/v1/transfers/{id}", Route::Registry(Noun::Transfer)),
-    ("/api/v1/transfers", Route::Registry(Noun::Transfers)),
-    ("/api/v1/tokens/{id}", Route::Registry(Noun::Token)),
-    ("/api/v1/tokens", Route::Registry(Noun::Tokens)),
-    ("/api/v1/dois/batch", Route::Registry(Noun::Batch)),
-    ("/api/v1/dois/{name}", Route::Registry(Noun::Name)),
-    ("/api/v1/dois", Route::Registry(Noun::Names)),
-    ("/api/v1/prefixes/{prefix}", Route::Registry(Noun::Prefix)),
-    ("/api/v1/prefixes", Route::Registry(Noun::Prefixes)),
-    ("/api/v1/registrants/{id}", Route::Registry(Noun::Registrant)),
-    ("/api/v1/registrants", Route::Registry(Noun::Registrants)),
-    ("/api/v1/agencies/{code}", Route::Registry(Noun::Agency)),
-    ("/api/v1/agencies", Route::Registry(Noun::Agencies)),
+    ("/api/v1/reports/{prefix}/confusable", Route::Registry(Resource::Report(ReportKind::Confusable))),
+    ("/api/v1/reports/{prefix}/links", Route::Registry(Resource::Report(ReportKind::Links))),
+    ("/api/v1/reports/{prefix}/failed", Route::Registry(Resource::Report(ReportKind::Failed))),
+    ("/api/v1/reports/{prefix}/never-resolved", Route::Registry(Resource::Report(ReportKind::NeverResolved))),
+    ("/api/v1/reports/{prefix}/resolved", Route::Registry(Resource::Report(ReportKind::Resolved))),
+    ("/api/v1/reports/{prefix}", Route::Registry(Resource::Summary)),
+    ("/api/v1/transfers/{id}/decline", Route::Registry(Resource::Decline)),
+    ("/api/v1/transfers/{id}/accept", Route::Registry(Resource::Accept)),
+    ("/api/v1/transfers/{id}", Route::Registry(Resource::Transfer)),
+    ("/api/v1/transfers", Route::Registry(Resource::Transfers)),
+    ("/api/v1/tokens/{id}", Route::Registry(Resource::Token)),
+    ("/api/v1/tokens", Route::Registry(Resource::Tokens)),
+    ("/api/v1/dois/batch", Route::Registry(Resource::Batch)),
+    ("/api/v1/dois/{name}", Route::Registry(Resource::Name)),
+    ("/api/v1/dois", Route::Registry(Resource::Names)),
+    ("/api/v1/prefixes/{prefix}", Route::Registry(Resource::Prefix)),
+    ("/api/v1/prefixes", Route::Registry(Resource::Prefixes)),
+    ("/api/v1/registrants/{id}", Route::Registry(Resource::Registrant)),
+    ("/api/v1/registrants", Route::Registry(Resource::Registrants)),
+    ("/api/v1/agencies/{code}", Route::Registry(Resource::Agency)),
+    ("/api/v1/agencies", Route::Registry(Resource::Agencies)),
     ("/api/v1/history/{name}", Route::History),
     ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
@@ -94,7 +94,7 @@ pub(super) const ROUTES: [(&str, Route); 49] = [
 
 impl Route {
     /// What a path asks for, and what stands for the part in braces. None for what is not there in the interface.
-    pub(super) fn of(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
         // Handle.Net takes these with a slash, too, or without one.
         let path = match path {
             "/api/site/" | "/api/sessions/" | "/api/sessions/this/" | "/api/prefixes/" => {
@@ -107,7 +107,8 @@ impl Route {
         if let Some(other) = path.strip_prefix("/api/sessions/").filter(|other| *other != "this") {
             return Some((Self::Session, other));
         }
-        let found = ROUTES.iter().find_map(|(template, route)| Some((*route, fits(template, path)?)));
+        let found =
+            ROUTES.iter().find_map(|(template, route)| Some((*route, match_template(template, path)?)));
         match found {
             // A name is all of the path: places in it are counted from the slash. So is what has none, such as `*`.
             Some((Self::Name, _)) | None => (!path.starts_with("/api/")).then_some((Self::Name, path)),
@@ -129,47 +130,49 @@ impl Route {
     }
 
     /// Whether it is answered by this one.
-    pub(super) fn has(self, method: &Method) -> bool {
+    pub(super) fn allows(self, method: &Method) -> bool {
         let methods = self.methods();
         methods.to_str().is_ok_and(|methods| methods.split(", ").any(|one| one == method.as_str()))
     }
 
     /// What is done there, for the document.
-    pub(super) fn describe(self) -> Described {
+    pub(super) fn spec(self) -> PathSpec {
         let plain = |group: &str, summary: &str, kind: &str| {
-            Doing::new(summary).group(group).answer(StatusCode::OK, summary).text(kind)
+            OperationSpec::new(summary).tag(group).response(StatusCode::OK, summary).text_content(kind)
         };
         let operating = |summary: &str| plain("Operation", summary, "text/plain");
-        let tagged = |doing: Doing| {
+        let tagged = |doing: OperationSpec| {
             doing
-                .header("ETag", "Changes when the answer does")
-                .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)")
+                .response_header("ETag", "Changes when the answer does")
+                .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)")
         };
         match self {
             Self::Home => page::describe_home(),
-            Self::Live => Described::read(operating("Whether it runs").sample("curl -s $SERVER/livez")),
-            Self::Ready => Described::read(
+            Self::Live => {
+                PathSpec::readable(operating("Whether it runs").example_command("curl -s $SERVER/livez"))
+            }
+            Self::Ready => PathSpec::readable(
                 operating("Whether it takes requests")
-                    .sample("curl -s $SERVER/readyz")
-                    .answer(StatusCode::SERVICE_UNAVAILABLE, "Not yet, or not any more")
-                    .text("text/plain"),
+                    .example_command("curl -s $SERVER/readyz")
+                    .response(StatusCode::SERVICE_UNAVAILABLE, "Not yet, or not any more")
+                    .text_content("text/plain"),
             ),
-            Self::Metrics => Described::read(
+            Self::Metrics => PathSpec::readable(
                 plain("Operation", "What is counted, as OpenMetrics", "application/openmetrics-text")
-                    .sample("curl -s $SERVER/metrics")
-                    .answer(StatusCode::FORBIDDEN, "Not shown to this address")
-                    .text("text/plain"),
+                    .example_command("curl -s $SERVER/metrics")
+                    .response(StatusCode::FORBIDDEN, "Not shown to this address")
+                    .text_content("text/plain"),
             ),
-            Self::OpenApi => Described::read(tagged(
+            Self::OpenApi => PathSpec::readable(tagged(
                 plain("Description", "This description, as OpenAPI 3.1", "application/json")
-                    .sample("curl -s $SERVER/openapi.json"),
+                    .example_command("curl -s $SERVER/openapi.json"),
             )),
             Self::Docs => {
-                Described::read(tagged(plain("Description", "This description, as a page", "text/html")))
+                PathSpec::readable(tagged(plain("Description", "This description, as a page", "text/html")))
             }
-            Self::Robots => Described::read(plain("Pages", "What crawlers may do", "text/plain")),
-            Self::Icon => Described::read(plain("Pages", "The picture of the pages", "image/svg+xml")),
-            Self::Style => Described::read(plain("Pages", "The style of the pages", "text/css")),
+            Self::Robots => PathSpec::readable(plain("Pages", "What crawlers may do", "text/plain")),
+            Self::Icon => PathSpec::readable(plain("Pages", "The picture of the pages", "image/svg+xml")),
+            Self::Style => PathSpec::readable(plain("Pages", "The style of the pages", "text/css")),
             Self::OpenUrl => redirect::describe_open_url(),
             Self::Agencies => agency::describe(),
             Self::Handle => api::describe_handles(),
@@ -192,7 +195,7 @@ impl Route {
 }
 
 /// What stands in a path for the part of its template in braces, or nothing if there is none.
-fn fits<'p>(template: &str, path: &'p str) -> Option<&'p str> {
+fn match_template<'p>(template: &str, path: &'p str) -> Option<&'p str> {
     let Some((start, rest)) = template.split_once('{') else { return (path == template).then_some("") };
     let part = path.strip_prefix(start)?;
     match rest.split_once('}') {
@@ -208,17 +211,17 @@ mod tests {
     #[test]
     fn templates() {
         let accept = "/api/v1/transfers/{id}/accept";
-        assert_eq!(fits(accept, "/api/v1/transfers/12/accept"), Some("12"));
-        assert_eq!(fits(accept, "/api/v1/transfers/accept/accept"), Some("accept"));
-        assert_eq!(fits(accept, "/api/v1/transfers//accept"), None);
-        assert_eq!(fits(accept, "/api/v1/transfers/accept"), None);
-        assert_eq!(fits(accept, "/api/v1/transfers/1/2/accept"), None);
-        assert_eq!(fits(accept, "/api/v1/transfers/12"), None);
-        assert_eq!(fits(accept, "/api/v1/transfers/12/accept/"), None);
-        assert_eq!(fits("/a/{name}", "/a/10.1/x/accept"), Some("10.1/x/accept"));
-        assert_eq!(fits("/a/{name}", "/a/"), Some(""));
-        assert_eq!(fits("/a", "/a"), Some(""));
-        assert_eq!(fits("/a", "/a/"), None);
+        assert_eq!(match_template(accept, "/api/v1/transfers/12/accept"), Some("12"));
+        assert_eq!(match_template(accept, "/api/v1/transfers/accept/accept"), Some("accept"));
+        assert_eq!(match_template(accept, "/api/v1/transfers//accept"), None);
+        assert_eq!(match_template(accept, "/api/v1/transfers/accept"), None);
+        assert_eq!(match_template(accept, "/api/v1/transfers/1/2/accept"), None);
+        assert_eq!(match_template(accept, "/api/v1/transfers/12"), None);
+        assert_eq!(match_template(accept, "/api/v1/transfers/12/accept/"), None);
+        assert_eq!(match_template("/a/{name}", "/a/10.1/x/accept"), Some("10.1/x/accept"));
+        assert_eq!(match_template("/a/{name}", "/a/"), Some(""));
+        assert_eq!(match_template("/a", "/a"), Some(""));
+        assert_eq!(match_template("/a", "/a/"), None);
     }
 
     #[test]
@@ -251,9 +254,9 @@ mod tests {
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
         check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
-        let failed = Route::Registry(Noun::Report(Report::Failed));
+        let failed = Route::Registry(Resource::Report(ReportKind::Failed));
         check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
-        check("/api/v1/reports/10.1", Some((Route::Registry(Noun::Summary), "10.1")));
+        check("/api/v1/reports/10.1", Some((Route::Registry(Resource::Summary), "10.1")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);
@@ -264,6 +267,6 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: Option<(Route, &str)>) {
-        assert_eq!(Route::of(path), expected, "{path}");
+        assert_eq!(Route::find(path), expected, "{path}");
     }
 }

@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use http::header::HeaderMap;
 use serde::{Serialize, Serializer};
-use tendot_client::{CachedReply, LookupOutcome, HttpUpstreamError, ResolveRequest, CacheStatus, WAY};
-use tendot_proto::{Work, limits};
-use tendot_registry::{Caller, Error, ResolveQuery, Resolution};
+use tendot_client::{CacheStatus, CachedReply, HttpUpstreamError, LookupOutcome, ResolveRequest, WAY};
+use tendot_proto::{Budget, limits};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
-use super::parameters::Parameters;
-use super::request::Request;
-use super::upstream::{Foreign, UpstreamError};
-use super::{Http, WORK};
+use super::parameters::QueryParams;
+use super::request::RequestHead;
+use super::upstream::{UpstreamError, UpstreamResolver};
+use super::{HttpServer, REQUEST_BUDGET};
 
 /// Questions that one request may cost, and time for all of them.
-const QUESTIONS: u32 = 32;
-const TIME: Duration = Duration::from_secs(10);
+const MAX_UPSTREAM_QUERIES: u32 = 32;
+const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of the way of a question.
 const MAX_CDN_LOOP_BYTES: usize = 1_024;
 
 /// All that one request looks up.
 #[derive(Debug)]
-pub(crate) struct Search<'r> {
+pub(crate) struct LookupContext<'r> {
     /// What it may still cost.
-    pub(crate) work: Work,
+    pub(crate) work: Budget,
     /// Whether what was kept of other services' records is not good enough.
     pub(crate) is_authoritative: bool,
     /// Where all that was asked for elsewhere and found comes from; none if all of it is kept here.
@@ -40,15 +40,15 @@ pub(crate) struct Search<'r> {
     until: Option<Instant>,
 }
 
-impl<'r> Search<'r> {
-    pub(crate) fn new(request: &Request<'r>, parameters: &Parameters<'_>) -> Self {
+impl<'r> LookupContext<'r> {
+    pub(crate) fn new(request: &RequestHead<'r>, parameters: &QueryParams<'_>) -> Self {
         Self {
-            work: Work::new(WORK),
+            work: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
             heard: None,
             has_metadata: false,
             headers: request.headers,
-            questions: QUESTIONS,
+            questions: MAX_UPSTREAM_QUERIES,
             until: None,
         }
     }
@@ -79,7 +79,7 @@ fn serialize_cache_status<S: Serializer>(source: &CacheStatus, serializer: S) ->
 }
 
 impl Provenance {
-    fn of(answer: &CachedReply) -> Self {
+    fn from_cached_reply(answer: &CachedReply) -> Self {
         Self {
             source: answer.source,
             age: answer.age.as_secs(),
@@ -90,7 +90,7 @@ impl Provenance {
     }
 
     /// The same of two: as old as the older, and kept as long as the one that is kept shorter.
-    fn and(self, other: Option<Self>) -> Self {
+    fn merge(self, other: Option<Self>) -> Self {
         let Some(other) = other else { return self };
         Self {
             source: self.source.max(other.source),
@@ -101,7 +101,7 @@ impl Provenance {
     }
 
     /// In words.
-    pub(crate) fn says(self, base: &str) -> String {
+    pub(crate) fn describe(self, base: &str) -> String {
         let age = self.age;
         match (self.stale, self.source) {
             (Some(_), _) => format!("{base} does not answer; this is what it said {age} s ago"),
@@ -116,7 +116,7 @@ impl Provenance {
 
 /// Why there is nothing to show.
 #[derive(Debug)]
-pub(crate) enum LookupError {
+pub(crate) enum RecordLookupError {
     /// Something that was found out here.
     Here(Error),
     /// It is kept elsewhere, and there it is not found, or has no such values.
@@ -125,7 +125,7 @@ pub(crate) enum LookupError {
     Unanswered(Arc<UpstreamError>),
 }
 
-impl LookupError {
+impl RecordLookupError {
     /// What is wrong, wherever that was found out; none if nobody could say.
     pub(crate) const fn error(&self) -> Option<&Error> {
         match self {
@@ -135,27 +135,28 @@ impl LookupError {
     }
 
     /// Where that comes from, if not from here.
-    pub(crate) const fn heard(&self) -> Option<Provenance> {
+    pub(crate) const fn provenance(&self) -> Option<Provenance> {
         if let Self::Elsewhere(_, heard) = self { Some(*heard) } else { None }
     }
 }
 
-impl From<Error> for LookupError {
+impl From<Error> for RecordLookupError {
     fn from(error: Error) -> Self {
         Self::Here(error)
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Finds what is asked for, and says where it comes from if it is not kept here.
-    pub(crate) async fn look_up(
+    pub(crate) async fn lookup(
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        search: &mut Search<'_>,
-    ) -> Result<(Resolution, Option<Provenance>), LookupError> {
+        search: &mut LookupContext<'_>,
+    ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
         search.has_metadata = false;
-        match (self.registry.resolve_with_metadata_flag(query, caller, &mut search.work).await, &self.foreign) {
+        match (self.registry.resolve_with_metadata_flag(query, caller, &mut search.work).await, &self.foreign)
+        {
             (Ok((resolution, has_metadata)), _) => {
                 search.has_metadata = has_metadata;
                 Ok((resolution, None))
@@ -170,12 +171,12 @@ impl Http {
 
     async fn lookup_upstream(
         &self,
-        foreign: &Foreign,
+        foreign: &UpstreamResolver,
         query: &ResolveQuery<'_>,
         error: Error,
-        search: &mut Search<'_>,
-    ) -> Result<(Resolution, Option<Provenance>), LookupError> {
-        let unanswered = |error| LookupError::Unanswered(Arc::new(error));
+        search: &mut LookupContext<'_>,
+    ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
+        let unanswered = |error| RecordLookupError::Unanswered(Arc::new(error));
         let name = query.name.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let way = foreign.way(search.headers).map_err(unanswered)?;
@@ -184,7 +185,7 @@ impl Http {
         }
         let question =
             ResolveRequest { name: name.into(), is_authoritative: search.is_authoritative, way: way.into() };
-        let until = *search.until.get_or_insert_with(|| Instant::now() + TIME);
+        let until = *search.until.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
         let answer = timeout_at(until, foreign.resolver.resolve(question)).await;
         if !matches!(&answer, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
             search.questions -= 1;
@@ -195,7 +196,7 @@ impl Http {
             Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
                 return Err(error.into());
             }
-            Err(error) => return Err(LookupError::Unanswered(error)),
+            Err(error) => return Err(RecordLookupError::Unanswered(error)),
         };
         let counts = &self.metrics.upstream;
         let counter = match (answer.stale, answer.source) {
@@ -205,7 +206,7 @@ impl Http {
             (None, CacheStatus::Asked) => &counts.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let heard = Provenance::of(&answer);
+        let heard = Provenance::from_cached_reply(&answer);
         let values = match &*answer.found {
             LookupOutcome::Values(values) => query.select(values, &mut search.work),
             LookupOutcome::NoValues => Err(Error::NoValues),
@@ -214,16 +215,16 @@ impl Http {
         };
         match values {
             Ok(values) => {
-                search.heard = Some(heard.and(search.heard));
+                search.heard = Some(heard.merge(search.heard));
                 Ok((Resolution::Values(values), Some(heard)))
             }
             Err(error @ Error::Exhausted(_)) => Err(error.into()),
-            Err(error) => Err(LookupError::Elsewhere(error, heard)),
+            Err(error) => Err(RecordLookupError::Elsewhere(error, heard)),
         }
     }
 }
 
-impl Foreign {
+impl UpstreamResolver {
     /// The way of a question that is passed on. One that was here already, or has been to too many, is not.
     fn way(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
         let mut way = String::new();

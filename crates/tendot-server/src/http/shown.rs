@@ -1,14 +1,14 @@
 use std::fmt::{self, Write as _};
 
 /// Text from outside, fit for a log: shortened, and without anything that could steer a terminal or begin a line.
-pub(super) struct Shown<'a>(pub(super) &'a str);
+pub(super) struct LogSafe<'a>(pub(super) &'a str);
 
-const LONGEST: usize = 1 << 10;
+const MAX_LOGGED_BYTES: usize = 1 << 10;
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for LogSafe<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, c) in self.0.char_indices() {
-            if at >= LONGEST {
+            if at >= MAX_LOGGED_BYTES {
                 return formatter.write_char('…');
             }
             match c {
@@ -26,8 +26,8 @@ mod tests {
 
     #[test]
     fn escaped() {
-        assert_eq!(Shown("/10.1000/\"é'例").to_string(), "/10.1000/\"é'例");
-        assert_eq!(Shown("a\x1B[2J\r\n\u{202E}").to_string(), "a\\u{1b}[2J\\r\\n\\u{202e}");
-        assert_eq!(Shown(&"é".repeat(9_000)).to_string().chars().count(), 513);
+        assert_eq!(LogSafe("/10.1000/\"é'例").to_string(), "/10.1000/\"é'例");
+        assert_eq!(LogSafe("a\x1B[2J\r\n\u{202E}").to_string(), "a\\u{1b}[2J\\r\\n\\u{202e}");
+        assert_eq!(LogSafe(&"é".repeat(9_000)).to_string().chars().count(), 513);
     }
 }

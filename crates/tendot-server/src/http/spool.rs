@@ -13,20 +13,20 @@ use tokio::task::spawn_blocking;
 
 /// Bytes that wait in memory, and all that wait; with more, who makes them waits.
 const MAX_MEMORY_BYTES: usize = 256 << 10;
-const MOST: u64 = 256 << 20;
+const MAX_SPOOL_BYTES: u64 = 256 << 20;
 
 /// Bytes that are read together.
-const PIECE: usize = 64 << 10;
+const READ_CHUNK_BYTES: usize = 64 << 10;
 
 /// Passes pieces on until the last, which is empty; without it, or when the file fails, the receiver's end is none.
-pub(super) async fn pass(mut from: Receiver<Bytes>, to: Sender<Bytes>) {
-    if let Err(error) = Waiting::default().pass(&mut from, &to).await {
+pub(super) async fn run(mut from: Receiver<Bytes>, to: Sender<Bytes>) {
+    if let Err(error) = SpillQueue::default().pass(&mut from, &to).await {
         tracing::error!(%error, "an answer can't wait on disk, and was cut off");
     }
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct SpillQueue {
     /// The oldest; what is younger is in the file, if there is anything.
     in_memory: VecDeque<Bytes>,
     memory: usize,
@@ -36,19 +36,19 @@ struct Waiting {
     written: u64,
 }
 
-impl Waiting {
+impl SpillQueue {
     async fn pass(&mut self, from: &mut Receiver<Bytes>, to: &Sender<Bytes>) -> io::Result<()> {
         let (mut is_over, mut is_whole) = (false, false);
         loop {
-            let (has_room, is_empty) = (self.written - self.read < MOST, self.is_empty());
+            let (has_room, is_empty) = (self.written - self.read < MAX_SPOOL_BYTES, self.is_empty());
             tokio::select! {
                 piece = from.recv(), if !is_over && has_room => match piece {
-                    Some(piece) if !piece.is_empty() => self.put(piece).await?,
+                    Some(piece) if !piece.is_empty() => self.push(piece).await?,
                     end => (is_over, is_whole) = (true, end.is_some()),
                 },
                 room = to.reserve(), if !is_empty => {
                     let Ok(room) = room else { return Ok(()) };
-                    room.send(self.take().await?);
+                    room.send(self.pop().await?);
                 }
                 () = to.closed(), if is_empty && !is_over => return Ok(()),
                 else => break,
@@ -64,7 +64,7 @@ impl Waiting {
         self.in_memory.is_empty() && self.read == self.written
     }
 
-    async fn put(&mut self, piece: Bytes) -> io::Result<()> {
+    async fn push(&mut self, piece: Bytes) -> io::Result<()> {
         if self.read == self.written && self.memory < MAX_MEMORY_BYTES {
             self.memory += piece.len();
             self.in_memory.push_back(piece);
@@ -82,14 +82,14 @@ impl Waiting {
         Ok(())
     }
 
-    async fn take(&mut self) -> io::Result<Bytes> {
+    async fn pop(&mut self) -> io::Result<Bytes> {
         if let Some(piece) = self.in_memory.pop_front() {
             self.memory -= piece.len();
             return Ok(piece);
         }
         let Some(file) = self.file.clone() else { return Ok(Bytes::new()) };
         let (at, left) = (self.read, self.written - self.read);
-        let length = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let length = usize::try_from(left).unwrap_or(READ_CHUNK_BYTES).min(READ_CHUNK_BYTES);
         let is_all = length as u64 == left;
         let read = move || {
             let mut piece = BytesMut::zeroed(length);
@@ -119,7 +119,7 @@ mod tests {
     fn begin() -> (Sender<Bytes>, Receiver<Bytes>) {
         let (sender, from) = mpsc::channel(4);
         let (to, receiver) = mpsc::channel(4);
-        tokio::spawn(pass(from, to));
+        tokio::spawn(run(from, to));
         (sender, receiver)
     }
 

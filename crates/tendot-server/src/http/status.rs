@@ -4,7 +4,7 @@ use http::StatusCode;
 use tendot_proto::ResponseCode;
 
 /// The status of an answer. Credentials that are missing are asked for only where they would be taken.
-pub(crate) const fn of(code: ResponseCode, takes_credentials: bool) -> StatusCode {
+pub(crate) const fn status_for(code: ResponseCode, takes_credentials: bool) -> StatusCode {
     match code {
         ResponseCode::SUCCESS | ResponseCode::VALUES_NOT_FOUND => StatusCode::OK,
         ResponseCode::HANDLE_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn codes() {
-        let found = |code, takes| of(ResponseCode(code), takes).as_u16();
+        let found = |code, takes| status_for(ResponseCode(code), takes).as_u16();
         let expected =
             [(1, 200), (2, 500), (3, 503), (4, 400), (5, 501), (7, 503), (100, 404), (101, 409), (102, 400)];
         for (code, status) in expected {

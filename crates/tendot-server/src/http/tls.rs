@@ -19,7 +19,7 @@ use super::certificate::not_after;
 use super::client_certificate::UnanchoredClientVerifier;
 
 /// How often it is looked whether the files are others.
-const LOOK: Duration = Duration::from_secs(2);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Why a certificate is not used.
 #[derive(Debug, thiserror::Error)]
@@ -65,59 +65,61 @@ pub enum TlsError {
 
 /// A certificate with its key, as the files have it now.
 #[derive(Debug)]
-pub struct Tls {
+pub struct ServerCertificate {
     files: [PathBuf; 2],
-    current: Arc<Current>,
+    current: Arc<CurrentCertificate>,
     /// The state of the files when they were last looked at.
-    seen: Mutex<[Option<Stamp>; 2]>,
+    seen: Mutex<[Option<FileStamp>; 2]>,
     config: Arc<ServerConfig>,
 }
 
 /// What changes when a file is replaced or written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Stamp {
+struct FileStamp {
     modified: (i64, i64),
     inode: u64,
     size: u64,
 }
 
-fn stamp(path: &PathBuf) -> Option<Stamp> {
-    let found = fs::metadata(path).ok()?;
-    Some(Stamp { modified: (found.mtime(), found.mtime_nsec()), inode: found.ino(), size: found.len() })
+impl FileStamp {
+    fn read(path: &PathBuf) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self { modified: (found.mtime(), found.mtime_nsec()), inode: found.ino(), size: found.len() })
+    }
 }
 
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Current {
+impl CurrentCertificate {
     fn get(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.get())
     }
 }
 
-impl Tls {
+impl ServerCertificate {
     /// Reads a certificate (with those between it and the root) and its key.
-    pub fn read(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+    pub fn load(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let files = [certificate.into(), key.into()];
         // Before they are read: what changes meanwhile is read again.
-        let seen = Mutex::new([stamp(&files[0]), stamp(&files[1])]);
-        let read = read(&files[0], &files[1])?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(read))));
+        let seen = Mutex::new([FileStamp::read(&files[0]), FileStamp::read(&files[1])]);
+        let read = load_key_pair(&files[0], &files[1])?;
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(read))));
         let pair = |error| TlsError::Pair { certificate: files[0].clone(), key: files[1].clone(), error };
-        let config = config(&current, Arc::new(NoClientAuth)).map_err(pair)?;
+        let config = server_config(&current, Arc::new(NoClientAuth)).map_err(pair)?;
         Ok(Self { seen, current, config: Arc::new(config), files })
     }
 
     /// Asks clients for a certificate, too, by which they may be known. Browsers that have some then ask their user which to
     /// show, so it is not done unless told.
     pub fn request_client_certificates(mut self) -> Result<Self, TlsError> {
-        let asked = config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
+        let asked = server_config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
         let [certificate, key] = self.files.clone();
         self.config = Arc::new(asked.map_err(|error| TlsError::Pair { certificate, key, error })?);
         Ok(self)
@@ -125,7 +127,7 @@ impl Tls {
 
     /// Reads the files again. If they are not good, the certificate stays what it was.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let read = read(&self.files[0], &self.files[1])?;
+        let read = load_key_pair(&self.files[0], &self.files[1])?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         Ok(())
     }
@@ -136,12 +138,12 @@ impl Tls {
     }
 
     /// Reads the files again whenever they have changed, and tells when the end is near. Never ends.
-    pub(super) async fn watch(&self) {
+    pub(super) async fn watch_files(&self) {
         let mut told = None;
         loop {
             self.warn_before_expiry(&mut told);
-            tokio::time::sleep(LOOK).await;
-            let now = [stamp(&self.files[0]), stamp(&self.files[1])];
+            tokio::time::sleep(FILE_CHECK_INTERVAL).await;
+            let now = [FileStamp::read(&self.files[0]), FileStamp::read(&self.files[1])];
             let before =
                 std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now);
             if before == now {
@@ -172,8 +174,8 @@ impl Tls {
     }
 }
 
-fn config(
-    current: &Arc<Current>,
+fn server_config(
+    current: &Arc<CurrentCertificate>,
     clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -185,7 +187,7 @@ fn config(
     Ok(config)
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+fn load_key_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     let file = |path: &Path| {
         let failed = |error| TlsError::File { path: path.into(), error };
         // Certificates and keys are small; what is large is something else.

@@ -7,22 +7,24 @@ use std::time::Instant;
 
 use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
-use tendot_client::{CacheSettings, LookupOutcome, HttpUpstreamError, HttpUpstream, ResolveRequest, UpstreamReply, Resolver};
+use tendot_client::{
+    CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest, Resolver, UpstreamReply,
+};
 use tendot_proto::lookup::LookupErrorKind;
 use tokio::sync::Semaphore;
 
-use super::Http;
-use super::metrics::{ExternalMetric, Metrics, UpstreamOutcome};
-use super::shown::Shown;
+use super::HttpServer;
+use super::metrics::{ExternalMetric, HttpMetrics, UpstreamOutcome};
+use super::shown::LogSafe;
 
 /// Questions that are under way at the same time. With more, whoever does not answer would take all our memory and
 /// sockets.
-const QUESTIONS: usize = 128;
+const MAX_UPSTREAM_IN_FLIGHT: usize = 128;
 
 /// Who is asked for names that are not kept here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Upstream {
+pub enum UpstreamClient {
     /// Another resolver, over HTTP.
     Http(Box<HttpUpstream>),
     /// Whoever keeps the name, found by the native protocol from a root on.
@@ -36,7 +38,7 @@ pub(crate) enum UpstreamError {
     Http(#[from] HttpUpstreamError),
     #[error(transparent)]
     Native(#[from] ResolveError),
-    #[error("{QUESTIONS} questions are under way already")]
+    #[error("{MAX_UPSTREAM_IN_FLIGHT} questions are under way already")]
     Busy,
     #[error("the question came back to who passed it on")]
     Circle,
@@ -68,11 +70,15 @@ impl UpstreamError {
     }
 
     /// What everybody may know of it: addresses and errors of our network are for the log.
-    pub(crate) fn says(&self) -> String {
+    pub(crate) fn public_message(&self) -> String {
         match self {
             Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} can't be reached"),
-            Self::Http(HttpUpstreamError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
-            Self::Native(error) if is_timeout(error) => format!("{HANDLE_SYSTEM_NAME} did not answer in time"),
+            Self::Http(HttpUpstreamError::Answer { base, .. }) => {
+                format!("{base} gave an answer that is none")
+            }
+            Self::Native(error) if is_timeout(error) => {
+                format!("{HANDLE_SYSTEM_NAME} did not answer in time")
+            }
             Self::Native(ResolveError::Busy { .. }) | Self::Busy => {
                 "too many names are being asked for elsewhere".into()
             }
@@ -90,57 +96,60 @@ const fn is_timeout(error: &ResolveError) -> bool {
 
 /// Names that are kept elsewhere, asked for and kept for a while.
 #[derive(Debug)]
-pub(crate) struct Foreign {
-    pub(super) resolver: Resolver<Counted>,
+pub(crate) struct UpstreamResolver {
+    pub(super) resolver: Resolver<MeteredUpstream>,
     /// By which we know a question that comes back.
     pub(super) id: String,
 }
 
-impl Foreign {
+impl UpstreamResolver {
     /// Who is asked.
-    pub(crate) fn base(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.resolver.upstream().upstream {
-            Upstream::Http(upstream) => upstream.base_url(),
-            Upstream::Native(_) => HANDLE_SYSTEM_NAME,
+            UpstreamClient::Http(upstream) => upstream.base_url(),
+            UpstreamClient::Native(_) => HANDLE_SYSTEM_NAME,
         }
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Who is asked for names that are not kept here, as people read it.
-    pub(super) fn base(&self) -> &str {
-        self.foreign.as_ref().map_or("nobody", |foreign| foreign.base())
+    pub(super) fn upstream_name(&self) -> &str {
+        self.foreign.as_ref().map_or("nobody", |foreign| foreign.name())
     }
 
     /// Asks somebody for names that are not kept here, and keeps the answers. Nobody is asked, unless told otherwise.
     #[must_use]
-    pub fn upstream(mut self, upstream: Upstream, settings: CacheSettings) -> Self {
+    pub fn upstream(mut self, upstream: UpstreamClient, settings: CacheSettings) -> Self {
         let metrics = Arc::clone(&self.metrics);
-        let resolver =
-            Resolver::new(Counted { upstream, room: Semaphore::new(QUESTIONS), metrics }, settings);
+        let resolver = Resolver::new(
+            MeteredUpstream { upstream, room: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
+            settings,
+        );
         if let Some(figures) = Arc::get_mut(&mut self.figures) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
-            figures.push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
+            figures
+                .push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
             let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
             figures.push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
         }
         self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
         let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
-        self.foreign = Some(Box::new(Foreign { resolver, id }));
+        self.foreign = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }
 }
 
 /// Asks, and counts.
 #[derive(Debug)]
-pub(super) struct Counted {
-    upstream: Upstream,
+pub(super) struct MeteredUpstream {
+    upstream: UpstreamClient,
     room: Semaphore,
-    metrics: Arc<Metrics>,
+    metrics: Arc<HttpMetrics>,
 }
 
-impl tendot_client::Upstream for Counted {
+impl tendot_client::Upstream for MeteredUpstream {
     type Error = UpstreamError;
 
     async fn ask(&self, name: &str) -> Result<LookupOutcome, UpstreamError> {
@@ -150,16 +159,18 @@ impl tendot_client::Upstream for Counted {
     async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Who waits for room would wait for those who do not answer.
         let Ok(_permit) = self.room.try_acquire() else {
-            self.metrics.upstream.count(UpstreamOutcome::NoRoom, None);
+            self.metrics.upstream.record_query(UpstreamOutcome::NoRoom, None);
             return Err(UpstreamError::Busy);
         };
         let begun = Instant::now();
         let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
-            Upstream::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
-            Upstream::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
+            UpstreamClient::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
+            UpstreamClient::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
         };
         let outcome = match &reply {
-            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => UpstreamOutcome::Nothing,
+            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => {
+                UpstreamOutcome::Nothing
+            }
             Ok(_) => UpstreamOutcome::Found,
             Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::Nobody,
             Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Silence,
@@ -171,10 +182,10 @@ impl tendot_client::Upstream for Counted {
             }
             Err(_) => UpstreamOutcome::Unreachable,
         };
-        self.metrics.upstream.count(outcome, Some(begun.elapsed()));
+        self.metrics.upstream.record_query(outcome, Some(begun.elapsed()));
         reply.inspect_err(|error| {
             // A stranger's words may be in it.
-            tracing::warn!(error = %Shown(&error.to_string()), "a name that is kept elsewhere could not be asked for");
+            tracing::warn!(error = %LogSafe(&error.to_string()), "a name that is kept elsewhere could not be asked for");
         })
     }
 }

@@ -1,6 +1,6 @@
+use tendot_proto::Budget;
 use tendot_proto::Now;
-use tendot_proto::Work;
-use tendot_proto::auth::{AuthError, ChallengeLimits, ChallengeTable, Pending, Policy};
+use tendot_proto::auth::{AuthError, AuthPolicy, ChallengeLimits, ChallengeTable, PendingChallenge};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
 
@@ -13,7 +13,7 @@ pub(super) struct PendingChallenges {
 }
 
 impl PendingChallenges {
-    pub(super) fn new(policy: Policy) -> Self {
+    pub(super) fn new(policy: AuthPolicy) -> Self {
         let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
         Self { forgeable: table(), others: table() }
     }
@@ -24,9 +24,9 @@ impl PendingChallenges {
         request: &[u8],
         transport: Transport,
         now: Now,
-        work: &mut Work,
+        work: &mut Budget,
         is_session: impl Fn(u32) -> bool,
-    ) -> Result<&Pending, AuthError> {
+    ) -> Result<&PendingChallenge, AuthError> {
         let (table, other) = match transport {
             Transport::Udp => (&mut self.forgeable, &self.others),
             Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
@@ -36,8 +36,8 @@ impl PendingChallenges {
     }
 
     /// Takes out the challenge of this number, for its one answer.
-    pub(super) fn take(&mut self, id: u32, now: Now) -> Result<Pending, AuthError> {
-        self.others.take(id, now).or_else(|_| self.forgeable.take(id, now))
+    pub(super) fn take(&mut self, id: u32, now: Now) -> Result<PendingChallenge, AuthError> {
+        self.others.consume(id, now).or_else(|_| self.forgeable.consume(id, now))
     }
 
     pub(super) fn contains(&self, id: u32) -> bool {

@@ -15,10 +15,10 @@ use nix::sys::socket::{
 };
 
 /// Datagrams that are taken at once.
-pub(super) const TOGETHER: usize = 32;
+pub(super) const MAX_RECV_BATCH: usize = 32;
 
 /// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
-const ROOM: usize = 2 << 10;
+const RECV_SLOT_BYTES: usize = 2 << 10;
 
 pub(super) struct UdpBatchSocket {
     socket: UdpSocket,
@@ -27,17 +27,17 @@ pub(super) struct UdpBatchSocket {
 
 /// Who asks, and at which address of ours; none if there is only one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(super) struct UdpPeer {
     pub(super) address: SocketAddr,
     at: Option<IpAddr>,
 }
 
 /// Where datagrams are put.
-pub(super) struct Room(Vec<u8>);
+pub(super) struct ReceiveBuffer(Vec<u8>);
 
-impl Room {
+impl ReceiveBuffer {
     pub(super) fn new() -> Self {
-        Self(vec![0; TOGETHER * ROOM])
+        Self(vec![0; MAX_RECV_BATCH * RECV_SLOT_BYTES])
     }
 }
 
@@ -59,21 +59,26 @@ impl UdpBatchSocket {
     }
 
     /// Waits for a datagram, and gives it and what else has come to `each`.
-    pub(super) fn receive(&self, room: &mut Room, mut each: impl FnMut(&[u8], Asker)) -> io::Result<()> {
-        let mut slices: Vec<_> = room.0.chunks_exact_mut(ROOM).map(|room| [IoSliceMut::new(room)]).collect();
+    pub(super) fn receive(
+        &self,
+        room: &mut ReceiveBuffer,
+        mut each: impl FnMut(&[u8], UdpPeer),
+    ) -> io::Result<()> {
+        let mut slices: Vec<_> =
+            room.0.chunks_exact_mut(RECV_SLOT_BYTES).map(|room| [IoSliceMut::new(room)]).collect();
         // Anew each time: how much of it was used is written into it.
         let beside = self.is_everywhere.then(|| cmsg_space!(in6_pktinfo));
-        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(TOGETHER, beside);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_RECV_BATCH, beside);
         let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
         for received in recvmmsg(number, &mut headers, &mut slices, flags, None)? {
-            let Some(address) = received.address.as_ref().and_then(address_of) else { continue };
+            let Some(address) = received.address.as_ref().and_then(to_socket_addr) else { continue };
             let at = if self.is_everywhere { local_address(&received) } else { None };
-            each(received.iovs().next().unwrap_or_default(), Asker { address, at });
+            each(received.iovs().next().unwrap_or_default(), UdpPeer { address, at });
         }
         Ok(())
     }
 
-    pub(super) fn send(&self, datagram: &[u8], to: Asker) -> io::Result<()> {
+    pub(super) fn send(&self, datagram: &[u8], to: UdpPeer) -> io::Result<()> {
         let with = |beside: ControlMessage<'_>| {
             let (parts, address) = ([IoSlice::new(datagram)], SockaddrStorage::from(to.address));
             sendmsg(self.socket.as_raw_fd(), &parts, &[beside], MsgFlags::empty(), Some(&address))
@@ -104,7 +109,7 @@ fn local_address(received: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<IpAddr> 
     })
 }
 
-fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
+fn to_socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = address.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
     v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
 }

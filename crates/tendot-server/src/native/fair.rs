@@ -8,22 +8,22 @@ use std::time::Instant;
 
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{
-    Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, ResponseCode, limits,
+    Envelope, EnvelopeFlags, Message, MessageHeader, OpFlags, Opcode, ResponseCode, ResponseData, limits,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::metrics::DropReason;
-use super::{Native, NativeReply};
+use super::{NativeReply, NativeServer};
 use crate::http::plain;
 
 /// Steps that are too few to be counted.
 const MIN_CHARGED_COST: u32 = 500;
 
 /// Bytes of one body after which no further message is put into it.
-const BODY: usize = 1 << 20;
+const MAX_TUNNEL_BODY_BYTES: usize = 1 << 20;
 
-impl Native {
+impl NativeServer {
     /// Answers a message, unless its source has had its share of work.
     ///
     /// What takes long (a signature, a key, a proof) is done apart from everything else, and not for more at the same time
@@ -38,7 +38,9 @@ impl Native {
             return self.busy_reply(message, transport);
         }
         if is_expensive(message) {
-            let Ok(place) = Arc::clone(self.places(message, transport, client)).acquire_owned().await else {
+            let Ok(place) =
+                Arc::clone(self.admission_queue(message, transport, client)).acquire_owned().await
+            else {
                 return self.busy_reply(message, transport);
             };
             // Many may have come before the first of them was counted.
@@ -50,30 +52,31 @@ impl Native {
             let worked = tokio::task::spawn_blocking(move || {
                 let reply = Handle::current().block_on(async {
                     let mut core = native.cores.acquire().await.ok();
-                    native.answer(&copy, transport, client, &mut core).await
+                    native.process(&copy, transport, client, &mut core).await
                 });
-                native.worked(client, &reply);
+                native.charge_reply(client, &reply);
                 drop(place);
                 reply
             });
             worked.await.unwrap_or_else(|_| self.busy_reply(message, transport))
         } else {
-            let reply = self.answer(message, transport, client, &mut None).await;
-            self.worked(client, &reply);
+            let reply = self.process(message, transport, client, &mut None).await;
+            self.charge_reply(client, &reply);
             reply
         }
     }
 
     /// Where a message that takes hard work waits for its turn. Servers of a site ask each other while those who made them
     /// ask keep their places: in the same queue, full ones would wait for each other.
-    fn places(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
+    fn admission_queue(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
         let servers = &self.site.site().servers;
         // They come over TCP, and anybody can write their addresses on a datagram.
         let is_neighbour = transport != Transport::Udp
             && servers.len() > 1
             && servers.iter().any(|server| server.ip() == plain(client));
         // Only servers ask this, and nobody else is asked for the answer.
-        let is_proof = head(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
+        let is_proof =
+            peek_headers(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
         if is_proof || is_neighbour { &self.hard_of_neighbours } else { &self.hard }
     }
 
@@ -91,10 +94,10 @@ impl Native {
             return self.cached_reply(message, transport, client);
         }
         let mut core = None;
-        let answer = pin!(self.answer(message, transport, client, &mut core));
+        let answer = pin!(self.process(message, transport, client, &mut core));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => {
-                self.worked(client, &reply);
+                self.charge_reply(client, &reply);
                 Some(reply)
             }
             // It changed nothing, and can be asked again.
@@ -107,16 +110,16 @@ impl Native {
         limiter.is_some_and(|limiter| !limiter.has_cpu_budget(client, Instant::now()))
     }
 
-    fn worked(&self, client: IpAddr, reply: &NativeReply) {
+    fn charge_reply(&self, client: IpAddr, reply: &NativeReply) {
         if reply.cost > MIN_CHARGED_COST {
-            self.count_work(client, reply.cost);
+            self.charge(client, reply.cost);
         }
     }
 
     /// Counts work that was done for a client, in microseconds.
-    pub(super) fn count_work(&self, client: IpAddr, microseconds: u32) {
+    pub(super) fn charge(&self, client: IpAddr, microseconds: u32) {
         if let Some(limiter) = self.limiter.as_ref().filter(|limiter| !limiter.is_exempt(client)) {
-            limiter.worked(client, microseconds, Instant::now());
+            limiter.charge_cpu(client, microseconds, Instant::now());
         }
     }
 
@@ -130,10 +133,10 @@ impl Native {
         let mut reply = self.handle_message(message, transport, client).await;
         let mut whole = reply.message?;
         // What is left out has been announced.
-        while whole.len() < BODY
+        while whole.len() < MAX_TUNNEL_BODY_BYTES
             && let Some(listing) = reply.more.take()
         {
-            reply = self.next(listing).await?;
+            reply = self.next_list_message(listing).await?;
             whole.append(&mut reply.message?);
         }
         Some(whole)
@@ -141,13 +144,13 @@ impl Native {
 
     /// Somebody over UDP gets no answer: it would end the client's attempt, and its address may be another's.
     fn busy_reply(&self, message: &[u8], transport: Transport) -> NativeReply {
-        self.metrics.dropped(DropReason::Work);
+        self.metrics.record_drop(DropReason::Work);
         let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
         if transport != Transport::Udp
-            && let Ok(incoming) = self.endpoint.read(message, transport, self.now())
+            && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())
         {
             let outcome =
-                Outcome::Failed { message: Some(b"you have had your share of work; wait a little") };
+                ResponseData::Failed { message: Some(b"you have had your share of work; wait a little") };
             let response: Message<'_> = incoming.respond(ResponseCode::SERVER_TOO_BUSY, outcome);
             reply.message = response.to_bytes().ok();
         }
@@ -157,16 +160,16 @@ impl Native {
 
 /// Whether a message is a question for public values, or for the site, that is to be answered unsigned: it changes nothing
 /// and takes next to no time.
-pub(super) fn is_light(message: &[u8]) -> bool {
-    let Some((envelope, header)) = head(message) else { return true };
+pub(super) fn is_public_read(message: &[u8]) -> bool {
+    let Some((envelope, header)) = peek_headers(message) else { return true };
     let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
         || header.opcode == Opcode::GET_SITE_INFO;
     envelope.session_id == 0 && is_question && !is_expensive(message)
 }
 
 /// Whether a message is a question that may be answered with what was there a moment ago.
-pub(super) fn is_easygoing(message: &[u8]) -> bool {
-    head(message).is_some_and(|(envelope, header)| {
+pub(super) fn tolerates_stale(message: &[u8]) -> bool {
+    peek_headers(message).is_some_and(|(envelope, header)| {
         envelope.session_id == 0
             && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
             && header.opcode == Opcode::RESOLUTION
@@ -176,7 +179,7 @@ pub(super) fn is_easygoing(message: &[u8]) -> bool {
 
 /// Whether a message asks for a signature, a key, or the proof of one. What is said in a session is authenticated by it.
 fn is_expensive(message: &[u8]) -> bool {
-    let Some((envelope, header)) = head(message) else { return false };
+    let Some((envelope, header)) = peek_headers(message) else { return false };
     let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
     let is_signed = header.flags.has(OpFlags::CERTIFY) && envelope.session_id == 0;
     let asks = matches!(
@@ -189,9 +192,9 @@ fn is_expensive(message: &[u8]) -> bool {
     is_encrypted || is_signed || asks
 }
 
-fn head(message: &[u8]) -> Option<(Envelope, Header)> {
+fn peek_headers(message: &[u8]) -> Option<(Envelope, MessageHeader)> {
     let envelope = Envelope::from_bytes(message).ok()?;
-    let (header, _) = Header::from_bytes(message.get(limits::ENVELOPE_LEN..)?).ok()?;
+    let (header, _) = MessageHeader::from_bytes(message.get(limits::ENVELOPE_LEN..)?).ok()?;
     Some((envelope, header))
 }
 
@@ -200,10 +203,10 @@ mod tests {
     use std::time::Duration;
 
     use tendot_proto::message::DigestAlgorithm;
-    use tendot_proto::record::{Server, Site};
-    use tendot_proto::{Body, Now, Request, RequestDigest};
-    use tendot_registry::{Registry, Settings};
-    use tendot_store::Memory;
+    use tendot_proto::record::{Site, SiteServer};
+    use tendot_proto::{MessageBody, Now, Request, RequestDigest};
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::MemoryStore;
     use tokio::time::timeout;
 
     use super::*;
@@ -212,17 +215,17 @@ mod tests {
     /// All places are taken by those who wait for the other server, which waits for us.
     #[tokio::test(start_paused = true)]
     async fn neighbours_have_places_of_their_own() {
-        let key = OwnSite::make_key().unwrap();
-        let server = |address: [u8; 4], public_key: Vec<u8>| Server {
-            address: Server::address_of(address.into()),
+        let key = OwnSite::generate_key().unwrap();
+        let server = |address: [u8; 4], public_key: Vec<u8>| SiteServer {
+            address: SiteServer::encode_address(address.into()),
             public_key: public_key.into(),
-            ..Server::default()
+            ..SiteServer::default()
         };
         let ours = key.public_key().unwrap().to_bytes();
         let servers = vec![server([192, 0, 2, 1], ours), server([192, 0, 2, 2], Vec::new())];
         let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
-        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
-        let native = Arc::new(Native::new(registry, site));
+        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
+        let native = Arc::new(NativeServer::new(registry, site));
         let _all = native.hard.acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap()).await.unwrap();
         let name = tendot_proto::Handle::from("10.1/x");
         let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
@@ -231,7 +234,7 @@ mod tests {
         let mut proof = Message::resolution(name, 7, now);
         proof.header.opcode = Opcode::VERIFY_CHALLENGE;
         let digest = RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: &[7; 32] };
-        proof.body = Body::Request(Request::VerifyChallenge {
+        proof.body = MessageBody::Request(Request::VerifyChallenge {
             key_handle: name,
             key_index: 1,
             nonce: &[7; 16],

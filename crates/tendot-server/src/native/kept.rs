@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tendot_proto::{Body, Header, Message, Now, OpFlags, Opcode, ResponseCode};
-use tendot_store::{Key, State, Store, Version};
+use tendot_proto::{Message, MessageBody, MessageHeader, Now, OpFlags, Opcode, ResponseCode};
+use tendot_store::{NameKey, RecordStatus, RecordVersion, Store};
 
-use super::fair::is_light;
-use super::{Native, NativeReply};
-use crate::tally::Counted;
+use super::fair::is_public_read;
+use super::{NativeReply, NativeServer};
+use crate::tally::CounterKey;
 
-const NUMBER: Range<usize> = 8..12;
-const END: Range<usize> = 36..40;
+const REQUEST_ID_BYTES: Range<usize> = 8..12;
+const EXPIRATION_BYTES: Range<usize> = 36..40;
 
 /// Questions and answers that are longer are rare, and would take the place of many.
 const MAX_CACHED_REQUEST_LEN: usize = 256;
@@ -24,47 +24,47 @@ const MAX_CACHED_RESPONSE_LEN: usize = 2 << 10;
 
 /// The answers, by question.
 #[derive(Debug)]
-pub(super) struct Kept(Cache<Box<[u8]>, Arc<One>, Bytewise>);
+pub(super) struct ResponseCache(Cache<Box<[u8]>, Arc<One>, ByteWeighter>);
 
 #[derive(Debug)]
 struct One {
-    version: Version,
+    version: RecordVersion,
     /// As what it is counted, if it is.
-    counted: Option<Counted>,
+    counted: Option<CounterKey>,
     answer: Box<[u8]>,
 }
 
 #[derive(Clone, Debug)]
-struct Bytewise;
+struct ByteWeighter;
 
-impl Weighter<Box<[u8]>, Arc<One>> for Bytewise {
+impl Weighter<Box<[u8]>, Arc<One>> for ByteWeighter {
     fn weight(&self, question: &Box<[u8]>, one: &Arc<One>) -> u64 {
         // And the table's own, and what each piece of memory costs beside its bytes.
         (question.len() + one.answer.len() + size_of::<One>() + 192) as u64
     }
 }
 
-impl Kept {
+impl ResponseCache {
     pub(super) fn new(bytes: usize) -> Self {
-        Self(Cache::with_weighter(bytes / 768, bytes as u64, Bytewise))
+        Self(Cache::with_weighter(bytes / 768, bytes as u64, ByteWeighter))
     }
 }
 
 /// A question as everybody asks it.
-struct Question {
+struct NormalizedRequest {
     bytes: [u8; MAX_CACHED_REQUEST_LEN],
     length: usize,
 }
 
-impl Question {
+impl NormalizedRequest {
     /// None if the answer would be somebody's own, or nobody's.
-    fn of(message: &[u8]) -> Option<Self> {
+    fn from_message(message: &[u8]) -> Option<Self> {
         let mut question = Self { bytes: [0; MAX_CACHED_REQUEST_LEN], length: message.len() };
         let bytes = question.bytes.get_mut(..message.len())?;
         bytes.copy_from_slice(message);
-        bytes.get_mut(NUMBER)?.fill(0);
-        bytes.get_mut(END)?.fill(0);
-        is_light(message).then_some(question)
+        bytes.get_mut(REQUEST_ID_BYTES)?.fill(0);
+        bytes.get_mut(EXPIRATION_BYTES)?.fill(0);
+        is_public_read(message).then_some(question)
     }
 
     fn bytes(&self) -> &[u8] {
@@ -72,19 +72,21 @@ impl Question {
     }
 }
 
-impl Native {
+impl NativeServer {
     /// The answer to a message, if it is kept and still right.
-    pub(super) fn kept(&self, message: &[u8], now: Now) -> Option<NativeReply> {
+    pub(super) fn cached_response(&self, message: &[u8], now: Now) -> Option<NativeReply> {
         let kept = self.kept.as_ref()?;
-        let one = kept.0.get(Question::of(message)?.bytes())?;
-        if !self.registry.store().versions()?.is_current(one.version) {
+        let one = kept.0.get(NormalizedRequest::from_message(message)?.bytes())?;
+        if !self.registry.store().change_counters()?.is_current(one.version) {
             return None;
         }
         let mut answer = one.answer.to_vec();
-        answer.get_mut(NUMBER)?.copy_from_slice(message.get(NUMBER)?);
-        answer.get_mut(END)?.copy_from_slice(&Header::expiration(now).to_be_bytes());
+        answer.get_mut(REQUEST_ID_BYTES)?.copy_from_slice(message.get(REQUEST_ID_BYTES)?);
+        answer
+            .get_mut(EXPIRATION_BYTES)?
+            .copy_from_slice(&MessageHeader::default_expiration(now).to_be_bytes());
         if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
-            tally.count(counted);
+            tally.count_key(counted);
         }
         Some(NativeReply {
             message: Some(answer),
@@ -96,21 +98,26 @@ impl Native {
     }
 
     /// The record that a message asks for and the version that it has now, if the answer could be kept.
-    pub(super) fn version(&self, message: &[u8]) -> Option<(Key, Version)> {
-        self.kept.as_ref().filter(|_| is_light(message))?;
+    pub(super) fn record_version(&self, message: &[u8]) -> Option<(NameKey, RecordVersion)> {
+        self.kept.as_ref().filter(|_| is_public_read(message))?;
         let message = Message::from_bytes(message).ok()?;
-        let Body::Request(request) = message.body else { return None };
+        let MessageBody::Request(request) = message.body else { return None };
         // The digest is of the request as it came.
         if message.header.opcode != Opcode::RESOLUTION || message.header.flags.has(OpFlags::REQUEST_DIGEST) {
             return None;
         }
-        let key = Key::new(str::from_utf8(request.handle()?.as_bytes()).ok()?).ok()?;
-        let version = self.registry.store().versions()?.of(&key)?;
+        let key = NameKey::new(str::from_utf8(request.handle()?.as_bytes()).ok()?).ok()?;
+        let version = self.registry.store().change_counters()?.version_of(&key)?;
         Some((key, version))
     }
 
     /// Keeps an answer if it can be given again.
-    pub(super) async fn keep(&self, message: &[u8], record: (Key, Version), reply: &NativeReply) {
+    pub(super) async fn cache_response(
+        &self,
+        message: &[u8],
+        record: (NameKey, RecordVersion),
+        reply: &NativeReply,
+    ) {
         let (Some(kept), Some(answer)) = (&self.kept, &reply.message) else { return };
         if reply.code != ResponseCode::SUCCESS || answer.len() > MAX_CACHED_RESPONSE_LEN {
             return;
@@ -118,12 +125,12 @@ impl Native {
         // Made by a template, it would depend on another record.
         let (key, version) = record;
         let is_own = self.registry.store().get(&key).await;
-        if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
+        if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == RecordStatus::Live)) {
             return;
         }
-        if let Some(question) = Question::of(message) {
+        if let Some(question) = NormalizedRequest::from_message(message) {
             let counted = match &self.tally {
-                Some(tally) => tally.of(&self.registry, &key).await,
+                Some(tally) => tally.key_for(&self.registry, &key).await,
                 None => None,
             };
             let one = One { version, counted, answer: answer.as_slice().into() };

@@ -13,15 +13,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::Native;
-use super::tcp::Connection;
+use super::NativeServer;
+use super::tcp::NativeConnection;
 use super::udp::UdpWorker;
 use crate::crowd::ConnectionLimiter;
 use crate::http::plain;
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct NativeLimits {
     /// Connections at the same time; those that ask nothing go when others have no room.
     pub connections: usize,
     /// Those of one address (IPv4) or network of 64 bits (IPv6); more are closed. This machine has no limit.
@@ -36,7 +36,7 @@ pub struct Limits {
     pub closing_time: Duration,
 }
 
-impl Default for Limits {
+impl Default for NativeLimits {
     fn default() -> Self {
         Self {
             connections: 10_000,
@@ -50,13 +50,13 @@ impl Default for Limits {
 }
 
 /// After this an error to take a connection is tried again: the system has no room for one.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// How much the system keeps of datagrams that are not yet looked at; as far as it allows.
-const WAITING: usize = 4 << 20;
+const UDP_RECV_BUFFER_BYTES: usize = 4 << 20;
 
 /// Tries to find a port that is free for both transports, when any will do.
-const TRIES: usize = 16;
+const MAX_BIND_ATTEMPTS: usize = 16;
 
 /// Sockets of both transports at one address.
 #[derive(Debug)]
@@ -74,7 +74,9 @@ impl NativeSockets {
             tried += 1;
             match Self::bind_once(address) {
                 Err(error)
-                    if address.port() == 0 && error.kind() == io::ErrorKind::AddrInUse && tried < TRIES => {}
+                    if address.port() == 0
+                        && error.kind() == io::ErrorKind::AddrInUse
+                        && tried < MAX_BIND_ATTEMPTS => {}
                 bound => return bound,
             }
         }
@@ -85,14 +87,14 @@ impl NativeSockets {
         tcp.set_nonblocking(true)?;
         let address = tcp.local_addr()?;
         // Alone first: the system would let another program share the port.
-        drop(datagrams(address, false)?);
+        drop(bind_udp(address, false)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let udp = (0..cores).map(|_| Ok(datagrams(address, true)?.into()));
+        let udp = (0..cores).map(|_| Ok(bind_udp(address, true)?.into()));
         Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
     }
 
     /// Takes sockets that another program has made and keeps for who comes after us.
-    pub fn handed(tcp: std::net::TcpListener, udp: UdpSocket) -> io::Result<Self> {
+    pub fn from_inherited(tcp: std::net::TcpListener, udp: UdpSocket) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         // Who had it before us may have left it otherwise at the end.
         udp.set_nonblocking(false)?;
@@ -106,32 +108,32 @@ impl NativeSockets {
     }
 }
 
-fn datagrams(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+fn bind_udp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(is_shared)?;
     // What the system does not allow, it makes less of.
-    let _ = socket.set_recv_buffer_size(WAITING);
+    let _ = socket.set_recv_buffer_size(UDP_RECV_BUFFER_BYTES);
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
 /// What the connections of all sockets share.
-struct Doors {
-    native: Arc<Native>,
-    limits: Limits,
+struct NativeAcceptor {
+    native: Arc<NativeServer>,
+    limits: NativeLimits,
     room: Arc<Semaphore>,
     crowd: Arc<ConnectionLimiter>,
     crowded: watch::Sender<bool>,
 }
 
 /// Answers what comes to sockets until `end` comes, and then finishes what is under way.
-pub async fn listen(
+pub async fn serve(
     sockets: NativeSockets,
-    native: Arc<Native>,
-    limits: Limits,
+    native: Arc<NativeServer>,
+    limits: NativeLimits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let doors = Arc::new(Doors {
+    let doors = Arc::new(NativeAcceptor {
         room: Arc::new(Semaphore::new(limits.connections)),
         crowd: ConnectionLimiter::new(limits.connections_per_client),
         crowded: watch::channel(false).0,
@@ -146,7 +148,7 @@ pub async fn listen(
         let (datagrams, is_ending) =
             (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
         let (done, is_done) = oneshot::channel();
-        let finished = datagrams.finished();
+        let finished = datagrams.wait_in_flight();
         let thread = std::thread::Builder::new().name("datagrams".into()).spawn(move || {
             if let Err(error) = datagrams.run(&is_ending) {
                 tracing::error!(%error, "datagrams can't be taken");
@@ -174,11 +176,11 @@ pub async fn listen(
     Ok(())
 }
 
-async fn accept(socket: TcpListener, doors: Arc<Doors>, mut closed: watch::Receiver<bool>) {
+async fn accept(socket: TcpListener, doors: Arc<NativeAcceptor>, mut closed: watch::Receiver<bool>) {
     let mut is_told = false;
     loop {
         let permit = tokio::select! {
-            permit = Doors::permit(&doors) => permit,
+            permit = NativeAcceptor::acquire_permit(&doors) => permit,
             _ = closed.wait_for(|closed| *closed) => return,
         };
         let Some(permit) = permit else { return };
@@ -189,7 +191,7 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>, mut closed: watch::Recei
         match accepted {
             Ok((stream, peer)) => {
                 is_told = false;
-                Doors::take(&doors, stream, peer, permit, closed.clone());
+                NativeAcceptor::spawn_connection(&doors, stream, peer, permit, closed.clone());
             }
             // Somebody went away while waiting.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -198,15 +200,15 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>, mut closed: watch::Recei
                     tracing::error!(%error, "connections can't be taken; they wait");
                 }
                 is_told = true;
-                sleep(PAUSE).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-impl Doors {
+impl NativeAcceptor {
     /// Room for a connection. Those that ask nothing hear that there is none.
-    async fn permit(doors: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
+    async fn acquire_permit(doors: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned() {
             return Some(permit);
         }
@@ -217,7 +219,7 @@ impl Doors {
     }
 
     /// Takes a connection, unless its client has too many.
-    fn take(
+    fn spawn_connection(
         doors: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
@@ -226,7 +228,7 @@ impl Doors {
     ) {
         let client = plain(peer.ip());
         let metrics = doors.native.metrics();
-        let place = if client.is_loopback() { None } else { Some(doors.crowd.enter(client)) };
+        let place = if client.is_loopback() { None } else { Some(doors.crowd.acquire(client)) };
         if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%client, "a client has too many connections");
@@ -236,7 +238,7 @@ impl Doors {
         metrics.connections.fetch_add(1, Ordering::Relaxed);
         // Answers are small and wanted at once.
         let _ = stream.set_nodelay(true);
-        let connection = Connection {
+        let connection = NativeConnection {
             native: Arc::clone(&doors.native),
             limits: doors.limits,
             client,

@@ -15,11 +15,11 @@ use tendot_proto::{Opcode, ResponseCode};
 
 use crate::http::LatencyHistogram;
 
-const TRANSPORTS: [(Transport, &str); 3] =
+const TRANSPORT_LABELS: [(Transport, &str); 3] =
     [(Transport::Udp, "udp"), (Transport::Tcp, "tcp"), (Transport::Http, "http")];
 
-pub(super) fn name(transport: Transport) -> &'static str {
-    TRANSPORTS[transport as usize].1
+pub(super) fn transport_label(transport: Transport) -> &'static str {
+    TRANSPORT_LABELS[transport as usize].1
 }
 
 /// Operations that are counted apart; others are counted as the last.
@@ -68,7 +68,7 @@ pub(crate) enum DropReason {
 }
 
 impl DropReason {
-    const ALL: [(Self, &'static str); 7] = [
+    const LABELS: [(Self, &'static str); 7] = [
         (Self::Malformed, "malformed"),
         (Self::NotAnswered, "not-answered"),
         (Self::Port, "port"),
@@ -81,48 +81,60 @@ impl DropReason {
 
 /// All that is counted.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    requests: [[[AtomicU64; RESPONSE_CODE_LABELS.len()]; OPERATION_LABELS.len()]; TRANSPORTS.len()],
-    durations: [LatencyHistogram; TRANSPORTS.len()],
-    dropped: [AtomicU64; DropReason::ALL.len()],
+pub(crate) struct NativeMetrics {
+    requests: [[[AtomicU64; RESPONSE_CODE_LABELS.len()]; OPERATION_LABELS.len()]; TRANSPORT_LABELS.len()],
+    durations: [LatencyHistogram; TRANSPORT_LABELS.len()],
+    dropped: [AtomicU64; DropReason::LABELS.len()],
     pub(super) connections: AtomicI64,
     pub(super) accepted: AtomicU64,
     /// Connections that were closed at once, since their client has too many.
     pub(super) turned_away: AtomicU64,
 }
 
-impl Metrics {
-    pub(super) fn count(&self, transport: Transport, opcode: Opcode, code: ResponseCode, took: Duration) {
-        let opcode = OPERATION_LABELS.iter().position(|(one, _)| *one == opcode).unwrap_or(OPERATION_LABELS.len() - 1);
-        let code = RESPONSE_CODE_LABELS.iter().position(|one| *one == code.0).unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
+impl NativeMetrics {
+    pub(super) fn record_request(
+        &self,
+        transport: Transport,
+        opcode: Opcode,
+        code: ResponseCode,
+        took: Duration,
+    ) {
+        let opcode =
+            OPERATION_LABELS.iter().position(|(one, _)| *one == opcode).unwrap_or(OPERATION_LABELS.len() - 1);
+        let code = RESPONSE_CODE_LABELS
+            .iter()
+            .position(|one| *one == code.0)
+            .unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
         self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
-        self.durations[transport as usize].count(took);
+        self.durations[transport as usize].observe(took);
     }
 
-    pub(super) fn dropped(&self, why: DropReason) {
+    pub(super) fn record_drop(&self, why: DropReason) {
         self.dropped[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// All requests that were answered.
-    pub(super) fn requests(&self) -> u64 {
+    pub(super) fn total_requests(&self) -> u64 {
         self.requests.as_flattened().as_flattened().iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 }
 
 /// The numbers of the native protocol, as OpenMetrics has them.
 #[derive(Debug)]
-pub(crate) struct Collected(pub(crate) Arc<Metrics>);
+pub(crate) struct NativeCollector(pub(crate) Arc<NativeMetrics>);
 
-impl Collector for Collected {
+impl Collector for NativeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self(metrics) = self;
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
 
         let (name, about) = ("tendot_native_requests", "Messages that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for ((_, transport), opcodes) in TRANSPORTS.iter().zip(&metrics.requests) {
+        for ((_, transport), opcodes) in TRANSPORT_LABELS.iter().zip(&metrics.requests) {
             for ((_, opcode), codes) in OPERATION_LABELS.iter().zip(opcodes) {
-                for (code, number) in RESPONSE_CODE_LABELS.iter().zip(codes).filter(|(_, number)| read(number) > 0) {
+                for (code, number) in
+                    RESPONSE_CODE_LABELS.iter().zip(codes).filter(|(_, number)| read(number) > 0)
+                {
                     let code = if *code == 0 { "other".to_owned() } else { code.to_string() };
                     let labels = [
                         ("transport", (*transport).to_owned()),
@@ -136,7 +148,7 @@ impl Collector for Collected {
 
         let (name, about) = ("tendot_native_dropped", "Datagrams, and answers, that were dropped.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for ((_, reason), number) in DropReason::ALL.iter().zip(&metrics.dropped) {
+        for ((_, reason), number) in DropReason::LABELS.iter().zip(&metrics.dropped) {
             ConstCounter::new(read(number)).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
 
@@ -157,7 +169,7 @@ impl Collector for Collected {
 
         let (name, about) = ("tendot_native_request_duration_seconds", "From a whole message to its answer.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
-        for ((_, transport), durations) in TRANSPORTS.iter().zip(&metrics.durations) {
+        for ((_, transport), durations) in TRANSPORT_LABELS.iter().zip(&metrics.durations) {
             durations.encode(family.encode_family(&[("transport", *transport)])?)?;
         }
         Ok(())
@@ -170,10 +182,10 @@ mod tests {
 
     #[test]
     fn places() {
-        for (number, (transport, _)) in TRANSPORTS.iter().enumerate() {
+        for (number, (transport, _)) in TRANSPORT_LABELS.iter().enumerate() {
             assert_eq!(*transport as usize, number);
         }
-        for (number, (why, _)) in DropReason::ALL.iter().enumerate() {
+        for (number, (why, _)) in DropReason::LABELS.iter().enumerate() {
             assert_eq!(*why as usize, number);
         }
     }

@@ -31,57 +31,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use challenges::PendingChallenges;
-use kept::Kept;
-pub use listen::{Limits, NativeSockets, listen};
-pub(crate) use metrics::{Collected, Metrics};
+use kept::ResponseCache;
+pub use listen::{NativeLimits, NativeSockets, serve};
+pub(crate) use metrics::{NativeCollector, NativeMetrics};
 pub use neighbours::SitePeerClient;
-use rate::Limiter;
-pub use rate::Rates;
+use rate::NativeRateLimiter;
+pub use rate::NativeRateLimits;
 pub(crate) use reply::NativeReply;
-pub use site::{KeyError, OwnSite};
+pub use site::{OwnSite, SiteKeyError};
 pub(crate) use status::is_status;
 use tendot_proto::Now;
-use tendot_proto::auth::{Policy, SessionLimits, SessionTable};
+use tendot_proto::auth::{AuthPolicy, SessionLimits, SessionTable};
 use tendot_proto::endpoint::Endpoint;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
-use crate::tally::Tally;
+use crate::tally::ResolutionCounter;
 
 /// Requests at the same time that take hard work; each has a thread, which may also wait for the disk. So many of the other
 /// servers of our site, and so many of everybody else.
 const MAX_EXPENSIVE_REQUESTS: usize = 64;
 
 /// Bytes of answers that are kept to be given again.
-const KEPT: usize = 16 << 20;
+const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
 /// The answers to messages of the Handle System, over a registry.
 #[derive(Debug)]
-pub struct Native {
+pub struct NativeServer {
     registry: Arc<Registry>,
     site: OwnSite,
     endpoint: Endpoint,
-    policy: Policy,
+    policy: AuthPolicy,
     challenges: Mutex<PendingChallenges>,
     sessions: Mutex<SessionTable>,
-    limiter: Option<Limiter>,
-    kept: Option<Kept>,
+    limiter: Option<NativeRateLimiter>,
+    kept: Option<ResponseCache>,
     /// What is counted of resolutions.
-    tally: Option<Arc<Tally>>,
+    tally: Option<Arc<ResolutionCounter>>,
     /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
     hard: Arc<Semaphore>,
     /// The same for what the other servers of our site ask while somebody waits for them there.
     hard_of_neighbours: Arc<Semaphore>,
     cores: Semaphore,
-    metrics: Arc<Metrics>,
+    metrics: Arc<NativeMetrics>,
     logs_requests: bool,
     start: Instant,
 }
 
-impl Native {
+impl NativeServer {
     /// Answers from this registry as this site.
     pub fn new(registry: Arc<Registry>, site: OwnSite) -> Self {
-        let policy = Policy::default();
+        let policy = AuthPolicy::default();
         Self {
             registry,
             endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
@@ -90,7 +90,7 @@ impl Native {
             challenges: Mutex::new(PendingChallenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
-            kept: Some(Kept::new(KEPT)),
+            kept: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             tally: None,
             hard: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
             hard_of_neighbours: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
@@ -103,21 +103,21 @@ impl Native {
 
     /// Holds back those who ask for more than their share. Nobody is, unless told otherwise.
     #[must_use]
-    pub fn rates(mut self, rates: Rates) -> Self {
-        self.limiter = Some(Limiter::new(rates));
+    pub fn rate_limits(mut self, rates: NativeRateLimits) -> Self {
+        self.limiter = Some(NativeRateLimiter::new(rates));
         self
     }
 
     /// Keeps answers to give them again, of so many bytes at most: 16 MiB, unless told otherwise.
     #[must_use]
-    pub fn keeps(mut self, bytes: usize) -> Self {
-        self.kept = (bytes > 0).then(|| Kept::new(bytes));
+    pub fn response_cache_size(mut self, bytes: usize) -> Self {
+        self.kept = (bytes > 0).then(|| ResponseCache::new(bytes));
         self
     }
 
     /// Counts resolutions, for reports. They are not, unless told so.
     #[must_use]
-    pub fn tally(mut self, tally: Arc<Tally>) -> Self {
+    pub fn resolution_counter(mut self, tally: Arc<ResolutionCounter>) -> Self {
         self.tally = Some(tally);
         self
     }
@@ -132,7 +132,7 @@ impl Native {
 
     /// Says whether each request leaves a line in the log. Failures of our own do in any case.
     #[must_use]
-    pub const fn logs_requests(mut self, logs: bool) -> Self {
+    pub const fn log_requests(mut self, logs: bool) -> Self {
         self.logs_requests = logs;
         self
     }
@@ -142,7 +142,7 @@ impl Native {
         &self.site
     }
 
-    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+    pub(crate) fn metrics(&self) -> Arc<NativeMetrics> {
         Arc::clone(&self.metrics)
     }
 
@@ -153,11 +153,11 @@ impl Native {
     }
 
     /// Where both tables are needed, sessions come first.
-    fn sessions(&self) -> MutexGuard<'_, SessionTable> {
+    fn lock_sessions(&self) -> MutexGuard<'_, SessionTable> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn challenges(&self) -> MutexGuard<'_, PendingChallenges> {
+    fn lock_challenges(&self) -> MutexGuard<'_, PendingChallenges> {
         self.challenges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,40 +5,41 @@ use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, RootSites};
 use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
-use tendot_proto::auth::{Challenge, Policy, SecretKeyResponse};
-use tendot_proto::lookup::{Config, Question};
+use tendot_proto::auth::{AuthPolicy, Challenge, SecretKeyResponse};
+use tendot_proto::lookup::{LookupConfig, LookupRequest};
 use tendot_proto::message::DigestAlgorithm;
-use tendot_proto::record::{Site, Transport};
+use tendot_proto::record::{InterfaceProtocol, Site};
 use tendot_proto::{
-    Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Version, Work,
+    Budget, Handle, HandleValue, MessageBody, Opcode, ProtocolVersion, Request, RequestDigest, Response,
+    ResponseData, ValueReference,
 };
-use tendot_registry::{Error, SitePeers, Said};
+use tendot_registry::{Error, PeerFuture, SitePeers};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 /// How long what they say is kept: so long a right holds here that was taken away there.
-const KEPT: Duration = Duration::from_secs(10);
+const PEER_CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// How long they may take.
-const WAIT: Duration = Duration::from_secs(5);
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
 const PEER_QUERY_COST: u32 = 1_000;
 
 /// Questions to one of them at the same time, each over a connection of its own, of which a server takes 100 from one
 /// address; others wait.
-const AT_ONCE: usize = 32;
+const MAX_QUERIES_PER_PEER: usize = 32;
 
 /// Memory for what is kept.
-const BYTES: u64 = 4 << 20;
+const PEER_CACHE_BYTES: u64 = 4 << 20;
 
 /// The servers of a site, each of which keeps its share of the names.
 pub struct SitePeerClient {
-    records: Resolver<Asked>,
+    records: Resolver<PeerUpstream>,
 }
 
 /// Who is asked for a record: that one of the servers that keeps it.
-struct Asked {
+struct PeerUpstream {
     site: RootSites,
     /// Of each server, so that one that does not answer is in nobody else's way.
     places: Vec<Semaphore>,
@@ -47,12 +48,12 @@ struct Asked {
 impl SitePeerClient {
     /// Those of this site.
     pub fn new(site: Site<'static>) -> Self {
-        let places = site.servers.iter().map(|_| Semaphore::new(AT_ONCE)).collect();
-        let asked = Asked { site: RootSites::from_site(site), places };
+        let places = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
+        let asked = PeerUpstream { site: RootSites::from_site(site), places };
         let kept = CacheSettings {
-            bytes: BYTES,
-            longest: KEPT,
-            nothing: KEPT,
+            bytes: PEER_CACHE_BYTES,
+            longest: PEER_CACHE_TTL,
+            nothing: PEER_CACHE_TTL,
             stale: Duration::ZERO,
             retry: Duration::from_secs(1),
         };
@@ -60,46 +61,50 @@ impl SitePeerClient {
     }
 }
 
-impl Asked {
+impl PeerUpstream {
     /// Asks the server that keeps a name, and nobody else.
-    fn client(&self, name: Handle<'_>) -> NativeClient {
-        NativeClient::new(Config {
+    fn client_for(&self, name: Handle<'_>) -> NativeClient {
+        NativeClient::new(LookupConfig {
             certify: true,
             // Whoever wrote the record of our site has to be trusted.
             private_addresses: true,
-            transports: vec![Transport::TCP],
-            time: WAIT,
+            transports: vec![InterfaceProtocol::TCP],
+            time: PEER_TIMEOUT,
             ..self.site.clone().into_direct_config(name)
         })
     }
 
     /// Room for one more question to that server.
-    async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
-        let busy = || ResolveError::Busy { waited: WAIT };
+    async fn acquire_permit(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
+        let busy = || ResolveError::Busy { waited: PEER_TIMEOUT };
         let site = self.site.sites().first().ok_or_else(busy)?;
-        let keeper = Handle::new(&name.qualified()).server(site.hash_option, self.places.len());
+        let keeper = Handle::new(&name.qualified()).server_index(site.hash_option, self.places.len());
         let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
-        timeout(WAIT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
+        timeout(PEER_TIMEOUT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
     }
 }
 
-impl Upstream for Asked {
+impl Upstream for PeerUpstream {
     type Error = ResolveError;
 
     async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
         let handle = Handle::from(name);
-        let _place = self.place(handle).await?;
-        self.client(handle).ask(name).await
+        let _place = self.acquire_permit(handle).await?;
+        self.client_for(handle).ask(name).await
     }
 }
 
 impl SitePeers for SitePeerClient {
-    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
+    fn public_values<'a>(
+        &'a self,
+        name: &'a str,
+        work: &'a mut Budget,
+    ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
         Box::pin(async move {
             let answer = match self.records.kept(name) {
                 Some(kept) => kept,
                 None => {
-                    work.spend(PEER_QUERY_COST)?;
+                    work.charge(PEER_QUERY_COST)?;
                     self.records.resolve(name).await
                 }
             };
@@ -108,24 +113,26 @@ impl SitePeers for SitePeerClient {
                 LookupOutcome::Values(values) => Ok(Some(values.clone())),
                 LookupOutcome::NoValues => Ok(Some(Vec::new())),
                 LookupOutcome::Nothing => Ok(None),
-                LookupOutcome::NotKept => Err(Error::Neighbour { why: "it knows another record of our site".into() }),
+                LookupOutcome::NotKept => {
+                    Err(Error::Neighbour { why: "it knows another record of our site".into() })
+                }
             }
         })
     }
 
-    fn fits<'a>(
+    fn verify_secret<'a>(
         &'a self,
-        key: &'a Reference<'a>,
+        key: &'a ValueReference<'a>,
         challenge: Challenge<'a>,
         answer: &'a [u8],
-        work: &'a mut Work,
-    ) -> Said<'a, bool> {
+        work: &'a mut Budget,
+    ) -> PeerFuture<'a, bool> {
         Box::pin(async move {
             // The client says how much work its proof is, so it is known, and paid for, before it is passed on.
-            let proof = SecretKeyResponse::from_bytes(answer, Version::OURS).ok();
-            let taken = proof.filter(|proof| proof.check(Policy::default().secret_keys).is_ok());
+            let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
+            let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
             let Some(proof) = taken else { return Ok(false) };
-            work.spend(PEER_QUERY_COST.saturating_add(proof.price()))?;
+            work.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
@@ -134,14 +141,17 @@ impl SitePeers for SitePeerClient {
                 digest: RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: challenge.digest },
                 answer,
             };
-            let question = Question::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
+            let question = LookupRequest::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
             let asked = self.records.upstream();
-            let _place = asked.place(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
-            let said = asked.client(key.handle()).lookup(question).await;
+            let _place =
+                asked.acquire_permit(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
+            let said = asked.client_for(key.handle()).lookup(question).await;
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {
-                Body::Response(Response { outcome: Outcome::Verified(fits), .. }) => Ok(fits == 1),
+                MessageBody::Response(Response { outcome: ResponseData::Verified(fits), .. }) => {
+                    Ok(fits == 1)
+                }
                 _ => Err(unsaid(format!("it says {}", message.header.response_code))),
             }
         })
@@ -156,31 +166,31 @@ impl fmt::Debug for SitePeerClient {
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::record::{HashOption, Server};
+    use tendot_proto::record::{HashOption, SiteServer};
 
     use super::*;
 
     /// Nobody can be reached there, so whoever is asked does not answer.
     fn neighbours() -> SitePeerClient {
-        let servers = vec![Server::default(); 2];
+        let servers = vec![SiteServer::default(); 2];
         SitePeerClient::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
     }
 
     #[tokio::test]
     async fn a_proof_costs_what_it_takes() {
-        let (neighbours, key) = (neighbours(), Reference::parse("301:10.1/x"));
+        let (neighbours, key) = (neighbours(), ValueReference::parse("301:10.1/x"));
         let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
         let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
             let proof = SecretKeyResponse::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
-            let mut work = Work::new(steps);
-            let said = neighbours.fits(&key, challenge, &proof.to_bytes(), &mut work).await;
+            let mut work = Budget::new(steps);
+            let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut work).await;
             let said = match said {
                 Ok(fits) => fits.to_string(),
                 Err(Error::Neighbour { .. }) => "asked".into(),
                 Err(Error::Exhausted(_)) => "too much".into(),
                 Err(error) => panic!("{error}"),
             };
-            assert_eq!((&*said, steps - work.left()), (expected, spent), "{iterations} {key_bits}");
+            assert_eq!((&*said, steps - work.remaining()), (expected, spent), "{iterations} {key_bits}");
         };
         check(10_000, 160, 250_000, "asked", PEER_QUERY_COST + 2_501).await;
         check(200_000, 512, 250_000, "asked", PEER_QUERY_COST + 200_001).await;
@@ -191,13 +201,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_is_paid_for_before_it_is_asked() {
-        let (neighbours, mut work) = (neighbours(), Work::new(2 * PEER_QUERY_COST - 1));
+        let (neighbours, mut work) = (neighbours(), Budget::new(2 * PEER_QUERY_COST - 1));
         // That nobody answers is kept for a second.
         for _ in 0..2 {
-            assert!(matches!(neighbours.values("10.1/x", &mut work).await, Err(Error::Neighbour { .. })));
-            assert_eq!(work.left(), PEER_QUERY_COST - 1);
+            assert!(matches!(
+                neighbours.public_values("10.1/x", &mut work).await,
+                Err(Error::Neighbour { .. })
+            ));
+            assert_eq!(work.remaining(), PEER_QUERY_COST - 1);
         }
-        assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
+        assert!(matches!(neighbours.public_values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -207,11 +220,12 @@ mod tests {
         let names = (0..9).map(|number| format!("10.1/{number}")).collect::<Vec<_>>();
         let mut places = Vec::new();
         for name in &names {
-            while let Ok(place) = timeout(Duration::from_millis(50), asked.place(Handle::from(&**name))).await
+            while let Ok(place) =
+                timeout(Duration::from_millis(50), asked.acquire_permit(Handle::from(&**name))).await
             {
                 places.push(place.unwrap());
             }
         }
-        assert_eq!(places.len(), 2 * AT_ONCE, "each of the two is asked so much");
+        assert_eq!(places.len(), 2 * MAX_QUERIES_PER_PEER, "each of the two is asked so much");
     }
 }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use crate::http::{Rate, Table, masked, plain};
+use crate::http::{GcraTable, Rate, plain, truncate};
 
 /// How much a source is given.
 #[derive(Clone, Debug)]
-pub struct Rates {
+pub struct NativeRateLimits {
     /// Datagrams of answers to one address.
     pub datagrams: Rate,
     /// Time of one core, each second, for one address.
@@ -39,18 +39,18 @@ const PLACES: usize = 1 << 18;
 const CPU_BURST_SECONDS: u64 = 2;
 
 #[derive(Debug)]
-pub(super) struct Limiter {
-    rates: Rates,
-    answers: Table,
-    work: Table,
+pub(super) struct NativeRateLimiter {
+    rates: NativeRateLimits,
+    answers: GcraTable,
+    work: GcraTable,
     start: Instant,
 }
 
-impl Limiter {
-    pub(super) fn new(rates: Rates) -> Self {
+impl NativeRateLimiter {
+    pub(super) fn new(rates: NativeRateLimits) -> Self {
         Self {
-            answers: Table::new(PLACES, rates.datagrams.credit()),
-            work: Table::new(PLACES, CPU_BURST_SECONDS * 1_000_000_000),
+            answers: GcraTable::new(PLACES, rates.datagrams.burst_nanos()),
+            work: GcraTable::new(PLACES, CPU_BURST_SECONDS * 1_000_000_000),
             start: Instant::now(),
             rates,
         }
@@ -64,31 +64,33 @@ impl Limiter {
 
     /// Whether so many datagrams can be sent to an address, and counts them if so.
     pub(super) fn charge_response(&self, address: IpAddr, datagrams: usize, now: Instant) -> bool {
-        let cost = self.rates.datagrams.cost().saturating_mul(datagrams as u64);
+        let cost = self.rates.datagrams.interval_nanos().saturating_mul(datagrams as u64);
         // Whoever has rested is answered, however long the answer is; it takes longer until they have rested again.
-        let least = |cost: u64| cost.min(self.rates.datagrams.credit());
+        let least = |cost: u64| cost.min(self.rates.datagrams.burst_nanos());
         let now = self.elapsed(now);
-        let places =
-            || networks(address).map(|(network, times, _)| (self.answers.places(network), cost / times));
+        let places = || {
+            enclosing_networks(address).map(|(network, times, _)| (self.answers.slots(network), cost / times))
+        };
         if places().any(|(places, cost)| self.answers.check(places, now, least(cost)).is_err()) {
             return false;
         }
-        places().for_each(|(places, cost)| self.answers.take(places, now, cost));
+        places().for_each(|(places, cost)| self.answers.charge(places, now, cost));
         true
     }
 
     /// Whether work is done for an address, or whether it has had its share.
     pub(super) fn has_cpu_budget(&self, address: IpAddr, now: Instant) -> bool {
         let now = self.elapsed(now);
-        networks(address).all(|(network, ..)| self.work.check(self.work.places(network), now, 0).is_ok())
+        enclosing_networks(address)
+            .all(|(network, ..)| self.work.check(self.work.slots(network), now, 0).is_ok())
     }
 
     /// Counts work that was done, in microseconds.
-    pub(super) fn worked(&self, address: IpAddr, microseconds: u32, now: Instant) {
+    pub(super) fn charge_cpu(&self, address: IpAddr, microseconds: u32, now: Instant) {
         let share = u64::try_from(self.rates.work.as_micros()).unwrap_or(u64::MAX).max(1);
         let (now, cost) = (self.elapsed(now), u64::from(microseconds) * 1_000_000_000 / share);
-        for (network, _, times) in networks(address) {
-            self.work.take(self.work.places(network), now, cost / times);
+        for (network, _, times) in enclosing_networks(address) {
+            self.work.charge(self.work.slots(network), now, cost / times);
         }
     }
 
@@ -98,18 +100,20 @@ impl Limiter {
 }
 
 /// The networks around an address, each with its size, since one may begin as another does.
-fn networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u64, u64)> {
+fn enclosing_networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u64, u64)> {
     let address = plain(address);
     let around: &'static [_] = if address.is_ipv4() { &IPV4_NETWORKS } else { &IPV6_NETWORKS };
-    around.iter().map(move |(bits, answers, work)| ((masked(address, *bits, *bits), *bits), *answers, *work))
+    around
+        .iter()
+        .map(move |(bits, answers, work)| ((truncate(address, *bits, *bits), *bits), *answers, *work))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn limiter() -> Limiter {
-        Limiter::new(Rates {
+    fn limiter() -> NativeRateLimiter {
+        NativeRateLimiter::new(NativeRateLimits {
             datagrams: Rate { per_second: 10, burst: 20 },
             work: Duration::from_millis(100),
             loopback: false,
@@ -120,7 +124,8 @@ mod tests {
     #[test]
     fn spared() {
         let limiter = limiter();
-        let check = |address: &str, expected| assert_eq!(limiter.is_exempt(address.parse().unwrap()), expected);
+        let check =
+            |address: &str, expected| assert_eq!(limiter.is_exempt(address.parse().unwrap()), expected);
         check("127.0.0.1", true);
         check("::ffff:127.0.0.1", true);
         check("192.0.2.200", true);
@@ -156,7 +161,7 @@ mod tests {
         let (address, at) = ([192, 0, 2, 1].into(), |seconds| limiter.start + Duration::from_secs(seconds));
         assert!(limiter.has_cpu_budget(address, at(0)));
         // What was done is counted, also if it was more than was left.
-        limiter.worked(address, 1_000_000, at(0));
+        limiter.charge_cpu(address, 1_000_000, at(0));
         assert!(!limiter.has_cpu_budget(address, at(7)));
         assert!(limiter.has_cpu_budget(address, at(8)));
         assert!(limiter.has_cpu_budget([198, 51, 100, 1].into(), at(0)));

@@ -5,9 +5,9 @@ use std::fmt;
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::crypto::{AwsLcProvider, Hash, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, HashAlgorithm, SigningKey};
 use tendot_proto::record::Site;
-use tendot_registry::Share;
+use tendot_registry::HashPartition;
 use tokio_rustls::TlsAcceptor;
 
 use super::tls;
@@ -15,7 +15,7 @@ use super::tls;
 /// Why there is no key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
+pub enum SiteKeyError {
     /// None could be made.
     #[error("a key can't be made")]
     NotMade,
@@ -41,21 +41,21 @@ pub struct OwnSite {
 
 impl OwnSite {
     /// A site with one server; or with several, of which we are the one that has the public part of this key.
-    pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, KeyError> {
+    pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, SiteKeyError> {
         let place = if site.servers.len() > 1 { place(&site, key)? } else { 0 };
         let tls = tls::acceptor(key)?;
         let bytes = site.to_bytes();
-        let key = key.signing_key(&AwsLcProvider).map_err(|_| KeyError::Unusable)?;
+        let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
         Ok(Self { site, place, bytes, key, tls })
     }
 
     /// A new key: RSA of 2048 bits, which all that is deployed can verify.
-    pub fn make_key() -> Result<PrivateKey, KeyError> {
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| KeyError::NotMade)?;
-        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| KeyError::NotMade)?;
+    pub fn generate_key() -> Result<PrivateKey, SiteKeyError> {
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| SiteKeyError::NotMade)?;
+        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::NotMade)?;
         // What PKCS #8 puts before an RSAPrivateKey of this size.
-        let der = wrapped.as_ref().get(26..).ok_or(KeyError::NotMade)?;
-        PrivateKey::from_der(der).map_err(|_| KeyError::NotMade)
+        let der = wrapped.as_ref().get(26..).ok_or(SiteKeyError::NotMade)?;
+        PrivateKey::from_der(der).map_err(|_| SiteKeyError::NotMade)
     }
 
     /// The record.
@@ -64,13 +64,13 @@ impl OwnSite {
     }
 
     /// Which of the site's servers we are.
-    pub const fn place(&self) -> usize {
+    pub const fn server_index(&self) -> usize {
         self.place
     }
 
     /// The names that we keep, and others do not; none if we keep all.
-    pub fn share(&self) -> Option<Share> {
-        Share::of(&self.site, self.place)
+    pub fn partition(&self) -> Option<HashPartition> {
+        HashPartition::new(&self.site, self.place)
     }
 
     /// The data of the record as the value has it.
@@ -80,7 +80,7 @@ impl OwnSite {
 
     /// Signs a message, by SHA-256.
     pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
-        self.key.sign(Hash::Sha256, message).ok()
+        self.key.sign(HashAlgorithm::Sha256, message).ok()
     }
 
     pub(super) fn key(&self) -> &dyn SigningKey {
@@ -92,12 +92,12 @@ impl OwnSite {
     }
 }
 
-fn place(site: &Site<'_>, key: &PrivateKey) -> Result<usize, KeyError> {
-    let public = key.public_key().ok_or(KeyError::Unusable)?.to_bytes();
+fn place(site: &Site<'_>, key: &PrivateKey) -> Result<usize, SiteKeyError> {
+    let public = key.public_key().ok_or(SiteKeyError::Unusable)?.to_bytes();
     let mut places = (0..).zip(&site.servers).filter(|(_, server)| *server.public_key == *public);
     match (places.next(), places.count()) {
         (Some((place, _)), 0) => Ok(place),
-        (first, others) => Err(KeyError::NotInSite { found: usize::from(first.is_some()) + others }),
+        (first, others) => Err(SiteKeyError::NotInSite { found: usize::from(first.is_some()) + others }),
     }
 }
 

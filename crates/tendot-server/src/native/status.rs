@@ -1,11 +1,13 @@
 //! `0.SITE/status`: how the server is, as a record that is never stored.
 
-use tendot_proto::endpoint::Incoming;
-use tendot_proto::wire::List;
-use tendot_proto::{Handle, OpFlags, Outcome, Permissions, Request, ResponseCode, Value, Work};
+use tendot_proto::endpoint::IncomingRequest;
+use tendot_proto::wire::WireList;
+use tendot_proto::{
+    Budget, Handle, HandleValue, OpFlags, Request, ResponseCode, ResponseData, ValuePermissions,
+};
 use tendot_registry::{Caller, Error, ResolveQuery};
 
-use super::{Native, NativeReply};
+use super::{NativeReply, NativeServer};
 use crate::http::last_change;
 
 const STATUS_HANDLE: &str = "0.SITE/status";
@@ -14,9 +16,13 @@ pub(crate) fn is_status(handle: Handle<'_>) -> bool {
     handle.as_bytes().eq_ignore_ascii_case(STATUS_HANDLE.as_bytes())
 }
 
-impl Native {
+impl NativeServer {
     /// Answers those who administer the server.
-    pub(super) async fn status(&self, incoming: &mut Incoming<'_>, caller: &Caller) -> NativeReply {
+    pub(super) async fn status_reply(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        caller: &Caller,
+    ) -> NativeReply {
         let Request::Resolve { handle, indexes, types } = incoming.request else {
             return self.unsupported(incoming);
         };
@@ -28,11 +34,11 @@ impl Native {
         };
         let values = match self.status_values(&query, caller, &mut incoming.work).await {
             Ok(values) => values,
-            Err(error) => return self.refuse(incoming, &error),
+            Err(error) => return self.registry_error(incoming, &error),
         };
-        let outcome = Outcome::Resolved { handle, values: List::from(&values[..]) };
+        let outcome = ResponseData::Resolved { handle, values: WireList::from(&values[..]) };
         let response = incoming.respond(ResponseCode::SUCCESS, outcome);
-        self.send(incoming, response)
+        self.seal(incoming, response)
     }
 
     /// The record, for whichever front door it was asked at.
@@ -40,24 +46,24 @@ impl Native {
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        work: &mut Work,
-    ) -> Result<Vec<Value<'static>>, Error> {
+        work: &mut Budget,
+    ) -> Result<Vec<HandleValue<'static>>, Error> {
         // Nothing in it is for everybody.
         if query.public_only {
             return Err(Error::NoValues);
         }
         // Whoever may see the list of what is homed may see this.
-        self.registry.list_homed(None, 1, caller, work).await?;
+        self.registry.list_homed_prefixes(None, 1, caller, work).await?;
         let last = last_change(self.registry.store(), 0).await?;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",
             self.start.elapsed().as_millis(),
-            self.metrics.requests(),
+            self.metrics.total_requests(),
             env!("CARGO_PKG_VERSION"),
         );
-        let value = |index, value_type, data: String| Value {
-            permissions: Permissions(Permissions::ADMIN_READ.0 | Permissions::ADMIN_WRITE.0),
-            ..Value::with_data(index, value_type, data.into_bytes())
+        let value = |index, value_type, data: String| HandleValue {
+            permissions: ValuePermissions(ValuePermissions::ADMIN_READ.0 | ValuePermissions::ADMIN_WRITE.0),
+            ..HandleValue::with_data(index, value_type, data.into_bytes())
         };
         let mut values = vec![
             value(1, "CNRI.SERVER_STATUS", numbers),

@@ -9,15 +9,15 @@ use std::task::ready;
 use std::time::Duration;
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::{Framer, Header, OpFlags, limits};
+use tendot_proto::{Framer, MessageHeader, OpFlags, limits};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::listen::Limits;
-use super::{Native, tls};
+use super::listen::NativeLimits;
+use super::{NativeServer, tls};
 
 /// Bytes a second that a peer at least has to send or take, beside the time that it has in any case.
 const SLOWEST: u64 = 1 << 10;
@@ -27,24 +27,24 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
 
 /// How long the header of a message is waited for that is too long to be read.
-const HEADER: Duration = Duration::from_secs(1);
+const OVERSIZED_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that asks nothing goes after this when others have no room.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What agreeing on TLS costs us, in microseconds.
-const HANDSHAKE: u32 = 1_000;
+const TLS_HANDSHAKE_COST_MICROS: u32 = 1_000;
 
 /// Whether all that the peer sent was read when the conversation was over, as far as is known.
-enum End {
+enum ConnectionEnd {
     AllRead,
     Unread,
 }
 
 /// What a connection has to know.
-pub(super) struct Connection {
-    pub(super) native: Arc<Native>,
-    pub(super) limits: Limits,
+pub(super) struct NativeConnection {
+    pub(super) native: Arc<NativeServer>,
+    pub(super) limits: NativeLimits,
     pub(super) client: IpAddr,
     /// Whether the end was asked for.
     pub(super) closed: watch::Receiver<bool>,
@@ -52,20 +52,21 @@ pub(super) struct Connection {
     pub(super) crowded: watch::Receiver<bool>,
 }
 
-impl Connection {
+impl NativeConnection {
     /// Answers what comes, after a handshake if it begins with one.
     pub(super) async fn run(mut self, mut stream: TcpStream) {
         let mut framer = Framer::new();
         let time = self.limits.message_time;
-        let came = self.first(timeout(time, push(&mut stream, &mut framer)), Ok(0)).await;
-        if !is_more(came) {
+        let came =
+            self.wait_first_byte(timeout(time, read_into_framer(&mut stream, &mut framer)), Ok(0)).await;
+        if !has_data(came) {
             return;
         }
-        if framer.rest().first() != Some(&tls::HANDSHAKE) {
-            match self.converse(&mut stream, framer).await {
+        if framer.remaining().first() != Some(&tls::TLS_HANDSHAKE_BYTE) {
+            match self.serve_messages(&mut stream, framer).await {
                 // With nothing unread, the last answer is safe.
-                Ok(End::AllRead) => {}
-                Ok(End::Unread) => linger(&mut stream).await,
+                Ok(ConnectionEnd::AllRead) => {}
+                Ok(ConnectionEnd::Unread) => lingering_close(&mut stream).await,
                 Err(error) => self.log_broken(&error),
             }
             return;
@@ -73,15 +74,15 @@ impl Connection {
         if self.native.is_over_budget(self.client) {
             return;
         }
-        self.native.count_work(self.client, HANDSHAKE);
+        self.native.charge(self.client, TLS_HANDSHAKE_COST_MICROS);
         let acceptor = self.native.site.tls().clone();
         let (read, write) = stream.into_split();
-        let stream = tokio::io::join(io::Cursor::new(framer.into_rest()).chain(read), write);
+        let stream = tokio::io::join(io::Cursor::new(framer.into_remaining()).chain(read), write);
         let Ok(Ok(mut stream)) = timeout(self.limits.message_time, acceptor.accept(stream)).await else {
             return tracing::debug!(client = %self.client, "TLS was not agreed on");
         };
-        match self.converse(&mut stream, Framer::new()).await {
-            Ok(_) => linger(&mut stream).await,
+        match self.serve_messages(&mut stream, Framer::new()).await {
+            Ok(_) => lingering_close(&mut stream).await,
             Err(error) => self.log_broken(&error),
         }
     }
@@ -91,11 +92,11 @@ impl Connection {
     }
 
     /// All that is said, after what has come already, until one side has nothing more to say.
-    async fn converse<T: AsyncRead + AsyncWrite + Unpin>(
+    async fn serve_messages<T: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         stream: &mut T,
         mut framer: Framer,
-    ) -> io::Result<End> {
+    ) -> io::Result<ConnectionEnd> {
         let mut waits = self.limits.message_time;
         loop {
             let message = match framer.next_message() {
@@ -103,19 +104,21 @@ impl Connection {
                 Ok(None) => {
                     if !self.read(stream, &mut framer, waits).await? {
                         self.reject_truncated(stream, framer).await?;
-                        return Ok(End::Unread);
+                        return Ok(ConnectionEnd::Unread);
                     }
                     continue;
                 }
                 Err(error) => {
                     if error.header.is_none()
-                        && timeout(HEADER, push(stream, &mut framer)).await.is_ok_and(is_more)
+                        && timeout(OVERSIZED_HEADER_TIMEOUT, read_into_framer(stream, &mut framer))
+                            .await
+                            .is_ok_and(has_data)
                     {
                         continue;
                     }
                     let refusal = self.native.endpoint.reject_frame(&error, self.native.now());
                     self.write(stream, refusal.response().unwrap_or_default()).await?;
-                    return Ok(End::Unread);
+                    return Ok(ConnectionEnd::Unread);
                 }
             };
             let stays = wants_keep_alive(message);
@@ -123,16 +126,20 @@ impl Connection {
             loop {
                 match &reply.message {
                     Some(answer) => self.write(stream, answer).await?,
-                    None => return Ok(End::Unread),
+                    None => return Ok(ConnectionEnd::Unread),
                 }
                 let Some(listing) = reply.more.take() else { break };
-                match self.native.next(listing).await {
+                match self.native.next_list_message(listing).await {
                     Some(next) => reply = next,
-                    None => return Ok(End::Unread),
+                    None => return Ok(ConnectionEnd::Unread),
                 }
             }
             if !stays || *self.closed.borrow() {
-                return Ok(if framer.has_partial_message() { End::Unread } else { End::AllRead });
+                return Ok(if framer.has_partial_message() {
+                    ConnectionEnd::Unread
+                } else {
+                    ConnectionEnd::AllRead
+                });
             }
             waits = self.limits.idle_time;
         }
@@ -146,14 +153,16 @@ impl Connection {
         waits: Duration,
     ) -> io::Result<bool> {
         if !framer.has_partial_message() {
-            return Ok(self.first(timeout(waits, push(stream, framer)), Ok(0)).await? > 0);
+            return Ok(
+                self.wait_first_byte(timeout(waits, read_into_framer(stream, framer)), Ok(0)).await? > 0
+            );
         }
         let begun = Instant::now();
         let mut came = 0;
         // In pieces that may come one by one, but not without end.
-        while framer.missing() > 0 {
+        while framer.bytes_needed() > 0 {
             let end = begun + self.limits.message_time + Duration::from_secs(came / SLOWEST);
-            match timeout_at(end, push(stream, framer)).await {
+            match timeout_at(end, read_into_framer(stream, framer)).await {
                 Ok(Ok(0)) => return Ok(false),
                 Ok(read) => came += read? as u64,
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
@@ -163,7 +172,7 @@ impl Connection {
     }
 
     /// What comes first of a message; `none` if nothing does in time, or others need the room more, or the end comes.
-    async fn first<T>(
+    async fn wait_first_byte<T>(
         &mut self,
         coming: impl Future<Output = Result<io::Result<T>, Elapsed>>,
         none: io::Result<T>,
@@ -171,14 +180,18 @@ impl Connection {
         tokio::select! {
             came = coming => came.unwrap_or(none),
             _ = self.closed.wait_for(|closed| *closed) => none,
-            () = crowded(&mut self.crowded) => none,
+            () = wait_until_crowded(&mut self.crowded) => none,
         }
     }
 
     /// Answers a message that ended too early.
-    async fn reject_truncated<T: AsyncWrite + Unpin>(&self, stream: &mut T, framer: Framer) -> io::Result<()> {
-        let rest = framer.into_rest();
-        match self.native.endpoint.read(&rest, Transport::Tcp, self.native.now()) {
+    async fn reject_truncated<T: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut T,
+        framer: Framer,
+    ) -> io::Result<()> {
+        let rest = framer.into_remaining();
+        match self.native.endpoint.decode_request(&rest, Transport::Tcp, self.native.now()) {
             Err(refusal) => self.write(stream, refusal.response().unwrap_or_default()).await,
             Ok(_) => Ok(()),
         }
@@ -195,7 +208,7 @@ impl Connection {
 }
 
 /// Gives what has come to the framer. The room for it is there only while it is read: most connections wait.
-async fn push<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Framer) -> io::Result<usize> {
+async fn read_into_framer<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Framer) -> io::Result<usize> {
     poll_fn(|context| {
         let mut room = [0; 8 << 10];
         let mut buffer = ReadBuf::new(&mut room);
@@ -206,30 +219,30 @@ async fn push<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Framer) -> io::
     .await
 }
 
-fn is_more(read: io::Result<usize>) -> bool {
+fn has_data(read: io::Result<usize>) -> bool {
     read.is_ok_and(|read| read > 0)
 }
 
 /// Whether the client wants to say more after this message.
 fn wants_keep_alive(message: &[u8]) -> bool {
-    let header = message.get(limits::ENVELOPE_LEN..).map(Header::from_bytes);
+    let header = message.get(limits::ENVELOPE_LEN..).map(MessageHeader::from_bytes);
     header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.has(OpFlags::KEEP_CONNECTION)))
 }
 
 /// Ready when others have had no room for a while.
-async fn crowded(crowded: &mut watch::Receiver<bool>) {
-    sleep(PATIENCE).await;
+async fn wait_until_crowded(crowded: &mut watch::Receiver<bool>) {
+    sleep(CROWDED_IDLE_TIMEOUT).await;
     let _ = crowded.wait_for(|crowded| *crowded).await;
 }
 
 /// Says that nothing more is sent, and waits a little for the peer to see it: closed at once, with bytes that nobody read,
 /// the connection would be torn down, and the last answer with it.
-async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
+async fn lingering_close<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
     let waited = timeout(LINGER, async {
         stream.shutdown().await?;
         let (mut framer, mut thrown_away) = (Framer::new(), 0);
         while thrown_away < LINGER_BYTES {
-            match push(stream, &mut framer).await? {
+            match read_into_framer(stream, &mut framer).await? {
                 0 => break,
                 read => thrown_away += read,
             }

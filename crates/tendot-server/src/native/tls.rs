@@ -13,27 +13,27 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tendot_proto::auth::PrivateKey;
 use tokio_rustls::TlsAcceptor;
 
-use super::KeyError;
+use super::SiteKeyError;
 
 /// The first byte of a connection that begins with a handshake. No version of a message is 22.
-pub(super) const HANDSHAKE: u8 = 0x16;
+pub(super) const TLS_HANDSHAKE_BYTE: u8 = 0x16;
 
 /// Speaks TLS with this key, in a certificate that has nothing else in it.
-pub(super) fn acceptor(key: &PrivateKey) -> Result<TlsAcceptor, KeyError> {
-    let der = key.to_der().ok_or(KeyError::Unusable)?;
-    let pair = KeyPair::from_der(&der).map_err(|_| KeyError::Unusable)?;
-    let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| KeyError::Unusable)?;
+pub(super) fn acceptor(key: &PrivateKey) -> Result<TlsAcceptor, SiteKeyError> {
+    let der = key.to_der().ok_or(SiteKeyError::Unusable)?;
+    let pair = KeyPair::from_der(&der).map_err(|_| SiteKeyError::Unusable)?;
+    let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::Unusable)?;
     let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8.as_ref().to_vec());
     let signer = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_RSA_SHA256);
-    let signer = signer.map_err(|_| KeyError::Unusable)?;
+    let signer = signer.map_err(|_| SiteKeyError::Unusable)?;
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "anonymous");
-    let certificate = parameters.self_signed(&signer).map_err(|_| KeyError::Unusable)?;
+    let certificate = parameters.self_signed(&signer).map_err(|_| SiteKeyError::Unusable)?;
     let config = ServerConfig::builder_with_provider(default_provider().into())
         .with_safe_default_protocol_versions()
-        .map_err(|_| KeyError::Unusable)?
+        .map_err(|_| SiteKeyError::Unusable)?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(pkcs8))
-        .map_err(|_| KeyError::Unusable)?;
+        .map_err(|_| SiteKeyError::Unusable)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -14,21 +14,21 @@ use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::datagram_socket::{Asker, UdpBatchSocket, Room, TOGETHER};
-use super::fair::is_light;
+use super::datagram_socket::{MAX_RECV_BATCH, ReceiveBuffer, UdpBatchSocket, UdpPeer};
+use super::fair::is_public_read;
 use super::metrics::DropReason;
 use super::rate::MAX_AMPLIFICATION;
-use super::{Native, NativeReply};
+use super::{NativeReply, NativeServer};
 
 /// Answers of one socket that are being made elsewhere.
-const UNDER_WAY: usize = 512;
+const MAX_IN_FLIGHT: usize = 512;
 
 /// Bytes of an answer that is sent at once; longer ones are sent by threads of their own, which are not many.
-const AT_ONCE: usize = 4 << 10;
-const SENDING: usize = 8;
+const MAX_INLINE_SEND_BYTES: usize = 4 << 10;
+const MAX_OFFLOADED_SENDS: usize = 8;
 
 /// How often it is looked whether the end was asked for, and how long a datagram may wait to be sent.
-const LOOK: Duration = Duration::from_millis(100);
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Ports that nobody asks from, but where services answer whatever comes: echo, daytime, quote of the day, chargen, DNS,
 /// NTP, and our own kind.
@@ -36,35 +36,35 @@ const REJECTED_SOURCE_PORTS: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 
 /// One socket of several with the same address.
 pub(super) struct UdpWorker {
-    sender: Sender,
+    sender: UdpSender,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
     /// Answers to what was taken at once, not yet sent.
-    made: Vec<(Vec<u8>, Asker)>,
+    made: Vec<(Vec<u8>, UdpPeer)>,
 }
 
 impl UdpWorker {
     /// With a share of the memory in which long requests are put together.
-    pub(super) fn new(native: Arc<Native>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
-        let sender = Sender {
+    pub(super) fn new(native: Arc<NativeServer>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
+        let sender = UdpSender {
             native,
             socket: Arc::new(UdpBatchSocket::new(socket)?),
-            room: Arc::new(Semaphore::new(SENDING)),
+            room: Arc::new(Semaphore::new(MAX_OFFLOADED_SENDS)),
             runtime: Handle::current(),
         };
         Ok(Self {
             sender,
             reassembly: Reassembly::with_budget(Reassembly::DEFAULT_BUDGET_BYTES / sockets.max(1)),
-            room: Arc::new(Semaphore::new(UNDER_WAY)),
-            made: Vec::with_capacity(TOGETHER),
+            room: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            made: Vec::with_capacity(MAX_RECV_BATCH),
         })
     }
 
     /// Ready when nothing is under way elsewhere.
-    pub(super) fn finished(&self) -> impl Future<Output = ()> + use<> {
+    pub(super) fn wait_in_flight(&self) -> impl Future<Output = ()> + use<> {
         let (making, sending) = (Arc::clone(&self.room), Arc::clone(&self.sender.room));
         async move {
-            for (room, all) in [(making, UNDER_WAY), (sending, SENDING)] {
+            for (room, all) in [(making, MAX_IN_FLIGHT), (sending, MAX_OFFLOADED_SENDS)] {
                 let all = u32::try_from(all).unwrap_or(u32::MAX);
                 drop(room.acquire_many(all).await);
             }
@@ -77,50 +77,50 @@ impl UdpWorker {
         let runtime = self.sender.runtime.clone();
         let _entered = runtime.enter();
         let socket = Arc::clone(&self.sender.socket);
-        socket.socket().set_read_timeout(Some(LOOK))?;
-        socket.socket().set_write_timeout(Some(LOOK))?;
-        let mut room = Room::new();
+        socket.socket().set_read_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
+        socket.socket().set_write_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
+        let mut room = ReceiveBuffer::new();
         while !is_ending.load(Ordering::Relaxed) {
             // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
-            let _ = self.answer(&socket, &mut room);
+            let _ = self.receive_batch(&socket, &mut room);
         }
         // What came before the end is answered; in a flood, there is no telling what did.
         socket.socket().set_nonblocking(true)?;
-        let last = Instant::now() + LOOK;
-        while Instant::now() < last && self.answer(&socket, &mut room).is_ok() {}
+        let last = Instant::now() + SHUTDOWN_POLL_INTERVAL;
+        while Instant::now() < last && self.receive_batch(&socket, &mut room).is_ok() {}
         Ok(())
     }
 
-    fn answer(&mut self, socket: &UdpBatchSocket, room: &mut Room) -> io::Result<()> {
-        socket.receive(room, |datagram, from| self.take(datagram, from))?;
+    fn receive_batch(&mut self, socket: &UdpBatchSocket, room: &mut ReceiveBuffer) -> io::Result<()> {
+        socket.receive(room, |datagram, from| self.handle_datagram(datagram, from))?;
         for (answer, to) in self.made.drain(..) {
-            self.sender.send_all(&answer, to);
+            self.sender.send_fragments(&answer, to);
         }
         Ok(())
     }
 
-    fn take(&mut self, datagram: &[u8], from: Asker) {
+    fn handle_datagram(&mut self, datagram: &[u8], from: UdpPeer) {
         let native = &self.sender.native;
         let client = from.address.ip();
         if REJECTED_SOURCE_PORTS.contains(&from.address.port()) {
-            return native.metrics.dropped(DropReason::Port);
+            return native.metrics.record_drop(DropReason::Port);
         }
         let message = match self.reassembly.insert(native.now(), from.address, datagram) {
             Ok(Some(message)) => message,
             Ok(None) => return,
-            Err(_) => return native.metrics.dropped(DropReason::Malformed),
+            Err(_) => return native.metrics.record_drop(DropReason::Malformed),
         };
-        if is_light(&message)
+        if is_public_read(&message)
             && let Some(reply) = native.try_inline(&message, Transport::Udp, client)
         {
-            let Some(answer) = allowed(native, reply, message.len(), client) else { return };
-            if answer.len() <= AT_ONCE {
+            let Some(answer) = check_amplification(native, reply, message.len(), client) else { return };
+            if answer.len() <= MAX_INLINE_SEND_BYTES {
                 return self.made.push((answer, from));
             }
             return self.sender.send_offloaded(answer, from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return native.metrics.dropped(DropReason::Busy);
+            return native.metrics.record_drop(DropReason::Busy);
         };
         let (sender, message) = (self.sender.clone(), message.into_owned());
         self.sender.runtime.spawn(async move {
@@ -133,35 +133,35 @@ impl UdpWorker {
 
 /// The way out.
 #[derive(Clone)]
-struct Sender {
-    native: Arc<Native>,
+struct UdpSender {
+    native: Arc<NativeServer>,
     socket: Arc<UdpBatchSocket>,
     room: Arc<Semaphore>,
     runtime: Handle,
 }
 
-impl Sender {
+impl UdpSender {
     /// Sends the answer to a question of so many bytes, if its receiver may have it.
-    fn send(&self, reply: NativeReply, asked: usize, to: Asker) {
-        let Some(answer) = allowed(&self.native, reply, asked, to.address.ip()) else { return };
-        if answer.len() <= AT_ONCE {
-            return self.send_all(&answer, to);
+    fn send(&self, reply: NativeReply, asked: usize, to: UdpPeer) {
+        let Some(answer) = check_amplification(&self.native, reply, asked, to.address.ip()) else { return };
+        if answer.len() <= MAX_INLINE_SEND_BYTES {
+            return self.send_fragments(&answer, to);
         }
         self.send_offloaded(answer, to);
     }
 
-    fn send_offloaded(&self, answer: Vec<u8>, to: Asker) {
+    fn send_offloaded(&self, answer: Vec<u8>, to: UdpPeer) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self.native.metrics.dropped(DropReason::Busy);
+            return self.native.metrics.record_drop(DropReason::Busy);
         };
         let sender = self.clone();
         self.runtime.spawn_blocking(move || {
-            sender.send_all(&answer, to);
+            sender.send_fragments(&answer, to);
             drop(permit);
         });
     }
 
-    fn send_all(&self, answer: &[u8], to: Asker) {
+    fn send_fragments(&self, answer: &[u8], to: UdpPeer) {
         let sent = if answer.len() <= limits::MAX_DATAGRAM_LEN {
             self.socket.send(answer, to).is_ok()
         } else {
@@ -169,25 +169,32 @@ impl Sender {
             datagrams.all(|datagram| self.socket.send(&datagram, to).is_ok())
         };
         if !sent {
-            self.native.metrics.dropped(DropReason::Unsent);
+            self.native.metrics.record_drop(DropReason::Unsent);
         }
     }
 }
 
 /// The answer, if its receiver may have it: see `rate.rs`.
-fn allowed(native: &Native, reply: NativeReply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
+fn check_amplification(
+    native: &NativeServer,
+    reply: NativeReply,
+    asked: usize,
+    to: IpAddr,
+) -> Option<Vec<u8>> {
     let Some(answer) = reply.message else {
         // The others have been counted.
         if reply.code != ResponseCode::SERVER_TOO_BUSY {
-            native.metrics.dropped(DropReason::NotAnswered);
+            native.metrics.record_drop(DropReason::NotAnswered);
         }
         return None;
     };
     if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.is_exempt(to)) {
-        let datagrams = answer.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
-        if !limiter.charge_response(to, datagrams.max(1), Instant::now()) && answer.len() > MAX_AMPLIFICATION * asked
+        let datagrams =
+            answer.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
+        if !limiter.charge_response(to, datagrams.max(1), Instant::now())
+            && answer.len() > MAX_AMPLIFICATION * asked
         {
-            native.metrics.dropped(DropReason::Rate);
+            native.metrics.record_drop(DropReason::Rate);
             return None;
         }
     }

@@ -5,28 +5,28 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Counted;
+use super::CounterKey;
 
 /// Parts that are locked one by one.
 const SHARDS: usize = 16;
 
 /// Names in one part, and their bytes.
-const NAMES: usize = 1_024;
-const BYTES: usize = 256 << 10;
+const MAX_NAMES_PER_SHARD: usize = 1_024;
+const MAX_BYTES_PER_SHARD: usize = 256 << 10;
 
 #[derive(Debug)]
-pub(super) struct Failed {
-    parts: [Mutex<Part>; SHARDS],
+pub(super) struct FailedResolutions {
+    parts: [Mutex<FailedResolutionShard>; SHARDS],
     dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct FailedResolutionShard {
     names: HashMap<u64, (u32, Box<str>, u64)>,
     bytes: usize,
 }
 
-impl Failed {
+impl FailedResolutions {
     pub(super) fn new() -> Self {
         Self { parts: Default::default(), dropped: AtomicU64::new(0) }
     }
@@ -35,12 +35,12 @@ impl Failed {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    pub(super) fn add(&self, counted: Counted, name: &str, count: u64) {
+    pub(super) fn add(&self, counted: CounterKey, name: &str, count: u64) {
         let part = &self.parts[counted.fingerprint as usize % SHARDS];
         let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, there)) = part.names.get_mut(&counted.fingerprint) {
             *there = there.saturating_add(count);
-        } else if part.names.len() < NAMES && part.bytes + name.len() <= BYTES {
+        } else if part.names.len() < MAX_NAMES_PER_SHARD && part.bytes + name.len() <= MAX_BYTES_PER_SHARD {
             part.bytes += name.len();
             part.names.insert(counted.fingerprint, (counted.prefix, name.into(), count));
         } else {
@@ -49,7 +49,7 @@ impl Failed {
     }
 
     /// Takes all of them out.
-    pub(super) fn take(&self) -> Vec<(u32, Box<str>, u64)> {
+    pub(super) fn drain(&self) -> Vec<(u32, Box<str>, u64)> {
         let parts = self.parts.iter();
         let taken =
             parts.map(|part| std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner)));
@@ -63,17 +63,20 @@ mod tests {
 
     #[test]
     fn made_up_names() {
-        let (failed, long) = (Failed::new(), "x".repeat(2_000));
+        let (failed, long) = (FailedResolutions::new(), "x".repeat(2_000));
         for fingerprint in 0..1_000_000 {
             let name = if fingerprint % 16 == 0 { &*long } else { "10.1/x" };
-            failed.add(Counted { fingerprint, prefix: 0 }, name, 1);
+            failed.add(CounterKey { fingerprint, prefix: 0 }, name, 1);
         }
-        failed.add(Counted { fingerprint: 1, prefix: 0 }, "10.1/x", 1);
-        let taken = failed.take();
+        failed.add(CounterKey { fingerprint: 1, prefix: 0 }, "10.1/x", 1);
+        let taken = failed.drain();
         let bytes: usize = taken.iter().map(|(_, name, _)| name.len()).sum();
-        assert_eq!((taken.len(), bytes / BYTES), (15 * NAMES + BYTES / 2_000, 1));
+        assert_eq!(
+            (taken.len(), bytes / MAX_BYTES_PER_SHARD),
+            (15 * MAX_NAMES_PER_SHARD + MAX_BYTES_PER_SHARD / 2_000, 1)
+        );
         assert_eq!(failed.dropped(), 1_000_000 - taken.len() as u64);
         assert_eq!(taken.iter().filter(|(_, _, count)| *count == 2).count(), 1);
-        assert!(failed.take().is_empty());
+        assert!(failed.drain().is_empty());
     }
 }

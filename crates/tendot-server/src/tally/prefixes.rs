@@ -7,13 +7,13 @@ use tendot_registry::Registry;
 use tendot_store::Store;
 
 /// Prefixes of which it is kept whether they were given to somebody.
-const KNOWN: usize = 1 << 16;
+const MAX_CACHED_PREFIXES: usize = 1 << 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Prefixes(RwLock<Known>);
+pub(super) struct PrefixIds(RwLock<PrefixIdTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PrefixIdTable {
     /// The number of the store's changes of prefixes for which the answers are right.
     version: Option<u64>,
     answers: HashMap<Box<[u8]>, Option<u32>>,
@@ -22,13 +22,13 @@ struct Known {
     numbers: HashMap<Arc<str>, u32>,
 }
 
-impl Prefixes {
+impl PrefixIds {
     /// The number of a prefix; none if it was given to nobody.
-    pub(super) async fn number(&self, registry: &Registry, prefix: &[u8]) -> Option<u32> {
+    pub(super) async fn id_for(&self, registry: &Registry, prefix: &[u8]) -> Option<u32> {
         if !prefix.starts_with(b"10.") {
             return None;
         }
-        let version = registry.store().versions().and_then(|versions| versions.of_prefixes());
+        let version = registry.store().change_counters().and_then(|versions| versions.prefix_version());
         if version.is_some() {
             let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if known.version == version
@@ -38,11 +38,11 @@ impl Prefixes {
             }
         }
         let name = str::from_utf8(prefix).ok()?;
-        let is_allocated = registry.is_allocated(name).await.ok()?;
+        let is_allocated = registry.is_allocated_prefix(name).await.ok()?;
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let number = if is_allocated { Some(known.number(name)?) } else { None };
+        let number = if is_allocated { Some(known.assign_id(name)?) } else { None };
         if version.is_some() {
-            if known.version != version || known.answers.len() >= KNOWN {
+            if known.version != version || known.answers.len() >= MAX_CACHED_PREFIXES {
                 known.version = version;
                 known.answers.clear();
             }
@@ -52,7 +52,7 @@ impl Prefixes {
     }
 
     /// The number of a prefix that was met before.
-    pub(super) fn known(&self, prefix: &str) -> Option<u32> {
+    pub(super) fn id_if_assigned(&self, prefix: &str) -> Option<u32> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).numbers.get(prefix).copied()
     }
 
@@ -62,8 +62,8 @@ impl Prefixes {
     }
 }
 
-impl Known {
-    fn number(&mut self, prefix: &str) -> Option<u32> {
+impl PrefixIdTable {
+    fn assign_id(&mut self, prefix: &str) -> Option<u32> {
         if let Some(number) = self.numbers.get(prefix) {
             return Some(*number);
         }

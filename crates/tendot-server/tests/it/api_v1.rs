@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::{Value as Json, json};
-use tendot_store::{Edit, Embedded, Memory, Store as _};
+use tendot_store::{Edit, EmbeddedStore, MemoryStore, Store as _};
 use tendot_testing::{ram_dir, wait_for};
 
 use crate::support::api_client::ApiClient;
@@ -18,7 +18,7 @@ macro_rules! over_all_stores {
         mod memory {
             $(#[test]
             fn $test() {
-                super::$test(&super::ApiClient::start(super::Memory::new()));
+                super::$test(&super::ApiClient::start(super::MemoryStore::new()));
             })+
         }
 
@@ -26,7 +26,7 @@ macro_rules! over_all_stores {
             $(#[test]
             fn $test() {
                 let directory = super::ram_dir();
-                super::$test(&super::ApiClient::start(super::Embedded::open(directory.path()).unwrap()));
+                super::$test(&super::ApiClient::start(super::EmbeddedStore::open(directory.path()).unwrap()));
             })+
         }
 
@@ -569,7 +569,7 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     let first = send(&body).json_lines();
     let TestServer { runtime, http, .. } = &client.server;
     let store = http.registry().store();
-    let notes = runtime.block_on(store.notes(b"receipt/", None, 100)).unwrap();
+    let notes = runtime.block_on(store.list_aux(b"receipt/", None, 100)).unwrap();
     let (head, chunks) = notes.split_first().unwrap();
     assert!(chunks.len() > 3);
     let mut edits = vec![Edit::PutNote {

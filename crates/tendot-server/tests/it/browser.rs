@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use data_encoding::BASE64;
 use serde_json::{Value as Json, json};
-use tendot_proto::Value;
-use tendot_registry::transfer::What;
-use tendot_server::http::Limits;
+use tendot_proto::HandleValue;
+use tendot_registry::transfer::TransferSubject;
+use tendot_server::http::HttpLimits;
 use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ensure_programs, wait_until};
@@ -161,33 +161,37 @@ fn start_publisher() -> SocketAddr {
 }
 
 fn start_server(target: SocketAddr) -> TestServer {
-    let server = start_at(bind(), edits(target), Limits::default(), None, |http| http);
+    let server = start_at(bind(), edits(target), HttpLimits::default(), None, |http| http);
     let registry = server.http.registry();
     server.runtime.block_on(async {
         let parties = PartyFixtures::create(registry).await;
         let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("Another title"));
         parties.update(registry, "10.70000/PAPER", &titled).await;
-        parties.transfer(registry, What::Prefix("10.70000".into()), &parties.second).await;
+        parties.transfer(registry, TransferSubject::Prefix("10.70000".into()), &parties.second).await;
     });
     server
 }
 
 fn edits(target: SocketAddr) -> Vec<Edit> {
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
-    let url = |address: String| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address) };
+    let url =
+        |address: String| HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", address) };
     let locations = "<locations chooseby='locatt,country,weighted'>\
         <location href='https://a.example.org/' weight='1'/>\
         <location href='https://b.example.org/' weight='0' country='gb'/></locations>";
     let wide = vec![
         url(format!("https://example.org/{}", "long".repeat(100))),
-        Value::new(2, "A.TYPE.THAT.IS.".repeat(5), "unbroken".repeat(200)),
-        Value::with_data(3, "BYTES", vec![0xff; 600]),
+        HandleValue::new(2, "A.TYPE.THAT.IS.".repeat(5), "unbroken".repeat(200)),
+        HandleValue::with_data(3, "BYTES", vec![0xff; 600]),
     ];
     vec![
-        put("10.5555/ONE", vec![url(format!("http://{target}/landed")), Value::new(2, "DESC", "The first")]),
+        put(
+            "10.5555/ONE",
+            vec![url(format!("http://{target}/landed")), HandleValue::new(2, "DESC", "The first")],
+        ),
         put(
             "10.5555/LOC",
-            vec![url("https://example.org/loc".into()), Value::new(2, "10320/loc", locations)],
+            vec![url("https://example.org/loc".into()), HandleValue::new(2, "10320/loc", locations)],
         ),
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
         put("10.5555/WIDE", wide.clone()),

@@ -11,9 +11,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
-use tendot_proto::Value;
-use tendot_server::http::Limits;
-use tendot_store::{AnyStore, Change, Edit, Embedded, Precondition, EmbeddedImporter, Store as _};
+use tendot_proto::HandleValue;
+use tendot_server::http::HttpLimits;
+use tendot_store::{AnyStore, ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, Precondition, Store as _};
 use tendot_testing::{SeededRng, is_full_run, ram_dir, repetitions, wait_until};
 
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
@@ -33,18 +33,18 @@ over_stores!(
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str) -> Edit {
-    let values = vec![Value::new(1, "URL", "https://example.org/")];
+    let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
     Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
 /// A server over a store with these changes.
-fn start(store: AnyStore, edits: Vec<Edit>, limits: Limits) -> TestServer {
+fn start(store: AnyStore, edits: Vec<Edit>, limits: HttpLimits) -> TestServer {
     start_over(store, bind(), edits, limits, None, |http| http)
 }
 
 fn commit(server: &TestServer, by: &str, edits: Vec<Edit>) {
     let store = server.http.registry().store();
-    let change = Change { by: by.into(), at: 1_700_000_000_000, edits };
+    let change = ChangeSet { by: by.into(), at: 1_700_000_000_000, edits };
     server.runtime.block_on(store.commit(change)).unwrap();
 }
 
@@ -108,7 +108,7 @@ impl Subscriber {
 }
 
 fn reads_once(store: StoreKind) {
-    let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
+    let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], HttpLimits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
     commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Precondition::Live }]);
@@ -132,7 +132,7 @@ fn reads_once(store: StoreKind) {
 }
 
 fn rejected_requests(store: StoreKind) {
-    let server = start(store.open(), vec![], Limits::default());
+    let server = start(store.open(), vec![], HttpLimits::default());
     let check = |method: &str, target: &str, headers: &str, status: u16, code: &str| {
         let response = server.request(method, target, headers);
         assert_eq!(
@@ -167,12 +167,15 @@ fn imports_are_resumed_at_any_cursor() {
     let mut importer = EmbeddedImporter::open(directory.path(), "import", 7).unwrap();
     for number in 0..300 {
         importer
-            .put(format!("10.1/É%&{number:03}").into(), &[Value::new(1, "URL", "https://a.example/")])
+            .add(format!("10.1/É%&{number:03}").into(), &[HandleValue::new(1, "URL", "https://a.example/")])
             .unwrap();
     }
     importer.finish(|_| {}).unwrap();
-    let server =
-        start(Embedded::open(directory.path()).unwrap().into(), vec![put("10.1/after")], Limits::default());
+    let server = start(
+        EmbeddedStore::open(directory.path()).unwrap().into(),
+        vec![put("10.1/after")],
+        HttpLimits::default(),
+    );
     let all = lines(&server, "", "");
     assert_eq!(all.len(), 301);
     assert!(all[..300].iter().all(|change| change["kind"] == "import" && change["cursor"].is_string()));
@@ -194,7 +197,7 @@ fn imports_are_resumed_at_any_cursor() {
 fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     const WRITERS: u64 = 3;
     let changes = repetitions("TENDOT_TEST_FEED_CHANGES", 120, 400);
-    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], HttpLimits::default());
     let is_finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -241,7 +244,7 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         is_finished.store(true, Ordering::SeqCst);
-        let log = server.runtime.block_on(server.http.registry().store().changes(0, 10_000)).unwrap();
+        let log = server.runtime.block_on(server.http.registry().store().read_log(0, 10_000)).unwrap();
         let log: Vec<(u64, String)> =
             log.iter().map(|line| (line.sequence, Json::from(&*line.name).to_string())).collect();
         for reader in readers {
@@ -254,7 +257,7 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
 /// of the contract hold for a machine that has nothing else to do, as in full runs.
 fn changes_are_visible_at_once(store: StoreKind) {
     let changes = repetitions("TENDOT_TEST_FEED_DELAYS", 40, 200);
-    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], HttpLimits::default());
     let mut subscribers: Vec<_> = (0..10).map(|_| Subscriber::new(&server, "after=1", "")).collect();
     let mut delays = Vec::new();
     for number in 0..changes {
@@ -278,7 +281,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
 
 /// A subscriber without changes is neither idle nor slow.
 fn quiet_subscribers_stay_connected(store: StoreKind) {
-    let limits = Limits { idle_time: SECOND / 5, write_time: SECOND / 5, ..Limits::default() };
+    let limits = HttpLimits { idle_time: SECOND / 5, write_time: SECOND / 5, ..HttpLimits::default() };
     let server = start(store.open(), vec![put("10.1/first")], limits);
     let mut subscriber = Subscriber::new(&server, "after=1", "");
     let (mut body, _sender) = server.runtime.block_on(http2(server.address, "after=1"));
@@ -310,7 +313,7 @@ async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty
 
 /// Clients that do not read are disconnected, and see that the response is incomplete.
 fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
-    let limits = Limits { write_time: SECOND / 2, ..Limits::default() };
+    let limits = HttpLimits { write_time: SECOND / 2, ..HttpLimits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
     let server = start(store.open(), edits, limits);
@@ -332,7 +335,7 @@ fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
 
 /// Shutdown does not wait for subscribers, and their responses end properly.
 fn subscribers_end_with_the_server(store: StoreKind) {
-    let mut server = start(store.open(), vec![put("10.1/first")], Limits::default());
+    let mut server = start(store.open(), vec![put("10.1/first")], HttpLimits::default());
     let mut stream = server.connect();
     stream
         .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
@@ -349,7 +352,7 @@ fn subscribers_end_with_the_server(store: StoreKind) {
 
 /// The number of subscribers is limited, and HEAD requests do not count.
 fn attack_too_many_subscribers(store: StoreKind) {
-    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], HttpLimits::default());
     let mut subscribers: Vec<_> = (0..192).map(|_| Subscriber::new(&server, "", "")).collect();
     let overloaded = server.request("GET", "/api/v1/changes", "");
     assert_eq!((overloaded.status, overloaded.header("retry-after")), (503, Some("10")));

@@ -7,9 +7,9 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use rcgen::{CertificateParams, DnType, PKCS_RSA_SHA256};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_proto::record::PublicKey;
-use tendot_server::http::{Limits, Tls};
+use tendot_server::http::{HttpLimits, ServerCertificate};
 use tendot_store::{Edit, Precondition};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -105,16 +105,17 @@ fn attack_a16_name_of_another_client() {
     std::fs::write(path("key"), pem("PRIVATE KEY", &server_key.0)).unwrap();
     std::fs::set_permissions(path("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let values = vec![
-        Value::with_data(300, "HS_PUBKEY", client_key.value()),
-        Value::with_data(301, "HS_PUBKEY", other_key.value()),
-        Value::new(302, "HS_SECKEY", "secret"),
+        HandleValue::with_data(300, "HS_PUBKEY", client_key.value()),
+        HandleValue::with_data(301, "HS_PUBKEY", other_key.value()),
+        HandleValue::new(302, "HS_SECKEY", "secret"),
     ];
-    let start = |tls: Tls| {
-        let put = Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
+    let start = |tls: ServerCertificate| {
+        let put =
+            Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
-        start_at(bind(), edits, Limits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
+        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
     };
-    let read = || Tls::read(path("certificate"), path("key")).unwrap();
+    let read = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
     let server = start(read().request_client_certificates().unwrap());
     const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
     let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);

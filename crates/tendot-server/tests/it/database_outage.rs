@@ -8,14 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use tendot_proto::auth::Credentials;
+use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::List;
-use tendot_proto::{Handle, Message, Opcode, Request, Value};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Handle, HandleValue, Message, Opcode, Request};
 use tendot_registry::OUTCOME_UNKNOWN;
-use tendot_server::{Tally, Maintenance};
-use tendot_store::{AnyStore, Edit, Precondition, Postgres, PostgresSettings, Store as _};
+use tendot_server::{Maintenance, ResolutionCounter};
+use tendot_store::{AnyStore, Edit, PostgresSettings, PostgresStore, Precondition, Store as _};
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::http::HttpResponse;
 use tendot_testing::postgres::PostgresServer;
@@ -24,7 +24,7 @@ use tendot_testing::{block_on, repetitions, wait_for, wait_until};
 use crate::support::api_client::ApiClient;
 use crate::support::http_server::TOKEN;
 use crate::support::native_server::{
-    NativeServer, NativeServerOptions, SERVER_ADMIN, admin_value, error_message, now, resolution,
+    NativeServerOptions, NativeTestServer, SERVER_ADMIN, admin_value, error_message, now, resolution,
     response_code, url_value,
 };
 
@@ -39,7 +39,7 @@ fn database() -> (PostgresServer, AnyStore) {
     // Requests wait no longer for the database.
     let patience = Duration::from_secs(1);
     let settings = PostgresSettings { patience, connections: 4, ..PostgresSettings::default() };
-    (postgres, block_on(Postgres::open(&url, &settings)).unwrap().into())
+    (postgres, block_on(PostgresStore::open(&url, &settings)).unwrap().into())
 }
 
 #[track_caller]
@@ -129,16 +129,16 @@ fn http_responses() {
 #[test]
 fn native_responses() {
     let (postgres, store) = database();
-    let server = NativeServer::start_over(store, NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let create = |name: &'static str| {
-        let values = List::from(&values[..]);
+        let values = WireList::from(&values[..]);
         let request = Request::Values { handle: Handle::from(name), values };
         Message::request(Opcode::CREATE_HANDLE, request, 7, now())
     };
     let prove = |request: &Message<'_>| {
-        server.authenticated_code(request, SERVER_ADMIN, Credentials::PrivateKey(&*key))
+        server.authenticated_code(request, SERVER_ADMIN, ClientKey::PrivateKey(&*key))
     };
     assert_eq!(prove(&create("10.5555/before")), 1);
     postgres.kill();
@@ -160,7 +160,10 @@ fn unreadable_prefix_record() {
     let inactive = "<namespace><status>inactive</status></namespace>";
     let put = |name: &str, kind: &'static str, data: &str| Edit::Put {
         name: name.into(),
-        values: vec![Value::new(1, "URL", "https://example.org/"), Value::new(20, kind, data.to_owned())],
+        values: vec![
+            HandleValue::new(1, "URL", "https://example.org/"),
+            HandleValue::new(20, kind, data.to_owned()),
+        ],
         expect: Precondition::Absent,
     };
     let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
@@ -231,7 +234,7 @@ fn batch_continues() {
     names.dedup();
     assert_eq!(names.len(), lines);
     let registry = client.server.http.registry();
-    let counted = client.server.runtime.block_on(registry.store().count_under(b"10.70000", None, 1_000_000));
+    let counted = client.server.runtime.block_on(registry.store().count_names(b"10.70000", None, 1_000_000));
     assert_eq!(counted.unwrap().live as usize, lines, "nothing was executed twice");
 }
 
@@ -272,12 +275,13 @@ fn unknown_commit_outcome() {
 #[test]
 fn unknown_commit_outcome_natively() {
     let (postgres, store) = database();
-    let server = NativeServer::start_over(store, NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
-    let request = Request::Values { handle: Handle::from("10.5555/lost"), values: List::from(&values[..]) };
+    let request =
+        Request::Values { handle: Handle::from("10.5555/lost"), values: WireList::from(&values[..]) };
     let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
-    let prove = || server.authenticated_response(&create, SERVER_ADMIN, Credentials::PrivateKey(&*key));
+    let prove = || server.authenticated_response(&create, SERVER_ADMIN, ClientKey::PrivateKey(&*key));
     let answer = with_lost_commit_response(&postgres, prove);
     assert_eq!((response_code(&answer), &*error_message(&answer)), (2, OUTCOME_UNKNOWN));
     wait_for("the server continues", || {
@@ -292,13 +296,13 @@ fn unknown_commit_outcome_natively() {
 #[test]
 fn resolutions_are_not_counted_twice() {
     let (postgres, store) = database();
-    let tally = Arc::new(Tally::new(true));
-    let client = ApiClient::start_with(store, |http| http.tally(Arc::clone(&tally)));
+    let tally = Arc::new(ResolutionCounter::new(true));
+    let client = ApiClient::start_with(store, |http| http.resolution_counter(Arc::clone(&tally)));
     client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     let flush = || {
         let registry = client.server.http.registry();
-        client.server.runtime.block_on(Maintenance::default().write(registry, &tally));
+        client.server.runtime.block_on(Maintenance::default().flush(registry, &tally));
     };
     let response = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
     for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {

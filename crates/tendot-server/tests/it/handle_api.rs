@@ -297,12 +297,14 @@ fn sessions_by_body(store: StoreKind) {
     // The server signs the nonce of a client.
     let (status, response) = request("POST", "/api/sessions", json!({"cnonce": "AAECAwQFBgcICQoLDA0ODw=="}));
     assert_eq!((status, &response["serverAlg"]), (201, &json!("SHA-256")));
-    use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
+    use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
     let bytes = |text: &Json| data_encoding::BASE64.decode(text.as_str().unwrap().as_bytes()).unwrap();
     let signed = [bytes(&response["nonce"]), (0..16).collect()].concat();
     let file = handle_net_file("pubkey.bin");
     let key = tendot_proto::record::PublicKey::from_bytes(&file).unwrap();
-    AwsLcProvider.verify(&key, Hash::Sha256, &signed, &bytes(&response["serverSignature"])).unwrap();
+    AwsLcProvider
+        .verify_signature(&key, HashAlgorithm::Sha256, &signed, &bytes(&response["serverSignature"]))
+        .unwrap();
 }
 
 fn signatures_and_macs(store: StoreKind) {
@@ -354,8 +356,8 @@ fn attack_a4_algorithm_confusion(store: StoreKind) {
     let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
     let signed =
         [&session.nonce, "AAAA"].map(|nonce| data_encoding::BASE64.decode(nonce.as_bytes()).unwrap());
-    use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
-    let mac = AwsLcProvider.hmac(Hash::Sha256, &public, &[&signed.concat()]).unwrap();
+    use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
+    let mac = AwsLcProvider.hmac(HashAlgorithm::Sha256, &public, &[&signed.concat()]).unwrap();
     let mac = data_encoding::BASE64.encode(&mac);
     for kind in ["HS_SECKEY", "HS_PUBKEY"] {
         let authorization = session.proof("AAAA", "300:0.NA/10.5555", kind, "HMAC-SHA256", &mac);
@@ -377,15 +379,21 @@ fn attack_a1_replayed_proof(store: StoreKind) {
 /// MD5 and SHA-1 are rejected, unlike by the Handle.Net server.
 fn attack_a5_downgrade(store: StoreKind) {
     let server = start_trusting(store);
-    use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
-    for (alg, hash) in
-        [("MD5", Hash::Md5), ("SHA1", Hash::Sha1), ("SHA-1", Hash::Sha1), ("SHA-256", Hash::Sha256)]
-    {
+    use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
+    for (alg, hash) in [
+        ("MD5", HashAlgorithm::Md5),
+        ("SHA1", HashAlgorithm::Sha1),
+        ("SHA-1", HashAlgorithm::Sha1),
+        ("SHA-256", HashAlgorithm::Sha256),
+    ] {
         let session = HttpSession::create(&server);
         let nonces =
             [&session.nonce, "AAAA"].map(|one| data_encoding::BASE64.decode(one.as_bytes()).unwrap());
         let parts = [SECRET.as_bytes(), &nonces[0], &nonces[1], SECRET.as_bytes()];
-        let mac = AwsLcProvider.hash(hash, &parts).map(|mac| data_encoding::BASE64.encode(&mac)).unwrap_or_default();
+        let mac = AwsLcProvider
+            .hash(hash, &parts)
+            .map(|mac| data_encoding::BASE64.encode(&mac))
+            .unwrap_or_default();
         let authorization = session.proof("AAAA", "301:10.5555/ADMIN", "HS_SECKEY", alg, &mac);
         check(&server, &authorization, "GET /api/handles/10.5555/ONE", 401, &json!({}));
     }
@@ -483,7 +491,7 @@ fn attack_a14_removed_key(store: StoreKind) {
 fn attack_a11_guessing_passwords(store: StoreKind) {
     let trust = ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() };
     let server = RecordsServer::start_handle_net(store, RECORDS.lines(), |http| {
-        http.trust(trust).operator_token("token")
+        http.proxy_trust(trust).operator_token("token")
     });
     let request = |client: &str, authorization: &str| {
         let headers =

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use tendot_server::http::Limits;
+use tendot_server::http::HttpLimits;
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
 use crate::support::http_server::{TestServer, read_text, start, start_default};
@@ -13,12 +13,12 @@ use crate::support::http_server::{TestServer, read_text, start, start_default};
 const HEADER_TIMEOUT: Duration = Duration::from_millis(200);
 const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
-fn short_timeouts() -> Limits {
-    Limits {
+fn short_timeouts() -> HttpLimits {
+    HttpLimits {
         header_time: HEADER_TIMEOUT,
         idle_time: IDLE_TIMEOUT,
         write_time: IDLE_TIMEOUT,
-        ..Limits::default()
+        ..HttpLimits::default()
     }
 }
 
@@ -48,7 +48,8 @@ fn attack_h10_incomplete_heads_time_out() {
         }
     });
     // Between two requests a client may wait for longer; an incomplete second request times out like the first.
-    let server = start(Limits { header_time: HEADER_TIMEOUT, ..Limits::default() }, None, |http| http);
+    let server =
+        start(HttpLimits { header_time: HEADER_TIMEOUT, ..HttpLimits::default() }, None, |http| http);
     let mut stream = server.connect();
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     read_until_server_closes(&server.connect());

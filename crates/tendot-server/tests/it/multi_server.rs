@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use tendot_proto::OpFlags;
 use tendot_proto::endpoint::Transport;
-use tendot_server::{Tally, Maintenance};
+use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_testing::{is_full_run, wait_until};
 
 use crate::support::api_client::{ApiClient, Fixtures};
 use crate::support::http_server::TOKEN;
-use crate::support::native_server::{NativeServer, NativeServerOptions, resolution, url_value};
+use crate::support::native_server::{NativeServerOptions, NativeTestServer, resolution, url_value};
 use crate::support::stores::{open_postgres, postgres_url};
 
 const CLIENTS: usize = 32;
@@ -22,17 +22,17 @@ const CLIENTS: usize = 32;
 /// Two servers over one database.
 struct ServerPair {
     servers: [ApiClient; 2],
-    tallies: [Arc<Tally>; 2],
+    tallies: [Arc<ResolutionCounter>; 2],
     fixtures: Fixtures,
 }
 
 impl ServerPair {
     fn new() -> Self {
         let url = postgres_url();
-        let tallies = [(); 2].map(|()| Arc::new(Tally::new(true)));
-        let servers = tallies
-            .each_ref()
-            .map(|tally| ApiClient::start_with(open_postgres(&url), |http| http.tally(Arc::clone(tally))));
+        let tallies = [(); 2].map(|()| Arc::new(ResolutionCounter::new(true)));
+        let servers = tallies.each_ref().map(|tally| {
+            ApiClient::start_with(open_postgres(&url), |http| http.resolution_counter(Arc::clone(tally)))
+        });
         let fixtures = servers[0].create_fixtures();
         Self { servers, tallies, fixtures }
     }
@@ -209,7 +209,7 @@ fn resolution_counts_add_up() {
         }
         pair.concurrently(2, |number, server| {
             let (registry, tally) = (server.server.http.registry(), &pair.tallies[number]);
-            server.server.runtime.block_on(Maintenance::default().write(registry, tally));
+            server.server.runtime.block_on(Maintenance::default().flush(registry, tally));
         });
         let response = pair.servers[1].check("GET", "/reports/10.70000", TOKEN, &Json::Null, (200, ""));
         assert_eq!(
@@ -277,7 +277,7 @@ fn check_delays(mut took: Vec<Duration>) {
 fn changes_are_visible_natively() {
     let url = postgres_url();
     let [first, second] =
-        [(); 2].map(|()| NativeServer::start_over(open_postgres(&url), NativeServerOptions::default()));
+        [(); 2].map(|()| NativeTestServer::start_over(open_postgres(&url), NativeServerOptions::default()));
     let plain = resolution("10.5555/moving");
     let mut authoritative = plain;
     authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);

@@ -4,12 +4,12 @@ use std::io::{ErrorKind, Write as _};
 use std::time::{Duration, Instant};
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::List;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Handle, Message, OpFlags, Opcode, Request, Response, Value, Version,
-    tunnel,
+    Envelope, EnvelopeFlags, Handle, HandleValue, Message, MessageBody, OpFlags, Opcode, ProtocolVersion,
+    Request, Response, tunnel,
 };
-use tendot_server::native::Limits;
+use tendot_server::native::NativeLimits;
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
 use crate::support::native_server::*;
@@ -19,8 +19,8 @@ const UDP: Transport = Transport::Udp;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn create<'a>(handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
-    let request = Request::Values { handle: Handle::from(handle), values: List::from(values) };
+fn create<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
+    let request = Request::Values { handle: Handle::from(handle), values: WireList::from(values) };
     Message::request(Opcode::CREATE_HANDLE, request, 7, now())
 }
 
@@ -40,7 +40,7 @@ fn keep_alive_request(handle: &str) -> Vec<u8> {
 
 #[test]
 fn attack_n1_announced_lengths() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     for length in [0xffff_ffff_u32, 0x8000_0000, (256 << 10) + 1] {
         let message = patched(16, &length.to_be_bytes());
         let responses = split_messages(&server.send_raw(&message));
@@ -61,8 +61,8 @@ fn attack_n1_announced_lengths() {
 fn attack_n2_stalled_messages() {
     let message_time = Duration::from_millis(300);
     // Only this time-out can close the connections while the test waits.
-    let limits = Limits { message_time, idle_time: HOUR, write_time: HOUR, ..Limits::default() };
-    let server = NativeServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
+    let limits = NativeLimits { message_time, idle_time: HOUR, write_time: HOUR, ..NativeLimits::default() };
+    let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let stalled = [0, 1, 19, 20, 44, message.len() - 1].map(|length| {
         let (started, mut stream) = (Instant::now(), server.connect());
@@ -73,13 +73,16 @@ fn attack_n2_stalled_messages() {
         assert!(read_until_closed(&mut stream).is_empty(), "{length}");
         // Ten seconds is the default: the configured time-out is in effect.
         let elapsed = started.elapsed();
-        assert!(elapsed >= message_time && elapsed < Limits::default().message_time, "{length}: {elapsed:?}");
+        assert!(
+            elapsed >= message_time && elapsed < NativeLimits::default().message_time,
+            "{length}: {elapsed:?}"
+        );
     }
 }
 
 #[test]
 fn slow_messages_are_answered() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let mut stream = server.connect();
     for chunk in message.chunks(10) {
@@ -92,7 +95,7 @@ fn slow_messages_are_answered() {
 
 #[test]
 fn attack_n3_trailing_bytes() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let two = [keep_alive_request("10.5555/ONE"), resolution("10.5555/NONE").to_bytes().unwrap()].concat();
     let codes: Vec<u32> =
         split_messages(&server.send_raw(&two)).iter().map(|response| response_code(response)).collect();
@@ -103,7 +106,7 @@ fn attack_n3_trailing_bytes() {
 
 #[test]
 fn attack_n4_counts() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     // The length of the name, the number of indexes, and that of types.
     for at in [44, 59, 63] {
@@ -118,7 +121,7 @@ fn attack_n4_counts() {
 
 #[test]
 fn attack_n5_short_messages() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let whole = resolution("10.5555/ONE").to_bytes().unwrap();
     for length in 0..24_u32 {
         let mut message = whole[..20 + length as usize].to_vec();
@@ -134,7 +137,7 @@ fn attack_n5_short_messages() {
 
 #[test]
 fn attack_n6_all_operations_and_flags() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     // On several connections, all requests sent before the first response is read.
     let unknown: usize = std::thread::scope(|scope| {
         let parts = [0, 1, 2, 3].map(|part| {
@@ -177,7 +180,7 @@ fn attack_n6_all_operations_and_flags() {
 
 #[test]
 fn attack_n7_n8_names() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let long = format!("10.5555/{}", "x".repeat(2_041));
     let values = [url_value(1, "https://example.org/")];
     let before = server.change_count();
@@ -186,7 +189,7 @@ fn attack_n7_n8_names() {
         let request = Message::resolution(handle, 7, now());
         assert_eq!(server.code(UDP, &request), resolved, "{handle}");
         assert_eq!(server.code(TCP, &request), resolved, "{handle}");
-        let request = Request::Values { handle, values: List::from(&values[..]) };
+        let request = Request::Values { handle, values: WireList::from(&values[..]) };
         let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
         assert_eq!(server.code(TCP, &request), created, "{handle}");
     };
@@ -205,15 +208,15 @@ fn attack_n7_n8_names() {
 
 #[test]
 fn attack_n9_n10_values() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
-    let many: Vec<_> = (1..=2_049).map(|index| Value::new(index, "X", "")).collect();
+    let many: Vec<_> = (1..=2_049).map(|index| HandleValue::new(index, "X", "")).collect();
     assert_eq!(server.code(TCP, &create("10.5555/N9", &many)), 202);
     assert_eq!(server.code(TCP, &create("10.5555/N9", &many[1..])), 402);
     let twice = [url_value(1, "https://example.org/"), url_value(1, "https://example.org/2")];
     assert_eq!(server.code(TCP, &create("10.5555/N10", &twice)), 201);
     for index in [0, 0x8000_0000, u32::MAX] {
-        let values = [Value { index, ..url_value(1, "https://example.org/") }];
+        let values = [HandleValue { index, ..url_value(1, "https://example.org/") }];
         assert_eq!(server.code(TCP, &create("10.5555/N10", &values)), 202, "{index}");
     }
     // A value that is longer than a message.
@@ -227,7 +230,7 @@ fn attack_n9_n10_values() {
 
 #[test]
 fn attack_n11_versions() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     for (major, minor, spoken) in [
         (0, 0, (2, 0)),
         (2, 0, (2, 0)),
@@ -245,7 +248,7 @@ fn attack_n11_versions() {
         let version = Message::from_bytes(&response).unwrap().envelope.version;
         assert_eq!(
             (response_code(&response), version),
-            (1, Version::new(spoken.0, spoken.1)),
+            (1, ProtocolVersion::new(spoken.0, spoken.1)),
             "{major}.{minor}"
         );
     }
@@ -253,7 +256,7 @@ fn attack_n11_versions() {
     let values = [url_value(1, "https://example.org/")];
     for (minor, expected) in [(0, 4), (1, 404), (6, 404), (7, 402), (11, 402)] {
         let mut message = create("10.5555/N11", &values);
-        message.envelope.version = Version::new(2, minor);
+        message.envelope.version = ProtocolVersion::new(2, minor);
         message.envelope.suggestion = message.envelope.version;
         assert_eq!(server.code(TCP, &message), expected, "2.{minor}");
     }
@@ -261,7 +264,7 @@ fn attack_n11_versions() {
 
 #[test]
 fn attack_n12_n13_dates_and_recursion() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     for expiration in [0_u32, 1, 1_000_000_000, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
         assert_eq!(server.code_for_bytes(UDP, &patched(36, &expiration.to_be_bytes())), 1, "{expiration}");
     }
@@ -277,14 +280,14 @@ fn attack_n12_n13_dates_and_recursion() {
 #[test]
 fn attack_n14_unread_responses() {
     // Only the write time-out can close the connection while the test waits.
-    let limits = Limits {
+    let limits = NativeLimits {
         message_time: HOUR,
         idle_time: HOUR,
         write_time: Duration::from_millis(300),
-        ..Limits::default()
+        ..NativeLimits::default()
     };
-    let server = NativeServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
-    server.put("10.5555/WIDE", vec![Value::new(1, "DESC", "x".repeat(3_000))]);
+    let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
+    server.put("10.5555/WIDE", vec![HandleValue::new(1, "DESC", "x".repeat(3_000))]);
     let mut stream = server.connect();
     let message = keep_alive_request("10.5555/WIDE");
     stream.set_write_timeout(Some(WAIT_TIMEOUT)).unwrap();
@@ -298,7 +301,7 @@ fn attack_n14_unread_responses() {
 /// Ten thousand requests on one connection, all sent before the first response is read.
 #[test]
 fn pipelined_requests() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let mut stream = server.connect();
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || {
@@ -323,8 +326,9 @@ fn pipelined_requests() {
 #[test]
 fn attack_n15_idle_connections() {
     // No time-out closes the idle connections while the test waits: they are closed because others need the room.
-    let limits = Limits { connections: 20, message_time: HOUR, idle_time: HOUR, ..Limits::default() };
-    let server = NativeServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
+    let limits =
+        NativeLimits { connections: 20, message_time: HOUR, idle_time: HOUR, ..NativeLimits::default() };
+    let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
     let idle: Vec<_> = (0..50).map(|_| server.connect()).collect();
     wait_until("all connections are in use", || server.metric("tendot_native_connections") == 20);
     assert_eq!(server.code(TCP, &resolution("10.5555/ONE")), 1);
@@ -334,7 +338,7 @@ fn attack_n15_idle_connections() {
 
 #[test]
 fn attack_n16_inside_http() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let status = |body: &[u8], media_type: &str| server.post(body, media_type).status;
     assert_eq!(status(&message, tunnel::CONTENT_TYPE), 200);
@@ -355,7 +359,7 @@ fn attack_n16_inside_http() {
 
 #[test]
 fn attack_n17_encrypted_without_a_session() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     for (flags, session, expected) in [
         (EnvelopeFlags::ENCRYPTED, 0, 4),
         (EnvelopeFlags::COMPRESSED, 0, 4),
@@ -376,10 +380,10 @@ fn attack_n17_encrypted_without_a_session() {
 /// Without authentication or a session the response has no digest, credential or session.
 #[test]
 fn unsigned_responses() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let response = server.exchange_udp(&resolution("10.5555/ONE").to_bytes().unwrap()).unwrap();
     let message = Message::from_bytes(&response).unwrap();
     assert_eq!(Envelope::from_bytes(&response).unwrap().session_id, 0);
-    assert!(matches!(message.body, Body::Response(Response { digest: None, .. })));
+    assert!(matches!(message.body, MessageBody::Response(Response { digest: None, .. })));
     assert!(message.credential().is_none());
 }

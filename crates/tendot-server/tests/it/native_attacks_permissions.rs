@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use tendot_proto::auth::{Credentials, Group, Policy, Session, ClientKeyExchange};
+use tendot_proto::auth::{AuthPolicy, ClientKey, ClientKeyExchange, DhGroup, Session};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::{PublicKey, ValueList};
-use tendot_proto::wire::{List, Writer};
+use tendot_proto::wire::{WireList, WireWriter};
 use tendot_proto::{
-    Body, Handle, Message, OpFlags, Opcode, Outcome, Parts, Permissions, Reference, Request, Response, Value,
-    Work,
+    Budget, Handle, HandleValue, Message, MessageBody, MessageParts, OpFlags, Opcode, Request, Response,
+    ResponseData, ValuePermissions, ValueReference,
 };
 use tendot_server::native::OwnSite;
 use tendot_testing::handle_keys::private_key;
@@ -40,31 +40,31 @@ fn admin_key() -> Box<dyn SigningKey> {
     private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap()
 }
 
-fn secret_value(index: u32, text: &'static str) -> Value<'static> {
-    Value { permissions: Permissions(0x0c), ..Value::new(index, "HS_SECKEY", text) }
+fn secret_value(index: u32, text: &'static str) -> HandleValue<'static> {
+    HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(index, "HS_SECKEY", text) }
 }
 
 fn delete(handle: &str) -> Message<'_> {
     Message::request(Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(handle) }, 7, now())
 }
 
-fn with_values<'a>(opcode: Opcode, handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
-    let request = Request::Values { handle: Handle::from(handle), values: List::from(values) };
+fn with_values<'a>(opcode: Opcode, handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
+    let request = Request::Values { handle: Handle::from(handle), values: WireList::from(values) };
     Message::request(opcode, request, 7, now())
 }
 
-fn create<'a>(handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
+fn create<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
     with_values(Opcode::CREATE_HANDLE, handle, values)
 }
 
-fn modify<'a>(handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
+fn modify<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
     with_values(Opcode::MODIFY_VALUE, handle, values)
 }
 
 fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let key = admin_key();
-    let credentials = Credentials::PrivateKey(&*key);
+    let credentials = ClientKey::PrivateKey(&*key);
     let request = delete("10.5555/ONE").to_bytes().unwrap();
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
@@ -95,13 +95,15 @@ fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
 }
 
 fn attack_a3_nonces(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let (mut nonces, mut numbers) = (HashSet::new(), HashSet::new());
     let request = delete("10.5555/ONE").to_bytes().unwrap();
     for _ in 0..2_000 {
         let challenge = server.exchange(TCP, &request).remove(0);
         let message = Message::from_bytes(&challenge).unwrap();
-        let Body::Response(Response { outcome: Outcome::Challenge { nonce, .. }, .. }) = message.body else {
+        let MessageBody::Response(Response { outcome: ResponseData::Challenge { nonce, .. }, .. }) =
+            message.body
+        else {
             panic!()
         };
         assert!(nonces.insert(nonce.to_vec()) && numbers.insert(message.envelope.session_id));
@@ -111,7 +113,7 @@ fn attack_a3_nonces(store: StoreKind) {
 
 /// Forged proofs against a record with keys of all kinds, each of which may delete it.
 fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
     let short = PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]).to_bytes();
     let dsa = PublicKey::dsa(&[0xc1; 20], &[0xc1; 128], &[2], &[0xc1; 128]).to_bytes();
@@ -119,12 +121,12 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
         "10.5555/KEYS",
         vec![
             admin_value(100, 0x0fff, "0:10.5555/KEYS"),
-            Value::with_data(300, "HS_PUBKEY", public.clone()),
+            HandleValue::with_data(300, "HS_PUBKEY", public.clone()),
             secret_value(301, "secret"),
-            Value::with_data(302, "HS_PUBKEY", short),
-            Value::with_data(303, "HS_PUBKEY", dsa),
-            Value::new(304, "HS_PUBKEY", "no key"),
-            Value::new(305, "NOTE", "secret"),
+            HandleValue::with_data(302, "HS_PUBKEY", short),
+            HandleValue::with_data(303, "HS_PUBKEY", dsa),
+            HandleValue::new(304, "HS_PUBKEY", "no key"),
+            HandleValue::new(305, "NOTE", "secret"),
         ],
     );
     let request = delete("10.5555/KEYS").to_bytes().unwrap();
@@ -138,17 +140,17 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
     let pbkdf2 = |salt: usize, rounds: u32, bits: u32| {
         let mut proof = vec![0x22];
         let mut inner = Vec::new();
-        let mut writer = Writer::new(&mut inner);
+        let mut writer = WireWriter::new(&mut inner);
         writer.bytes(&vec![7; salt]);
         writer.u32(rounds);
         writer.u32(bits);
         writer.bytes(&[0; 20]);
-        Writer::new(&mut proof).raw(&inner);
+        WireWriter::new(&mut proof).raw(&inner);
         proof
     };
     let signature = |algorithm: &str, bytes: &[u8]| {
         let mut proof = Vec::new();
-        let mut writer = Writer::new(&mut proof);
+        let mut writer = WireWriter::new(&mut proof);
         writer.bytes(algorithm.as_bytes());
         writer.bytes(bytes);
         proof
@@ -156,11 +158,11 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
     // A4: a public key used as a secret key, a value that is no key, an unknown kind of proof.
     let challenge = server.exchange(TCP, &request).remove(0);
     let forged =
-        challenge_response(&request, &challenge, "300:10.5555/KEYS", Credentials::SecretKey(&public), 8);
+        challenge_response(&request, &challenge, "300:10.5555/KEYS", ClientKey::SecretKey(&public), 8);
     assert_eq!(server.code_for_bytes(TCP, &forged), 403);
     let challenge = server.exchange(TCP, &request).remove(0);
     let forged =
-        challenge_response(&request, &challenge, "305:10.5555/KEYS", Credentials::SecretKey(b"secret"), 8);
+        challenge_response(&request, &challenge, "305:10.5555/KEYS", ClientKey::SecretKey(b"secret"), 8);
     assert_eq!(server.code_for_bytes(TCP, &forged), 403);
     check("none", 300, b"", 404);
     check("HS_PUBKEY", 301, &signature("SHA-256", &[0; 256]), 403);
@@ -190,14 +192,14 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
         server.authenticated_code(
             &delete("10.5555/KEYS"),
             "301:10.5555/KEYS",
-            Credentials::SecretKey(b"secret")
+            ClientKey::SecretKey(b"secret")
         ),
         1
     );
 }
 
 fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     server.put(
         "10.5555/A8",
         vec![admin_value(100, 0x0fff, "0:10.5555/NOBODY"), admin_value(101, 0x0fff, "301:10.5555/ADMIN")],
@@ -205,7 +207,7 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
     let request = delete("10.5555/A8").to_bytes().unwrap();
     let attempt = |identity: &str| {
         let challenge = server.exchange(TCP, &request).remove(0);
-        let proof = challenge_response(&request, &challenge, identity, Credentials::SecretKey(b"wrong"), 8);
+        let proof = challenge_response(&request, &challenge, identity, ClientKey::SecretKey(b"wrong"), 8);
         let response = server.exchange(TCP, &proof).remove(0);
         (response_code(&response), error_message(&response))
     };
@@ -219,13 +221,14 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
 }
 
 /// Sets up a session over UDP.
-fn open_session(server: &NativeServer, identity: Option<&str>) -> Session {
-    let work = &mut { Work::PER_REQUEST };
-    let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
-    let identity = identity.map(Reference::parse);
+fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
+    let work = &mut { Budget::PER_REQUEST };
+    let proposal =
+        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let identity = identity.map(ValueReference::parse);
     let mut request = Message::request(
         Opcode::SESSION_SETUP,
-        Request::SessionSetup(proposal.setup(identity.as_ref(), 60)),
+        Request::SessionSetup(proposal.request(identity.as_ref(), 60)),
         7,
         now(),
     );
@@ -233,19 +236,19 @@ fn open_session(server: &NativeServer, identity: Option<&str>) -> Session {
     let sent = request.to_bytes().unwrap();
     let response = server.exchange(Transport::Udp, &sent).remove(0);
     let key = private_key("privkey.bin").public_key().unwrap();
-    let (sent, received) = (Parts::split(&sent).unwrap(), Parts::split(&response).unwrap());
-    proposal.accept(&sent, &received, &key, &Policy::default(), &AwsLcProvider, work).unwrap()
+    let (sent, received) = (MessageParts::split(&sent).unwrap(), MessageParts::split(&response).unwrap());
+    proposal.complete(&sent, &received, &key, &AuthPolicy::default(), &AwsLcProvider, work).unwrap()
 }
 
 fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
     message.envelope.session_id = session.id();
     let mut bytes = message.to_bytes().unwrap();
-    session.authenticate(&mut bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+    session.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
     bytes
 }
 
 fn attack_a13_replayed_session_messages(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let key = admin_key();
     let mut own = open_session(&server, Some(SERVER_ADMIN));
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, SERVER_ADMIN)];
@@ -255,7 +258,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     assert_eq!(
         server.code_for_bytes(
             TCP,
-            &challenge_response(&first, &challenge, SERVER_ADMIN, Credentials::PrivateKey(&*key), 8)
+            &challenge_response(&first, &challenge, SERVER_ADMIN, ClientKey::PrivateKey(&*key), 8)
         ),
         1
     );
@@ -282,7 +285,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     let mut message = delete("10.5555/A13");
     message.envelope.session_id = stranger.id();
     let mut bytes = message.to_bytes().unwrap();
-    stranger.authenticate(&mut bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+    stranger.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
     bytes[4..8].copy_from_slice(&own.id().to_be_bytes());
     assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
     // The other session has no identity.
@@ -298,9 +301,9 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
 
 /// Errors have a MAC where the request request for one and had a valid one itself.
 fn session_errors_have_a_mac(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut own = open_session(&server, None);
-    let work = &mut { Work::PER_REQUEST };
+    let work = &mut { Budget::PER_REQUEST };
     let certified = |mut message: Message<'static>| {
         message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
         message
@@ -311,11 +314,11 @@ fn session_errors_have_a_mac(store: StoreKind) {
         let mut request = in_session(&mut own, certified(message));
         let response = server.exchange(transport, &request).remove(0);
         assert_eq!(response_code(&response), expected, "{}", error_message(&response));
-        own.verify(&Parts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
+        own.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
         let end = request.len() - 1;
         request[end] ^= 1;
         let response = server.exchange(transport, &request).remove(0);
-        assert!(own.verify(&Parts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
+        assert!(own.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
     }
 }
 
@@ -328,7 +331,7 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
     let request = in_session(&mut own, modify("10.5555/P3", &other));
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof =
-        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", Credentials::SecretKey(b"one"), 8);
+        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"one"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 400, "the first key has no permission");
     let request = in_session(&mut own, delete("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 400, "and there is no further challenge");
@@ -336,19 +339,19 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
     let request = in_session(&mut own, modify("10.5555/P3", &other));
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof =
-        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", Credentials::SecretKey(b"two"), 8);
+        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"two"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 1);
     let request = in_session(&mut own, delete("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 1, "there is no further challenge");
 }
 
 fn attack_a15_weak_session_keys(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
-    let work = &mut { Work::PER_REQUEST };
-    let good = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
-    let SessionKeyMaterial::PublicKey(bytes) = good.setup(None, 60).key else { panic!() };
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let work = &mut { Budget::PER_REQUEST };
+    let good = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let SessionKeyMaterial::PublicKey(bytes) = good.request(None, 60).key else { panic!() };
     let half = PublicKey::from_bytes(bytes).unwrap();
-    let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = half.kind() else { panic!() };
+    let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = half.components() else { panic!() };
     let mut below = p.to_vec();
     *below.last_mut().unwrap() -= 1;
     let composite = [&p[..p.len() - 1], &[p[p.len() - 1] - 2]].concat();
@@ -358,7 +361,7 @@ fn attack_a15_weak_session_keys(store: StoreKind) {
             mode: KeyExchangeMode(mode),
             timeout: 60,
             identity_handle: Handle::new(&[]),
-            identity_index: SessionSetup::ANONYMOUS,
+            identity_index: SessionSetup::ANONYMOUS_INDEX,
             key: SessionKeyMaterial::PublicKey(&bytes),
         };
         let request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now());
@@ -377,9 +380,9 @@ fn attack_a15_weak_session_keys(store: StoreKind) {
 }
 
 /// A server with a record that has two secret keys, [`KEY_1`] and [`KEY_2`].
-fn server_with_secret_keys(store: StoreKind) -> NativeServer {
+fn server_with_secret_keys(store: StoreKind) -> NativeTestServer {
     let options = NativeServerOptions { full_access: false, ..NativeServerOptions::default() };
-    let server = NativeServer::start_over(store.open(), options);
+    let server = NativeTestServer::start_over(store.open(), options);
     let keys =
         vec![admin_value(100, 0x0fff, SERVER_ADMIN), secret_value(301, "one"), secret_value(302, "two")];
     server.put("10.5555/KEYHOLDER", keys);
@@ -390,17 +393,18 @@ const KEY_1: &str = "301:10.5555/KEYHOLDER";
 const KEY_2: &str = "302:10.5555/KEYHOLDER";
 
 #[track_caller]
-fn check(server: &NativeServer, identity: &str, request: &Message<'_>, expected: u32) {
+fn check(server: &NativeTestServer, identity: &str, request: &Message<'_>, expected: u32) {
     let secret = if identity == KEY_1 { "one" } else { "two" };
     let before = server.change_count();
-    let code = server.authenticated_code(request, identity, Credentials::SecretKey(secret.as_bytes()));
+    let code = server.authenticated_code(request, identity, ClientKey::SecretKey(secret.as_bytes()));
     assert_eq!(code, expected, "{identity} {request:?}");
     assert_eq!(server.change_count() - before, usize::from(expected == 1));
 }
 
 fn attack_p1_p2_admin_permissions(store: StoreKind) {
     let server = server_with_secret_keys(store);
-    let read_only = Value { permissions: Permissions(0x0a), ..url_value(3, "https://example.org/3") };
+    let read_only =
+        HandleValue { permissions: ValuePermissions(0x0a), ..url_value(3, "https://example.org/3") };
     server.put(
         "10.5555/P1",
         vec![
@@ -445,8 +449,8 @@ fn attack_p3_index_0(store: StoreKind) {
 fn attack_p4_p5_groups(store: StoreKind) {
     let server = server_with_secret_keys(store);
     let group = |members: &[String]| {
-        let members = members.iter().map(|member| Reference::parse(member).into_owned()).collect();
-        Value::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
+        let members = members.iter().map(|member| ValueReference::parse(member).into_owned()).collect();
+        HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
     };
     let level = |number: u32| format!("10.5555/G{number}");
     for number in 0..12 {
@@ -468,7 +472,7 @@ fn attack_p4_p5_groups(store: StoreKind) {
     let many: Vec<String> = (0..5_000).map(|number| format!("200:10.5555/M{number}")).collect();
     server.put("10.5555/MANY", vec![group(&many)]);
     record("200:10.5555/MANY");
-    let code = server.authenticated_code(&delete("10.5555/P4"), KEY_1, Credentials::SecretKey(b"one"));
+    let code = server.authenticated_code(&delete("10.5555/P4"), KEY_1, ClientKey::SecretKey(b"one"));
     assert!(matches!(code, 400 | 3), "{code}");
 }
 
@@ -476,7 +480,7 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
     let server = server_with_secret_keys(store);
     server.put("10.5555/P6", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_1)]);
     let indexes =
-        Request::RemoveValues { handle: Handle::from("10.5555/P6"), indexes: List::from(&[100][..]) };
+        Request::RemoveValues { handle: Handle::from("10.5555/P6"), indexes: WireList::from(&[100][..]) };
     check(&server, KEY_1, &Message::request(Opcode::REMOVE_VALUE, indexes, 7, now()), 401);
     check(&server, KEY_1, &modify("10.5555/P6", &[admin_value(100, 0, KEY_1)]), 401);
     // An administrator of 10.5556 only.
@@ -502,7 +506,7 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
 fn attack_p10_hidden_values(store: StoreKind) {
     let server = server_with_secret_keys(store);
     let request = |indexes: &'static [u32], types: &'static [&'static [u8]], flags: u32| {
-        let (indexes, types) = (List::from(indexes), List::from(types));
+        let (indexes, types) = (WireList::from(indexes), WireList::from(types));
         let handle = Handle::from("10.5555/MULTI");
         let request = Request::Resolve { handle, indexes, types };
         let mut message = Message::request(Opcode::RESOLUTION, request, 7, now());
@@ -527,11 +531,8 @@ fn attack_p10_hidden_values(store: StoreKind) {
     restricted.header.flags = restricted.header.flags.without(OpFlags::PUBLIC_ONLY);
     check(&server, KEY_1, &restricted, 400);
     let key = admin_key();
-    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*key)), 1);
+    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*key)), 1);
     // A signature by another key.
-    let stranger = OwnSite::make_key().unwrap().signing_key(&AwsLcProvider).unwrap();
-    assert_eq!(
-        server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*stranger)),
-        403
-    );
+    let stranger = OwnSite::generate_key().unwrap().signing_key(&AwsLcProvider).unwrap();
+    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*stranger)), 403);
 }

@@ -3,13 +3,13 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use tendot_proto::auth::Credentials;
+use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::List;
-use tendot_proto::{Fragments, Handle, Message, OpFlags, Opcode, Request, Value};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Fragments, Handle, HandleValue, Message, OpFlags, Opcode, Request};
 use tendot_server::http::Rate;
-use tendot_server::native::Rates;
+use tendot_server::native::NativeRateLimits;
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::{WAIT_TIMEOUT, repetitions, wait_until};
 
@@ -17,7 +17,7 @@ use crate::support::native_server::*;
 
 /// Ten datagrams per second and client, loopback included.
 fn strict_limits() -> NativeServerOptions {
-    let rates = Rates {
+    let rates = NativeRateLimits {
         datagrams: Rate { per_second: 10, burst: 20 },
         work: Duration::from_millis(20),
         loopback: true,
@@ -28,8 +28,8 @@ fn strict_limits() -> NativeServerOptions {
 
 #[test]
 fn attack_u1_large_responses_to_many_requests() {
-    let server = NativeServer::start(strict_limits());
-    let large = (1..=50).map(|index| Value::new(index, "DESC", "x".repeat(1_000))).collect();
+    let server = NativeTestServer::start(strict_limits());
+    let large = (1..=50).map(|index| HandleValue::new(index, "DESC", "x".repeat(1_000))).collect();
     server.put("10.5555/LARGE", large);
     let large_request = resolution("10.5555/LARGE").to_bytes().unwrap();
     let socket = server.udp_socket();
@@ -59,7 +59,7 @@ fn attack_u1_large_responses_to_many_requests() {
 /// Responses to a flood of requests are in sum smaller than three times the requests.
 #[test]
 fn attack_u1_sustained_amplification() {
-    let server = NativeServer::start(strict_limits());
+    let server = NativeTestServer::start(strict_limits());
     let request = resolution("10.5555/MULTI").to_bytes().unwrap();
     let socket = server.udp_socket();
     let (mut sent, mut received, started) = (0, 0, Instant::now());
@@ -82,12 +82,12 @@ fn attack_u1_sustained_amplification() {
 
 #[test]
 fn attack_u3_first_fragments() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let types: Vec<&[u8]> = vec![b"0123456789"; 10_000];
     let request = Request::Resolve {
         handle: Handle::from("10.5555/ONE"),
-        indexes: List::EMPTY,
-        types: List::from(&types[..]),
+        indexes: WireList::EMPTY,
+        types: WireList::from(&types[..]),
     };
     let mut long = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
     let socket = server.udp_socket();
@@ -111,20 +111,20 @@ fn attack_u3_first_fragments() {
     // Other requests of several datagrams are still reassembled.
     let request = Request::Resolve {
         handle: Handle::from("10.5555/ONE"),
-        indexes: List::EMPTY,
-        types: List::from(&types[..90]),
+        indexes: WireList::EMPTY,
+        types: WireList::from(&types[..90]),
     };
     assert_eq!(retry(&Message::request(Opcode::RESOLUTION, request, 7, now())), Some(200));
 }
 
 #[test]
 fn attack_u4_u5_inconsistent_fragments() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let types: Vec<&[u8]> = vec![b"URL"; 200];
     let request = Request::Resolve {
         handle: Handle::from("10.5555/ONE"),
-        indexes: List::EMPTY,
-        types: List::from(&types[..]),
+        indexes: WireList::EMPTY,
+        types: WireList::from(&types[..]),
     };
     let message = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
     let datagrams: Vec<Vec<u8>> =
@@ -168,7 +168,7 @@ fn attack_u4_u5_inconsistent_fragments() {
 
 #[test]
 fn attack_u6_responses_are_not_answered() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let request = resolution("10.5555/ONE").to_bytes().unwrap();
     let response = server.exchange_udp(&request).unwrap();
     server.assert_no_udp_reply(&server.udp_socket(), &[&response]);
@@ -185,11 +185,11 @@ fn attack_u6_responses_are_not_answered() {
 
 #[test]
 fn attack_u7_administration_over_udp() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
     let values = [url_value(1, "https://example.org/")];
     let named = Request::Named { handle: Handle::from("10.5555/ONE") };
-    let written = Request::Values { handle: Handle::from("10.5555/U7"), values: List::from(&values[..]) };
+    let written = Request::Values { handle: Handle::from("10.5555/U7"), values: WireList::from(&values[..]) };
     for (opcode, request) in [
         (Opcode::CREATE_HANDLE, written),
         (Opcode::ADD_VALUE, written),
@@ -216,7 +216,7 @@ fn attack_u7_administration_over_udp() {
 
 #[test]
 fn attack_u8_flood_of_challenges() {
-    let server = NativeServer::start(NativeServerOptions::default());
+    let server = NativeTestServer::start(NativeServerOptions::default());
     let named = Request::Named { handle: Handle::from("10.5555/ONE") };
     let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
     let challenge = server.exchange(Transport::Tcp, &request).remove(0);
@@ -236,7 +236,7 @@ fn attack_u8_flood_of_challenges() {
     }
     // The challenge of a client that has proved its address by TCP is still in the table.
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-    let credentials = Credentials::PrivateKey(&*key);
+    let credentials = ClientKey::PrivateKey(&*key);
     let answer = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
     assert_eq!(server.code_for_bytes(Transport::Tcp, &answer), 1);
 }
@@ -244,7 +244,7 @@ fn attack_u8_flood_of_challenges() {
 /// One client can't fill the table of challenges, also not over TCP.
 #[test]
 fn attack_u8_challenges_of_one_client() {
-    let server = NativeServer::start(strict_limits());
+    let server = NativeTestServer::start(strict_limits());
     let named = Request::Named { handle: Handle::from("10.5555/ONE") };
     let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
     let codes: Vec<u32> = (0..200).map(|_| server.code_for_bytes(Transport::Tcp, &request)).collect();
@@ -256,7 +256,7 @@ fn attack_u8_challenges_of_one_client() {
 
 #[test]
 fn attack_u9_signatures() {
-    let server = NativeServer::start(strict_limits());
+    let server = NativeTestServer::start(strict_limits());
     let mut request = resolution("10.5555/ONE");
     request.header.flags = request.header.flags.with(OpFlags::CERTIFY);
     let request = request.to_bytes().unwrap();

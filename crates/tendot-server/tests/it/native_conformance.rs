@@ -4,16 +4,16 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    Answer, Challenge, Credentials, Group, ComputedDigest, Policy, PublicKeyResponse, SecretKeyResponse, Session,
-    SessionKey, ClientKeyExchange, verify_mac, verify_signature,
+    AuthPolicy, Challenge, ChallengeResponse, ClientKey, ClientKeyExchange, ComputedDigest, DhGroup,
+    PublicKeyResponse, SecretKeyResponse, Session, SessionKey, verify_message_mac, verify_message_signature,
 };
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::message::SessionKeyMaterial;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, Outcome, Parts, Permissions, Request,
-    Response, CredentialSection, Ttl, Value, Work,
+    Budget, Credential, CredentialSection, Envelope, EnvelopeFlags, Handle, HandleValue, Message,
+    MessageBody, MessageHeader, MessageParts, Request, Response, ResponseData, Ttl, ValuePermissions,
 };
 use tendot_server::native::OwnSite;
 use tendot_store::{Edit, Precondition};
@@ -46,12 +46,12 @@ const EXPECTED_DIFFERENCES: &[(&str, u32, &str)] = &[
 ];
 
 /// Makes the changes that happened between the recorded conversations and were not recorded.
-fn apply_unrecorded_changes(server: &NativeServer, conversation: &str) {
-    let secret_key = |index, text: &'static str| Value::new(index, "HS_SECKEY", text);
+fn apply_unrecorded_changes(server: &NativeTestServer, conversation: &str) {
+    let secret_key = |index, text: &'static str| HandleValue::new(index, "HS_SECKEY", text);
     match conversation {
         "remove_value_pubkey" => {
             let mut values = server.values("10.5555/V-PUB").unwrap();
-            values.extend([Value::new(3, "X", ""), Value::new(4, "X", "")]);
+            values.extend([HandleValue::new(3, "X", ""), HandleValue::new(4, "X", "")]);
             server.put("10.5555/V-PUB", values);
         }
         "delete_not_found" => delete(server, "10.5555/V-SEC"),
@@ -64,13 +64,14 @@ fn apply_unrecorded_changes(server: &NativeServer, conversation: &str) {
         }
         "list_handles" => (0..60).for_each(|number| server.put(&format!("10.5558/L-{number:02}"), vec![])),
         "resolve_secret2_auth_udp" => {
-            let hidden = Value {
-                permissions: Permissions(0x0c),
+            let hidden = HandleValue {
+                permissions: ValuePermissions(0x0c),
                 ttl: Ttl::Relative(3_600),
                 timestamp: 1_794_765_678,
                 ..url_value(1, "https://example.org/secret2")
             };
-            let group = Value { timestamp: 1_794_765_678, ..admin_value(100, 0x0fff, "200:0.NA/10.5555") };
+            let group =
+                HandleValue { timestamp: 1_794_765_678, ..admin_value(100, 0x0fff, "200:0.NA/10.5555") };
             server.put("10.5555/SECRET2", vec![hidden, group]);
         }
         // The recorded client deleted it between the two.
@@ -79,7 +80,7 @@ fn apply_unrecorded_changes(server: &NativeServer, conversation: &str) {
     }
 }
 
-fn delete(server: &NativeServer, name: &str) {
+fn delete(server: &NativeTestServer, name: &str) {
     if server.values(name).is_some() {
         server.commit(Edit::Remove { name: name.into(), expect: Precondition::Any });
     }
@@ -87,7 +88,7 @@ fn delete(server: &NativeServer, name: &str) {
 
 /// A client that sends what the recorded one sent, with its own session numbers and keys.
 struct Replay {
-    server: NativeServer,
+    server: NativeTestServer,
     /// Replaces the recorded transport.
     transport: Option<Transport>,
     administrator: Box<dyn SigningKey>,
@@ -116,10 +117,10 @@ impl Replay {
             }
         }
         Self {
-            server: NativeServer::start_over(store.open(), NativeServerOptions::default()),
+            server: NativeTestServer::start_over(store.open(), NativeServerOptions::default()),
             transport,
             administrator: private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap(),
-            stranger: OwnSite::make_key().unwrap().signing_key(&AwsLcProvider).unwrap(),
+            stranger: OwnSite::generate_key().unwrap().signing_key(&AwsLcProvider).unwrap(),
             server_key: private_key("privkey.bin").public_key().unwrap(),
             sessions: HashMap::new(),
             recorded_keys,
@@ -146,7 +147,7 @@ impl Replay {
         match envelope.filter(|envelope| envelope.flags.has(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
                 let key = &self.recorded_keys[&envelope.session_id];
-                Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap(), true))
+                Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap(), true))
             }
             None => Some((bytes, false)),
         }
@@ -176,13 +177,13 @@ impl Replay {
         let half;
         let mut message = Message::from_bytes(bytes).unwrap();
         let recorded = message.envelope.session_id;
-        let Body::Request(request) = message.body else { panic!() };
+        let MessageBody::Request(request) = message.body else { panic!() };
         match request {
             Request::ChallengeAnswer { auth_type, key_handle, key_index, .. } => {
                 let [_, (ours, _)] = self.challenge.as_ref().unwrap();
                 message.envelope.session_id = Envelope::from_bytes(ours).unwrap().session_id;
-                proof = self.proof(&Answer::of(&request).unwrap());
-                message.body = Body::Request(Request::ChallengeAnswer {
+                proof = self.proof(&ChallengeResponse::of(&request).unwrap());
+                message.body = MessageBody::Request(Request::ChallengeAnswer {
                     auth_type,
                     key_handle,
                     key_index,
@@ -190,10 +191,11 @@ impl Replay {
                 });
             }
             Request::SessionSetup(mut setup) if setup.key != SessionKeyMaterial::None => {
-                let work = &mut { Work::PER_REQUEST };
-                half = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, work).unwrap();
-                setup.key = half.setup(None, 0).key;
-                message.body = Body::Request(Request::SessionSetup(setup));
+                let work = &mut { Budget::PER_REQUEST };
+                half = ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, work)
+                    .unwrap();
+                setup.key = half.request(None, 0).key;
+                message.body = MessageBody::Request(Request::SessionSetup(setup));
                 let plain = message.to_bytes().unwrap();
                 self.proposal = Some(half);
                 return (plain.clone(), plain);
@@ -212,9 +214,9 @@ impl Replay {
         let has_mac = message.credential().is_some();
         message.tail = CredentialSection::Empty;
         let mut plain = message.to_bytes().unwrap();
-        let work = &mut { Work::PER_REQUEST };
+        let work = &mut { Budget::PER_REQUEST };
         if has_mac {
-            session.authenticate(&mut plain, &AwsLcProvider, work).unwrap();
+            session.add_mac(&mut plain, &AwsLcProvider, work).unwrap();
         }
         let sent = match is_encrypted {
             true => session.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, work).unwrap(),
@@ -224,17 +226,18 @@ impl Replay {
     }
 
     /// A proof for the replayed challenge that is valid if the recorded one was.
-    fn proof(&self, answer: &Answer<'_>) -> Vec<u8> {
+    fn proof(&self, answer: &ChallengeResponse<'_>) -> Vec<u8> {
         let [(theirs, _), (ours, request)] = self.challenge.as_ref().unwrap();
         let challenge = Message::from_bytes(theirs).unwrap();
-        let Body::Response(Response { digest, outcome: Outcome::Challenge { nonce, .. } }) = challenge.body
+        let MessageBody::Response(Response { digest, outcome: ResponseData::Challenge { nonce, .. } }) =
+            challenge.body
         else {
             panic!()
         };
         let recorded = Challenge { nonce, digest: digest.unwrap().bytes };
         let handle = answer.key_handle.to_string();
         let keys = self.server.values(&handle).unwrap();
-        let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
+        let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
         let is_secret = answer.auth_type == b"HS_SECKEY";
         let is_good = if is_secret {
             let proof = SecretKeyResponse::from_bytes(answer.answer, challenge.envelope.version).unwrap();
@@ -247,14 +250,14 @@ impl Replay {
         };
         let secret = keys.iter().find(|value| value.index == answer.key_index && is_secret);
         let credentials = match (secret, is_good) {
-            (Some(secret), true) => Credentials::SecretKey(&secret.data),
-            (Some(_), false) => Credentials::SecretKey(b"wrong"),
-            (None, true) => Credentials::PrivateKey(&*self.administrator),
-            (None, false) => Credentials::PrivateKey(&*self.stranger),
+            (Some(secret), true) => ClientKey::SecretKey(&secret.data),
+            (Some(_), false) => ClientKey::SecretKey(b"wrong"),
+            (None, true) => ClientKey::PrivateKey(&*self.administrator),
+            (None, false) => ClientKey::PrivateKey(&*self.stranger),
         };
-        let (parts, challenge) = (Parts::split(request).unwrap(), Message::from_bytes(ours).unwrap());
-        let work = &mut { Work::PER_REQUEST };
-        credentials.answer(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, work).unwrap()
+        let (parts, challenge) = (MessageParts::split(request).unwrap(), Message::from_bytes(ours).unwrap());
+        let work = &mut { Budget::PER_REQUEST };
+        credentials.respond(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, work).unwrap()
     }
 
     /// Compares the next response with the recorded one; returns the difference.
@@ -275,21 +278,23 @@ impl Replay {
             return Some(format!("encrypted: {is_encrypted}"));
         }
         if is_encrypted {
-            let work = &mut { Work::PER_REQUEST };
+            let work = &mut { Budget::PER_REQUEST };
             ours = self.sessions[&recorded_id].key().decrypt(&ours, &AwsLcProvider, work).unwrap();
         }
         let (recorded, sent) = self.request.clone().unwrap();
         let problem = self.difference(name, &theirs, &ours, &sent);
         let message = Message::from_bytes(&ours).unwrap();
         match message.body {
-            Body::Response(Response { outcome: Outcome::Challenge { .. }, .. }) => {
+            MessageBody::Response(Response { outcome: ResponseData::Challenge { .. }, .. }) => {
                 self.challenge = Some([(theirs, recorded), (ours, sent)]);
             }
-            Body::Response(Response { outcome: Outcome::Session { .. }, .. }) => {
-                let (request, response) = (Parts::split(&sent).unwrap(), Parts::split(&ours).unwrap());
-                let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
+            MessageBody::Response(Response { outcome: ResponseData::Session { .. }, .. }) => {
+                let (request, response) =
+                    (MessageParts::split(&sent).unwrap(), MessageParts::split(&ours).unwrap());
+                let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
                 let proposal = self.proposal.take().unwrap();
-                let session = proposal.accept(&request, &response, &self.server_key, &policy, &AwsLcProvider, work);
+                let session =
+                    proposal.complete(&request, &response, &self.server_key, &policy, &AwsLcProvider, work);
                 self.sessions.insert(recorded_id, session.unwrap());
             }
             _ => {}
@@ -298,9 +303,9 @@ impl Replay {
     }
 
     fn difference(&self, name: &str, theirs: &[u8], ours: &[u8], sent: &[u8]) -> Option<String> {
-        let read = |bytes| (Parts::split(bytes).unwrap(), Message::from_bytes(bytes).unwrap());
+        let read = |bytes| (MessageParts::split(bytes).unwrap(), Message::from_bytes(bytes).unwrap());
         let ((their_parts, their_message), (our_parts, our_message)) = (read(theirs), read(ours));
-        let request = Parts::split(sent).ok()?;
+        let request = MessageParts::split(sent).ok()?;
         let (mut one, mut two) = (their_message.envelope, our_message.envelope);
         if one.session_id != 0 && two.session_id != 0 {
             (one.session_id, two.session_id) = (0, 0);
@@ -314,7 +319,7 @@ impl Replay {
             return Some(format!("envelope {two:?} instead of {one:?}"));
         }
         let (one, mut two) = (their_message.header, our_message.header);
-        if two.expiration.abs_diff(Header::expiration(now())) > 60 {
+        if two.expiration.abs_diff(MessageHeader::default_expiration(now())) > 60 {
             return Some(format!("expires {}", two.expiration));
         }
         two.expiration = one.expiration;
@@ -327,54 +332,73 @@ impl Replay {
         if kind(&their_message) != kind(&our_message) {
             return Some(format!("credential {:?} was recorded", their_message.credential()));
         }
-        let work = &mut { Work::PER_REQUEST };
+        let work = &mut { Budget::PER_REQUEST };
         match our_message.credential().map(|credential| credential.credential_type) {
-            Some(Credential::SIGNED) => {
-                verify_signature(&our_parts, &self.server_key, &Policy::default(), &AwsLcProvider, work).unwrap();
+            Some(Credential::TYPE_SIGNED) => {
+                verify_message_signature(
+                    &our_parts,
+                    &self.server_key,
+                    &AuthPolicy::default(),
+                    &AwsLcProvider,
+                    work,
+                )
+                .unwrap();
             }
             Some(_) => {
                 let session = &self.sessions[&their_parts.envelope.session_id];
-                verify_mac(&our_parts, session.key(), &AwsLcProvider, work).unwrap();
+                verify_message_mac(&our_parts, session.key(), &AwsLcProvider, work).unwrap();
             }
             None => {}
         }
-        let (Body::Response(one), Body::Response(two)) = (their_message.body, our_message.body) else {
+        let (MessageBody::Response(one), MessageBody::Response(two)) = (their_message.body, our_message.body)
+        else {
             panic!()
         };
         if one.digest.map(|digest| digest.algorithm) != two.digest.map(|digest| digest.algorithm) {
             return Some(format!("digest {:?} instead of {:?}", two.digest, one.digest));
         }
         if let Some(digest) = two.digest {
-            let checked =
-                ComputedDigest::check(&digest, request.header_and_body, &Policy::default(), &AwsLcProvider, work);
+            let checked = ComputedDigest::verify(
+                &digest,
+                request.header_and_body,
+                &AuthPolicy::default(),
+                &AwsLcProvider,
+                work,
+            );
             assert_eq!(checked, Ok(()), "{name}");
         }
         outcome_difference(name, one.outcome, two.outcome)
     }
 }
 
-fn outcome_difference(name: &str, theirs: Outcome<'_>, ours: Outcome<'_>) -> Option<String> {
+fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'_>) -> Option<String> {
     let differ = || Some(format!("{ours:?} instead of {theirs:?}"));
     match (theirs, ours) {
         (
-            Outcome::Resolved { handle: one, values: theirs },
-            Outcome::Resolved { handle: two, values: ours },
+            ResponseData::Resolved { handle: one, values: theirs },
+            ResponseData::Resolved { handle: two, values: ours },
         ) => {
             // The status of the server is never the same.
-            let is_same = |(one, two): (Value<'_>, Value<'_>)| {
+            let is_same = |(one, two): (HandleValue<'_>, HandleValue<'_>)| {
                 one == two
-                    || (name.starts_with("status_handle") && Value { data: two.data.clone(), ..one } == two)
+                    || (name.starts_with("status_handle")
+                        && HandleValue { data: two.data.clone(), ..one } == two)
             };
             let same =
                 one == two && theirs.len() == ours.len() && theirs.iter().zip(ours.iter()).all(is_same);
             if same { None } else { differ() }
         }
         // The texts of errors differ.
-        (Outcome::Failed { .. }, Outcome::Failed { message: Some(words) }) if !words.is_empty() => None,
-        (Outcome::Challenge { nonce: one, .. }, Outcome::Challenge { nonce: two, .. }) => {
+        (ResponseData::Failed { .. }, ResponseData::Failed { message: Some(words) }) if !words.is_empty() => {
+            None
+        }
+        (ResponseData::Challenge { nonce: one, .. }, ResponseData::Challenge { nonce: two, .. }) => {
             if one.len() == two.len() && one != two { None } else { differ() }
         }
-        (Outcome::Session { mode: one, data: theirs }, Outcome::Session { mode: two, data: ours }) => {
+        (
+            ResponseData::Session { mode: one, data: theirs },
+            ResponseData::Session { mode: two, data: ours },
+        ) => {
             // The length of a Diffie-Hellman number varies with leading zeros.
             if one == two && theirs[..4] == ours[..4] && theirs.len().abs_diff(ours.len()) < 4 {
                 None
@@ -382,7 +406,7 @@ fn outcome_difference(name: &str, theirs: Outcome<'_>, ours: Outcome<'_>) -> Opt
                 differ()
             }
         }
-        (Outcome::Created { handle: Some(one) }, Outcome::Created { handle: Some(two) }) => {
+        (ResponseData::Created { handle: Some(one) }, ResponseData::Created { handle: Some(two) }) => {
             let minted = |handle: Handle<'_>| (handle.to_string()[..13].to_owned(), handle.as_bytes().len());
             let same = if name.starts_with("create_mint") { minted(one) == minted(two) } else { one == two };
             if same { None } else { differ() }
@@ -393,7 +417,7 @@ fn outcome_difference(name: &str, theirs: Outcome<'_>, ours: Outcome<'_>) -> Opt
 }
 
 fn code_of(answer: &[u8]) -> u32 {
-    Header::from_bytes(&answer[20..]).unwrap().0.response_code.0
+    MessageHeader::from_bytes(&answer[20..]).unwrap().0.response_code.0
 }
 
 /// Replays all conversations but those to skip; returns how many responses were compared.

@@ -1,8 +1,8 @@
 //! Cached responses of the Handle protocol are those that would be made without the cache.
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::List;
-use tendot_proto::{Body, Message, OpFlags, Request, Version};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Message, MessageBody, OpFlags, ProtocolVersion, Request};
 use tendot_store::{Edit, Precondition};
 
 use crate::support::native_server::*;
@@ -34,7 +34,7 @@ fn split_response(response: &[u8]) -> (Vec<u8>, u32, bool) {
 }
 
 fn cached_responses_are_identical(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut number = 0;
     let mut check = |request: &Message<'_>| {
         for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
@@ -50,13 +50,15 @@ fn cached_responses_are_identical(store: StoreKind) {
     };
     for name in ["10.5555/1", "10.5555/MULTI", "10.5555/multi", "10.5555/NONE", "10.9999/1", "0.NA/10.5555"] {
         check(&resolution(name));
-        let Body::Request(Request::Resolve { handle, .. }) = resolution(name).body else { unreachable!() };
+        let MessageBody::Request(Request::Resolve { handle, .. }) = resolution(name).body else {
+            unreachable!()
+        };
         for (indexes, types) in [(&[1][..], &[][..]), (&[], &[&b"URL"[..]]), (&[100], &[&b"EMAIL"[..]])] {
             let mut selection = resolution(name);
-            selection.body = Body::Request(Request::Resolve {
+            selection.body = MessageBody::Request(Request::Resolve {
                 handle,
-                indexes: List::from(indexes),
-                types: List::from(types),
+                indexes: WireList::from(indexes),
+                types: WireList::from(types),
             });
             check(&selection);
         }
@@ -66,14 +68,14 @@ fn cached_responses_are_identical(store: StoreKind) {
             check(&flagged);
         }
         let mut old = resolution(name);
-        old.envelope.suggestion = Version::new(2, 1);
+        old.envelope.suggestion = ProtocolVersion::new(2, 1);
         check(&old);
     }
 }
 
 /// The digest in a response is that of its request, also if the rest is cached.
 fn digests_are_of_the_own_request(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut request = resolution("10.5555/MULTI");
     request.header.flags = request.header.flags.with(OpFlags::REQUEST_DIGEST);
     let responses = [1, 2, 3].map(|number| {
@@ -84,7 +86,7 @@ fn digests_are_of_the_own_request(store: StoreKind) {
 }
 
 fn changes_are_visible_at_once(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let resolve = |name: &str| {
         let response = server.exchange(Transport::Udp, &resolution(name).to_bytes().unwrap()).remove(0);
         String::from_utf8_lossy(&response).into_owned()
@@ -107,10 +109,10 @@ fn changes_are_visible_at_once(store: StoreKind) {
 
 /// Responses made by the template of another record follow its changes.
 fn templates_are_not_cached(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let namespace = r#"<namespace><template delimiter="@"><foreach><if value="type" test="equals" expression="URL"><value data="${data}/${extension}"/></if></foreach></template></namespace>"#;
     let mut values = server.values("0.NA/10.5556").unwrap();
-    values.push(tendot_proto::Value::new(9, "HS_NAMESPACE", namespace));
+    values.push(tendot_proto::HandleValue::new(9, "HS_NAMESPACE", namespace));
     server.put("0.NA/10.5556", values);
     for url in ["https://example.org/a", "https://example.org/b"] {
         server.put("10.5556/BASE", vec![url_value(1, url)]);

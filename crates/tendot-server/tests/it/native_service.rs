@@ -10,13 +10,16 @@ use rustls::crypto::{aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 use serde_json::Value as Json;
-use tendot_proto::auth::Credentials;
+use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::KeyComponents;
-use tendot_proto::wire::List;
-use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, Response, Value, Version};
-use tendot_server::native::Limits;
+use tendot_proto::wire::WireList;
+use tendot_proto::{
+    Handle, HandleValue, Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Request, Response,
+    ResponseData,
+};
+use tendot_server::native::NativeLimits;
 use tendot_store::{Edit, Precondition};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
@@ -45,11 +48,11 @@ fn named(opcode: Opcode, handle: &str) -> Message<'_> {
 }
 
 /// The names in each message of a list, requested by the server administrator.
-fn list(server: &NativeServer, transport: Transport, request: &Message<'_>) -> Vec<Vec<String>> {
+fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) -> Vec<Vec<String>> {
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let request = request.to_bytes().unwrap();
     let challenge = server.exchange(transport, &request).remove(0);
-    let proof = challenge_response(&request, &challenge, SERVER_ADMIN, Credentials::PrivateKey(&*key), 8);
+    let proof = challenge_response(&request, &challenge, SERVER_ADMIN, ClientKey::PrivateKey(&*key), 8);
     let responses = server.exchange(transport, &proof);
     let last = responses.len() - 1;
     let names = |(number, response): (usize, &Vec<u8>)| {
@@ -60,7 +63,8 @@ fn list(server: &NativeServer, transport: Transport, request: &Message<'_>) -> V
             "all but the last announce more"
         );
         assert_eq!(message.envelope.request_id, 8);
-        let Body::Response(Response { outcome: Outcome::Handles(names), .. }) = message.body else {
+        let MessageBody::Response(Response { outcome: ResponseData::Handles(names), .. }) = message.body
+        else {
             panic!("{message:?}")
         };
         names.iter().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
@@ -69,7 +73,7 @@ fn list(server: &NativeServer, transport: Transport, request: &Message<'_>) -> V
 }
 
 fn lists_of_several_messages(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     server.commit(Edit::Home { prefix: "10.77".into() });
     let name = |number: u32| format!("10.77/{number:04}");
     server.commit_all(
@@ -101,7 +105,7 @@ fn lists_of_several_messages(store: StoreKind) {
 fn requests_of_several_datagrams(store: StoreKind) {
     for has_inherited_sockets in [false, true] {
         let options = NativeServerOptions { has_inherited_sockets, ..NativeServerOptions::default() };
-        let server = NativeServer::start_over(store.open(), options);
+        let server = NativeTestServer::start_over(store.open(), options);
         let name = format!("10.5555/{}", "x".repeat(2_000));
         for _ in 0..50 {
             let response = server.exchange_udp(&resolution(&name).to_bytes().unwrap());
@@ -115,10 +119,10 @@ fn requests_of_several_datagrams(store: StoreKind) {
 }
 
 fn names_made_by_templates(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let namespace = r#"<namespace><template delimiter="@"><foreach><if value="type" test="equals" expression="URL"><value data="${data}/${extension}"/></if></foreach></template></namespace>"#;
     let mut values = server.values("0.NA/10.5556").unwrap();
-    values.push(Value::new(9, "HS_NAMESPACE", namespace));
+    values.push(HandleValue::new(9, "HS_NAMESPACE", namespace));
     server.put("0.NA/10.5556", values);
     server.put("10.5556/BASE", vec![url_value(1, "https://example.org/base")]);
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
@@ -132,13 +136,13 @@ fn names_made_by_templates(store: StoreKind) {
 
 /// Writes to a derived prefix of another site are referred to it, if the client's version knows referrals.
 fn writes_are_referred(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let values = [url_value(1, "https://example.org/")];
     let create = |name: &'static str, flags: OpFlags, minor: u8| {
-        let request = Request::Values { handle: Handle::from(name), values: List::from(&values[..]) };
+        let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };
         let mut message = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
         message.header.flags = message.header.flags.with(flags);
-        message.envelope.suggestion = Version::new(2, minor);
+        message.envelope.suggestion = ProtocolVersion::new(2, minor);
         server.code(Transport::Tcp, &message)
     };
     assert_eq!(create("0.NA/10.5556.7", OpFlags(0), 11), 303);
@@ -192,9 +196,9 @@ impl ServerCertVerifier for PinnedKey {
     }
 }
 
-fn connect_tls(server: &NativeServer) -> StreamOwned<ClientConnection, TcpStream> {
+fn connect_tls(server: &NativeTestServer) -> StreamOwned<ClientConnection, TcpStream> {
     let key = private_key("privkey.bin").public_key().unwrap();
-    let KeyComponents::Rsa { modulus, .. } = key.kind() else { panic!() };
+    let KeyComponents::Rsa { modulus, .. } = key.components() else { panic!() };
     let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -206,7 +210,7 @@ fn connect_tls(server: &NativeServer) -> StreamOwned<ClientConnection, TcpStream
 }
 
 fn tls(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut stream = connect_tls(&server);
     for request in [keep_alive_request(), keep_alive_request(), resolution("10.5555/BIG")] {
         stream.write_all(&request.to_bytes().unwrap()).unwrap();
@@ -226,9 +230,9 @@ fn keep_alive_request() -> Message<'static> {
 
 /// 500 clients that have sent part of a request.
 fn slow_clients_do_not_block_others(store: StoreKind) {
-    let limits = Limits { message_time: HOUR, ..Limits::default() };
+    let limits = NativeLimits { message_time: HOUR, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
-    let server = NativeServer::start_over(store.open(), options);
+    let server = NativeTestServer::start_over(store.open(), options);
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let mut slow: Vec<_> = (0..500).map(|_| server.connect()).collect();
     for (number, stream) in slow.iter_mut().enumerate() {
@@ -250,9 +254,9 @@ fn slow_clients_do_not_block_others(store: StoreKind) {
 /// A connection is closed when there was no request for `idle_time`, counted from the last one.
 fn idle_connections_close(store: StoreKind) {
     let idle_time = Duration::from_millis(400);
-    let limits = Limits { message_time: HOUR, idle_time, ..Limits::default() };
+    let limits = NativeLimits { message_time: HOUR, idle_time, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
-    let server = NativeServer::start_over(store.open(), options);
+    let server = NativeTestServer::start_over(store.open(), options);
     let request = keep_alive_request().to_bytes().unwrap();
     let mut stream = server.connect();
     let mut last_request = Instant::now();
@@ -270,15 +274,15 @@ fn idle_connections_close(store: StoreKind) {
     assert!(read_until_closed(&mut stream).is_empty());
     // One minute is the default: the configured time-out is in effect.
     let elapsed = last_request.elapsed();
-    assert!(elapsed >= idle_time / 2 && elapsed < Limits::default().idle_time, "{elapsed:?}");
+    assert!(elapsed >= idle_time / 2 && elapsed < NativeLimits::default().idle_time, "{elapsed:?}");
 }
 
 /// Requests received before the shutdown are answered, and idle clients do not delay it.
 fn drain(store: StoreKind) {
     // The shutdown waits for all that is in progress, however long it takes.
-    let limits = Limits { closing_time: HOUR, ..Limits::default() };
+    let limits = NativeLimits { closing_time: HOUR, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
-    let mut server = NativeServer::start_over(store.open(), options);
+    let mut server = NativeTestServer::start_over(store.open(), options);
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let idle: Vec<_> = (0..10).map(|_| server.connect()).collect();
     let mut in_progress = server.connect();
@@ -305,7 +309,7 @@ fn drain(store: StoreKind) {
 }
 
 fn metrics(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let (found, not_found) = (resolution("10.5555/ONE"), resolution("10.5555/NONE"));
     for _ in 0..3 {
         server.code(Transport::Udp, &found);
@@ -321,7 +325,7 @@ fn metrics(store: StoreKind) {
 
 /// The site record over HTTP is that of the recording.
 fn site_over_http(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let recorded = String::from_utf8(handle_net_file("http.jsonl")).unwrap();
     let recorded = recorded.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
     let recorded: Vec<Json> =

@@ -11,8 +11,8 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tendot_proto::Value;
-use tendot_server::http::{Limits, ProxyTrust};
+use tendot_proto::HandleValue;
+use tendot_server::http::{HttpLimits, ProxyTrust};
 use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse, send_raw};
 use tendot_testing::{free_port, ram_dir, wait_until};
@@ -108,12 +108,15 @@ struct Proxied {
 
 impl Proxied {
     fn start() -> Self {
-        let server = start(Limits::default(), None, |http| {
-            http.trust(ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() })
-                .metrics_for(vec![format!("{ALLOWED_CLIENT}/32").parse().unwrap()])
+        let server = start(HttpLimits::default(), None, |http| {
+            http.proxy_trust(ProxyTrust {
+                proxies: vec!["127.0.0.1/32".parse().unwrap()],
+                ..ProxyTrust::default()
+            })
+            .metrics_allow(vec![format!("{ALLOWED_CLIENT}/32").parse().unwrap()])
         });
         let put = |name: &str| {
-            let url = Value::new(1, "URL", format!("https://example.org/{}", name.len()));
+            let url = HandleValue::new(1, "URL", format!("https://example.org/{}", name.len()));
             Edit::Put { name: name.into(), values: vec![url], expect: Precondition::Absent }
         };
         server.commit(NAMES.iter().map(|name| put(name)).chain([put(&long_name())]).collect());

@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tendot_proto::{Permissions, Value};
-use tendot_server::http::{Limits, Rate, Rates, ProxyTrust};
-use tendot_store::{Change, Edit, Precondition, Store as _};
+use tendot_proto::{HandleValue, ValuePermissions};
+use tendot_server::http::{HttpLimits, HttpRateLimits, ProxyTrust, Rate};
+use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
 
@@ -14,7 +14,7 @@ use crate::support::http_server::{TOKEN, TestServer, start, start_default};
 
 #[test]
 fn metrics() {
-    let server = start(Limits::default(), None, |http| http.figure("tendot_x", "y", true, || Some(5.0)));
+    let server = start(HttpLimits::default(), None, |http| http.figure("tendot_x", "y", true, || Some(5.0)));
     for _ in 0..3 {
         server.request("GET", "/10.5555/ONE", "");
     }
@@ -46,17 +46,20 @@ fn metrics() {
 
 #[test]
 fn request_ids() {
-    let server = start(Limits::default(), None, |http| {
+    let server = start(HttpLimits::default(), None, |http| {
         let proxies = vec!["127.0.0.2/32".parse().unwrap()];
-        http.trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        http.proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
     });
     let request_id =
         |headers: &str| server.request("GET", "/livez", headers).header("x-request-id").unwrap().to_owned();
     let generated = request_id("X-Request-Id: mine");
     assert!(generated.len() == 16 && generated != request_id(""), "{generated}");
 
-    let server = start(Limits::default(), None, |http| {
-        http.trust(ProxyTrust { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() })
+    let server = start(HttpLimits::default(), None, |http| {
+        http.proxy_trust(ProxyTrust {
+            proxies: vec!["127.0.0.0/8".parse().unwrap()],
+            ..ProxyTrust::default()
+        })
     });
     let response = server.request("GET", "/livez", "X-Request-Id: mine\nX-Forwarded-For: 192.0.2.1");
     assert_eq!(response.header("x-request-id"), Some("mine"));
@@ -77,8 +80,11 @@ fn attack_h8_credentials_through_proxies() {
     };
     assert_eq!(list(&direct, ""), 200);
     assert_eq!(list(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
-    let proxied = start(Limits::default(), None, |http| {
-        http.trust(ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() })
+    let proxied = start(HttpLimits::default(), None, |http| {
+        http.proxy_trust(ProxyTrust {
+            proxies: vec!["127.0.0.1/32".parse().unwrap()],
+            ..ProxyTrust::default()
+        })
     });
     assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1"), 403);
     assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 200);
@@ -86,11 +92,11 @@ fn attack_h8_credentials_through_proxies() {
 
 #[test]
 fn rate_limit() {
-    let server = start(Limits::default(), None, |http| {
+    let server = start(HttpLimits::default(), None, |http| {
         let rate = Rate { per_second: 1, burst: 3 };
         let proxies = vec!["127.0.0.1/32".parse().unwrap()];
-        http.rates(Rates { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
-            .trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
+            .proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
     });
     let request = |client: &str| server.request("GET", "/10.5555/ONE", &format!("X-Forwarded-For: {client}"));
     let statuses: Vec<u16> = (0..5).map(|_| request("192.0.2.1").status).collect();
@@ -112,8 +118,8 @@ fn rate_limit() {
 fn loopback_is_exempt_from_rate_limits() {
     let rate = Rate { per_second: 1, burst: 1 };
     for (loopback, expected) in [(false, 302), (true, 429)] {
-        let server = start(Limits::default(), None, |http| {
-            http.rates(Rates { client: rate, network: Rate { burst: 100, ..rate }, loopback })
+        let server = start(HttpLimits::default(), None, |http| {
+            http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 100, ..rate }, loopback })
         });
         server.request("GET", "/10.5555/ONE", "");
         assert_eq!(server.request("GET", "/10.5555/ONE", "").status, expected);
@@ -166,7 +172,7 @@ fn responses_are_compressed() {
 #[test]
 fn attack_s12_drain_under_load() {
     for round in 0..3 {
-        let limits = Limits { closing_time: Duration::from_secs(60), ..Limits::default() };
+        let limits = HttpLimits { closing_time: Duration::from_secs(60), ..HttpLimits::default() };
         let mut server = start(limits, None, |http| http);
         let (failed, list, is_ending) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let address = server.address;
@@ -238,10 +244,13 @@ fn attack_s12_idle_clients_during_drain() {
 #[test]
 fn history_for_the_operator() {
     let server = start_default();
-    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "NOTE", "for administrators") };
+    let hidden = HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(1, "NOTE", "for administrators")
+    };
     let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Precondition::Any };
     for _ in 0..2 {
-        let change = Change { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
+        let change = ChangeSet { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
         server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();
     }
     let request = |headers: &str| {

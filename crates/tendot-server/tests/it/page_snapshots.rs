@@ -7,11 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use tendot_proto::record::{Admin, AdminPermissions, Record, ValueList};
-use tendot_proto::{Permissions, Reference, Value};
-use tendot_registry::transfer::What;
-use tendot_server::http::Limits;
-use tendot_store::{Change, Edit, Precondition, Store as _};
+use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, ValueList};
+use tendot_proto::{HandleValue, ValuePermissions, ValueReference};
+use tendot_registry::transfer::TransferSubject;
+use tendot_server::http::HttpLimits;
+use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
@@ -366,33 +366,39 @@ fn get(target: &str, accept: &str) -> HttpResponse {
 }
 
 static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
-    let server = start_at(bind(), edits(), Limits::default(), None, |http| http);
+    let server = start_at(bind(), edits(), HttpLimits::default(), None, |http| http);
     let registry = server.http.registry();
     server.runtime.block_on(async {
         for (number, (by, edit)) in changes().into_iter().enumerate() {
             let at = 1_700_000_000_000 + 86_400_000 * number as u64;
-            registry.store().commit(Change { by: by.into(), at, edits: vec![edit] }).await.unwrap();
+            registry.store().commit(ChangeSet { by: by.into(), at, edits: vec![edit] }).await.unwrap();
         }
         let parties = PartyFixtures::create(registry).await;
         let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
         parties.update(registry, "10.70000/PAPER", &titled).await;
-        parties.transfer(registry, What::Prefix("10.70000".into()), &parties.second).await;
+        parties.transfer(registry, TransferSubject::Prefix("10.70000".into()), &parties.second).await;
     });
     server
 });
 
 fn edits() -> Vec<Edit> {
-    let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
-    let alias = |name: &str| Value::new(1, "HS_ALIAS", name.to_owned());
-    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "URL", "https://example.org/") };
+    let url = |address: &str| HandleValue {
+        timestamp: 1_700_000_000,
+        ..HandleValue::new(1, "URL", address.to_owned())
+    };
+    let alias = |name: &str| HandleValue::new(1, "HS_ALIAS", name.to_owned());
+    let hidden = HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(1, "URL", "https://example.org/")
+    };
     let mut edits = vec![
-        put("10.5555/ONE", vec![url("https://example.org/one"), Value::new(2, "DESC", "The first")]),
+        put("10.5555/ONE", vec![url("https://example.org/one"), HandleValue::new(2, "DESC", "The first")]),
         put("10.5555/TYPES", types()),
-        put("10.5555/LOC", vec![url("https://example.org/loc"), Value::new(2, "10320/loc", LOCATIONS)]),
+        put("10.5555/LOC", vec![url("https://example.org/loc"), HandleValue::new(2, "10320/loc", LOCATIONS)]),
         put("10.5555/ALIAS", vec![alias("10.5555/ONE")]),
         put("10.5555/CIRCLE", vec![alias("10.5555/CIRCLE2")]),
         put("10.5555/CIRCLE2", vec![alias("10.5555/CIRCLE")]),
-        put("10.5555/NOURL", vec![Value::new(2, "DESC", "Nothing to lead to")]),
+        put("10.5555/NOURL", vec![HandleValue::new(2, "DESC", "Nothing to lead to")]),
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)")]),
         put("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
         put("10.5555/HIDDEN", vec![hidden]),
@@ -402,8 +408,8 @@ fn edits() -> Vec<Edit> {
         put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
         put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
         put("10.5555/LARGE", large_values()),
-        put("10.5555/MANY", (1..=2_000).map(|index| Value::new(index, "NOTE", "n")).collect()),
-        put("0.NA/10.5555", vec![Value::new(1, "DESC", "A prefix for tests")]),
+        put("10.5555/MANY", (1..=2_000).map(|index| HandleValue::new(index, "NOTE", "n")).collect()),
+        put("0.NA/10.5555", vec![HandleValue::new(1, "DESC", "A prefix for tests")]),
     ];
     edits.extend(["10.5555", "20.500.12345", "0.NA"].map(|prefix| Edit::Home { prefix: prefix.into() }));
     edits
@@ -411,15 +417,25 @@ fn edits() -> Vec<Edit> {
 
 /// A name that is updated, removed, created again and retired, and names with hostile and large versions.
 fn changes() -> Vec<(&'static str, Edit)> {
-    let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
-    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "NOTE", "for administrators") };
-    let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "a secret") };
+    let url = |address: &str| HandleValue {
+        timestamp: 1_700_000_000,
+        ..HandleValue::new(1, "URL", address.to_owned())
+    };
+    let hidden = HandleValue {
+        permissions: ValuePermissions(0x0c),
+        ..HandleValue::new(2, "NOTE", "for administrators")
+    };
+    let secret =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "a secret") };
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Any };
     let name = "10.5555/CHANGED";
     vec![
         ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
         ("operator", put(name, vec![hidden, secret])),
-        ("me@example.org", put(name, vec![url("https://example.org/second"), Value::new(3, "DESC", "Now")])),
+        (
+            "me@example.org",
+            put(name, vec![url("https://example.org/second"), HandleValue::new(3, "DESC", "Now")]),
+        ),
         ("operator", Edit::Remove { name: name.into(), expect: Precondition::Any }),
         ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
         ("operator", Edit::Tombstone { name: name.into(), expect: Precondition::Any }),
@@ -430,7 +446,7 @@ fn changes() -> Vec<(&'static str, Edit)> {
     ]
 }
 
-fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
+fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
     Edit::Put { name: name.into(), values, expect: Precondition::Absent }
 }
 
@@ -439,8 +455,8 @@ const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\
     <location id='1' href='https://b.example.org/' weight='0' country='gb'/>\
     <location id='2' href='javascript:alert(1)' weight='0' role='pdf'/></locations>";
 
-fn large_values() -> Vec<Value<'static>> {
-    vec![Value::new(1, "NOTE", "<&>\"'".repeat(150_000)), Value::new(2, "10320/loc", large())]
+fn large_values() -> Vec<HandleValue<'static>> {
+    vec![HandleValue::new(1, "NOTE", "<&>\"'".repeat(150_000)), HandleValue::new(2, "10320/loc", large())]
 }
 
 fn large() -> String {
@@ -450,70 +466,76 @@ fn large() -> String {
 }
 
 /// One value of each type that has its own presentation; the site and the key are from the recordings.
-fn types() -> Vec<Value<'static>> {
+fn types() -> Vec<HandleValue<'static>> {
     let rights = AdminPermissions::ADD_HANDLE | AdminPermissions::MODIFY_VALUE;
     let admin = |permissions| {
-        let reference = Reference::new(200, &b"0.NA/10.5555"[..]);
+        let reference = ValueReference::new(200, &b"0.NA/10.5555"[..]);
         Admin { permissions, reference, legacy_byte_length: false }.to_bytes()
     };
     let group = ValueList {
-        members: vec![Reference::parse("300:10.5555/ADMIN"), Reference::parse("0:0.NA/10.5555")],
+        members: vec![ValueReference::parse("300:10.5555/ADMIN"), ValueReference::parse("0:0.NA/10.5555")],
     };
     let mut values = vec![
-        Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", "https://example.org/a b?x=<1>") },
-        Value {
-            ttl: tendot_proto::Ttl::Absolute(1_800_000_000),
-            ..Value::new(2, "URL.mobile", "https://m.example.org/")
+        HandleValue {
+            timestamp: 1_700_000_000,
+            ..HandleValue::new(1, "URL", "https://example.org/a b?x=<1>")
         },
-        Value { ttl: tendot_proto::Ttl::Relative(0), ..Value::new(3, "EMAIL", "me@example.org") },
-        Value { ttl: tendot_proto::Ttl::Relative(90), ..Value::new(4, "DESC", "Ein Satz, dann ".repeat(30)) },
-        Value::new(5, "10320/loc", LOCATIONS),
-        Value::with_data(6, "X.BYTES", vec![0, 1, 2, 0xff]),
-        Value::new(7, "X.LINES", "one\ntwo\n\tthree"),
-        Value::with_data(100, "HS_ADMIN", admin(AdminPermissions::ALL)),
-        Value::with_data(101, "HS_ADMIN", admin(rights)),
-        Value::with_data(102, "HS_ADMIN", &b"not one"[..]),
-        Value::with_data(200, "HS_VLIST", group.to_bytes()),
+        HandleValue {
+            ttl: tendot_proto::Ttl::Absolute(1_800_000_000),
+            ..HandleValue::new(2, "URL.mobile", "https://m.example.org/")
+        },
+        HandleValue { ttl: tendot_proto::Ttl::Relative(0), ..HandleValue::new(3, "EMAIL", "me@example.org") },
+        HandleValue {
+            ttl: tendot_proto::Ttl::Relative(90),
+            ..HandleValue::new(4, "DESC", "Ein Satz, dann ".repeat(30))
+        },
+        HandleValue::new(5, "10320/loc", LOCATIONS),
+        HandleValue::with_data(6, "X.BYTES", vec![0, 1, 2, 0xff]),
+        HandleValue::new(7, "X.LINES", "one\ntwo\n\tthree"),
+        HandleValue::with_data(100, "HS_ADMIN", admin(AdminPermissions::ALL)),
+        HandleValue::with_data(101, "HS_ADMIN", admin(rights)),
+        HandleValue::with_data(102, "HS_ADMIN", &b"not one"[..]),
+        HandleValue::with_data(200, "HS_VLIST", group.to_bytes()),
     ];
     for line in include_str!("../../../../conformance/vectors/handle-net/records.jsonl").lines() {
-        let record = Record::from_json(line.as_bytes()).unwrap();
+        let record = HandleRecord::from_json(line.as_bytes()).unwrap();
         let special = record.values.into_iter().filter(|value| {
             (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.permissions.is_public()
         });
         for value in special {
             if !values.iter().any(|known| known.value_type == value.value_type) {
-                values.push(Value { index: 300 + values.len() as u32, ..value });
+                values.push(HandleValue { index: 300 + values.len() as u32, ..value });
             }
         }
     }
     values
 }
 
-fn hostile() -> Vec<Value<'static>> {
+fn hostile() -> Vec<HandleValue<'static>> {
     let script = "<script>alert(1)</script>";
     let image = "\"><img src=x onerror=alert(1)>";
     let locations = "<locations><location href='javascript:alert(1)' role='&lt;script&gt;alert(1)&lt;/script&gt;'/>\
         <location href='https://example.org/&quot;&gt;&lt;img src=x onerror=alert(1)&gt;'/></locations>";
     vec![
-        Value::new(1, "URL", format!("https://example.org/{image}")),
-        Value::new(2, script, script),
-        Value::new(3, "DESC", image),
-        Value::new(4, "DESC", "]]> +ADw-script+AD4- \u{2028} \u{202e}txt.exe\u{2066}"),
-        Value::new(5, "10320/loc", locations),
-        Value::new(6, "EMAIL", image),
-        Value::new(7, "HS_ALIAS.x", script),
-        Value::new(8, "NOTE", format!("{script}\n{}", image.repeat(100))),
-        Value::with_data(
+        HandleValue::new(1, "URL", format!("https://example.org/{image}")),
+        HandleValue::new(2, script, script),
+        HandleValue::new(3, "DESC", image),
+        HandleValue::new(4, "DESC", "]]> +ADw-script+AD4- \u{2028} \u{202e}txt.exe\u{2066}"),
+        HandleValue::new(5, "10320/loc", locations),
+        HandleValue::new(6, "EMAIL", image),
+        HandleValue::new(7, "HS_ALIAS.x", script),
+        HandleValue::new(8, "NOTE", format!("{script}\n{}", image.repeat(100))),
+        HandleValue::with_data(
             9,
             "HS_ADMIN",
             Admin {
                 permissions: AdminPermissions::ALL,
-                reference: Reference::new(1, image.as_bytes().to_vec()),
+                reference: ValueReference::new(1, image.as_bytes().to_vec()),
                 legacy_byte_length: false,
             }
             .to_bytes(),
         ),
-        Value::new(10, "URL", "javascript:alert(1)"),
-        Value::new(11, "URL", "data:text/html,<script>alert(1)</script>"),
+        HandleValue::new(10, "URL", "javascript:alert(1)"),
+        HandleValue::new(11, "URL", "data:text/html,<script>alert(1)</script>"),
     ]
 }

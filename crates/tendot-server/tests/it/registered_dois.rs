@@ -2,17 +2,19 @@
 
 use serde_json::{Value as Json, json};
 use tendot_proto::endpoint::Transport;
-use tendot_proto::{Handle, Reference, Work};
-use tendot_registry::transfer::What;
-use tendot_registry::{Caller, Cursor, Done, Error, Identity, Operation, Search, Write};
-use tendot_server::http::Limits;
+use tendot_proto::{Budget, Handle, ValueReference};
+use tendot_registry::transfer::TransferSubject;
+use tendot_registry::{
+    Caller, ChangeCursor, Error, HandleIdentity, HandleOperation, HandleWrite, ReverseLookup, WriteOutcome,
+};
+use tendot_server::http::HttpLimits;
 use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TOKEN, TestServer, bind, start_over};
-use crate::support::native_server::{NativeServer, NativeServerOptions, now, resolution, url_value};
+use crate::support::native_server::{NativeServerOptions, NativeTestServer, now, resolution, url_value};
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
@@ -44,13 +46,13 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
             expect: Precondition::Absent,
         },
     ];
-    let server = start_over(store.open(), bind(), edits, Limits::default(), None, |http| http);
+    let server = start_over(store.open(), bind(), edits, HttpLimits::default(), None, |http| http);
     let parties = server.runtime.block_on(PartyFixtures::create(server.http.registry()));
     (server, parties)
 }
 
-fn write(server: &TestServer, what: &Write<'_>) -> Result<Done, Error> {
-    let work = &mut Work::new(10_000);
+fn write(server: &TestServer, what: &HandleWrite<'_>) -> Result<WriteOutcome, Error> {
+    let work = &mut Budget::new(10_000);
     let registry = server.http.registry();
     server.runtime.block_on(registry.write(what, &Caller::Operator, now(), work))
 }
@@ -267,23 +269,23 @@ fn reserved_names_are_hidden(store: StoreKind) {
 fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
-    let other_identity = Caller::Handle(Identity::proven(300, "10.5555/ONE").unwrap());
+    let other_identity = Caller::Handle(HandleIdentity::proven(300, "10.5555/ONE").unwrap());
     let value = || vec![url_value(1, "https://example.org/")];
     for caller in [&Caller::Anonymous, &other_identity] {
         let codes = |name: &str| {
             let name = Handle::from(name);
             let writes = [
-                Write::Create { name, values: value(), overwrite: false, mint: None, force: false },
-                Write::Delete { name, for_ever: false },
-                Write::Add { name, values: value(), overwrite: true, force: false },
-                Write::Remove { name, indexes: vec![1], force: false },
+                HandleWrite::Create { name, values: value(), overwrite: false, mint: None, force: false },
+                HandleWrite::Delete { name, for_ever: false },
+                HandleWrite::Add { name, values: value(), overwrite: true, force: false },
+                HandleWrite::Remove { name, indexes: vec![1], force: false },
             ];
             writes.map(|write| {
-                let work = &mut Work::new(10_000);
+                let work = &mut Budget::new(10_000);
                 let done = server.runtime.block_on(registry.write(&write, caller, now(), work));
-                let operation = Operation::Write(write);
-                let claim = Reference::parse("300:10.5555/ONE");
-                let work = &mut Work::new(10_000);
+                let operation = HandleOperation::Write(write);
+                let claim = ValueReference::parse("300:10.5555/ONE");
+                let work = &mut Budget::new(10_000);
                 let may = server.runtime.block_on(registry.precheck(&operation, &claim, work));
                 (done.unwrap_err().response_code(), may.map_err(|error| error.response_code()))
             })
@@ -317,7 +319,7 @@ fn reserved_names_become_public(store: StoreKind) {
 
 /// Reserved and retired names over the native protocol and in lists.
 fn native_reads_and_writes(store: StoreKind) {
-    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let parties = block_on(PartyFixtures::create(&server.registry));
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
         for (name, code) in [
@@ -332,13 +334,13 @@ fn native_reads_and_writes(store: StoreKind) {
             assert_eq!(server.code(transport, &resolution(name)), code, "{name}");
         }
     }
-    let work = || Work::new(100_000);
+    let work = || Budget::new(100_000);
     let operator = &Caller::Operator;
     let list = |prefix: &'static str| {
         let (mut all, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
             let (prefix, work) = (Handle::from(prefix), &mut work());
-            let page = server.registry.list(prefix, after.as_deref(), 1, operator, work);
+            let page = server.registry.list_handles(prefix, after.as_deref(), 1, operator, work);
             let page = block_on(page)?;
             all.extend(page.names.into_iter().map(String::from));
             after = page.next;
@@ -350,12 +352,12 @@ fn native_reads_and_writes(store: StoreKind) {
     assert_eq!(list("0.NA/10.70000").unwrap(), ["10.70000/PAPER", "10.70000/PLAIN"]);
     assert!(list("0.TENDOT").is_err());
     let count_work = &mut work();
-    let count = server.registry.count(Handle::from("10.70000"), None, 100, operator, count_work);
+    let count = server.registry.count_handles(Handle::from("10.70000"), None, 100, operator, count_work);
     assert_eq!(block_on(count).unwrap().names, 2);
-    let mut search = Search::default();
-    search.add("URL", "*10.70000*");
+    let mut search = ReverseLookup::default();
+    search.add_pattern("URL", "*10.70000*");
     let search_work = &mut work();
-    let response = server.registry.search(&search, None, operator, search_work);
+    let response = server.registry.reverse_lookup(&search, None, operator, search_work);
     let response = block_on(response).unwrap();
     let response: Vec<&str> = response.records.iter().map(|one| &*one.name).collect();
     assert_eq!(response, ["10.70000/PAPER", "10.70000/PLAIN"]);
@@ -367,7 +369,7 @@ fn retired_names(store: StoreKind) {
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
     let deleted = server.request("DELETE", "/api/handles/10.70000/PLAIN", &operator);
     assert_eq!(deleted.status, 200, "{}", deleted.text());
-    let delete = Write::Delete { name: Handle::from("10.70000/PAPER"), for_ever: false };
+    let delete = HandleWrite::Delete { name: Handle::from("10.70000/PAPER"), for_ever: false };
     write(&server, &delete).unwrap();
     for (name, title) in [("GONE", Some("What was")), ("PLAIN", None), ("PAPER", Some("Self-organized"))] {
         let page = server.request("GET", &format!("/10.70000/{name}"), BROWSER);
@@ -389,7 +391,7 @@ fn retired_names(store: StoreKind) {
         assert_eq!((status, &handle["responseCode"]), (404, &json!(100)), "{handle}");
         assert!(handle["message"].as_str().unwrap().contains("ended"), "{handle}");
         let full = format!("10.70000/{name}");
-        let create = Write::Create {
+        let create = HandleWrite::Create {
             name: Handle::from(&*full),
             values: Vec::new(),
             overwrite: true,
@@ -399,7 +401,7 @@ fn retired_names(store: StoreKind) {
         assert_eq!(write(&server, &create).unwrap_err().response_code().0, 101, "{name}");
     }
     // A reserved name does not exist for the protocol.
-    let delete = Write::Delete { name: Handle::from("10.70000/SECRET"), for_ever: false };
+    let delete = HandleWrite::Delete { name: Handle::from("10.70000/SECRET"), for_ever: false };
     assert_eq!(write(&server, &delete).unwrap_err().response_code().0, 100);
     assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 404);
 }
@@ -434,13 +436,13 @@ fn registry_prefix_is_hidden(store: StoreKind) {
         }
     }
     for prefix in ["0.TENDOT", "0.NA/0.TENDOT", "0.NA/0.NA/0.tendot"] {
-        let home = Write::Home { prefix: Handle::from(prefix) };
+        let home = HandleWrite::Home { prefix: Handle::from(prefix) };
         assert_eq!(write(&server, &home).unwrap_err().response_code().0, 102, "{prefix}");
     }
     assert_eq!(server.request("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
     // Five names, including the reserved one, and the record of the prefix; PostgreSQL does not report a count.
     let home = server.request("GET", "/", BROWSER).text().into_owned();
-    let is_told = server.runtime.block_on(server.http.registry().store().size()).unwrap().is_some();
+    let is_told = server.runtime.block_on(server.http.registry().store().name_count()).unwrap().is_some();
     assert_eq!(home.contains("<dd>6</dd>"), is_told, "{home}");
 }
 
@@ -450,7 +452,7 @@ fn histories(store: StoreKind) {
     let registry = server.http.registry();
     let (first, second) = (&*parties.first, &*parties.second);
     server.runtime.block_on(async {
-        let prefix = || What::Prefix("10.70000".into());
+        let prefix = || TransferSubject::Prefix("10.70000".into());
         parties.transfer(registry, prefix(), second).await;
         parties
             .update(
@@ -461,9 +463,9 @@ fn histories(store: StoreKind) {
             .await;
         parties.register(registry, "10.70000/LATE", None, "registered").await;
         parties.transfer(registry, prefix(), first).await;
-        parties.transfer(registry, What::Names(vec!["10.70000/PAPER".into()]), second).await;
+        parties.transfer(registry, TransferSubject::Names(vec!["10.70000/PAPER".into()]), second).await;
         parties.transfer(registry, prefix(), second).await;
-        parties.transfer(registry, What::Agency("BETA".into()), "ALPHA").await;
+        parties.transfer(registry, TransferSubject::Agency("BETA".into()), "ALPHA").await;
         parties.retire(registry, "10.70000/PAPER").await;
     });
     let told = |item: &Json| match item["kind"].as_str().unwrap() {
@@ -552,10 +554,10 @@ fn change_feed_skips_hidden_entries(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
     let read = |limit: usize| {
-        let (mut names, mut next) = (Vec::new(), Cursor::default());
+        let (mut names, mut next) = (Vec::new(), ChangeCursor::default());
         loop {
-            let work = &mut Work::new(100_000);
-            let changes = registry.changes(&next, limit, &Caller::Anonymous, 0, work);
+            let work = &mut Budget::new(100_000);
+            let changes = registry.list_changes(&next, limit, &Caller::Anonymous, 0, work);
             let changes = server.runtime.block_on(changes).unwrap();
             names.extend(changes.items.into_iter().map(|item| String::from(item.name)));
             next = changes.next;

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_proto::endpoint::Transport;
 use tendot_server::http::sweep_receipts;
-use tendot_server::{Tally, Maintenance};
+use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, send_raw};
 
 use crate::support::native_server::{
-    NativeServer, NativeServerOptions, OPERATOR_TOKEN, resolution, url_value,
+    NativeServerOptions, NativeTestServer, OPERATOR_TOKEN, resolution, url_value,
 };
 use crate::support::stores::{StoreKind, over_stores};
 
@@ -35,8 +35,8 @@ const DAY: u64 = 86_400_000;
 
 /// A registrant with a prefix, and tokens with and without access to its reports.
 struct ReportFixtures {
-    server: NativeServer,
-    tally: Arc<Tally>,
+    server: NativeTestServer,
+    tally: Arc<ResolutionCounter>,
     upkeep: Maintenance,
     registrant: String,
     /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
@@ -47,8 +47,8 @@ const PREFIX: &str = "10.70000";
 
 impl ReportFixtures {
     fn new(store: StoreKind) -> Self {
-        let tally = Arc::new(Tally::new(true));
-        let server = NativeServer::start_over(
+        let tally = Arc::new(ResolutionCounter::new(true));
+        let server = NativeTestServer::start_over(
             store.open(),
             NativeServerOptions {
                 resolution_counter: Some(Arc::clone(&tally)),
@@ -105,7 +105,7 @@ impl ReportFixtures {
     }
 
     fn flush(&self) {
-        block_on(self.upkeep.write(&self.server.registry, &self.tally));
+        block_on(self.upkeep.flush(&self.server.registry, &self.tally));
     }
 
     fn summary(&self) -> Json {
@@ -257,7 +257,7 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     assert_eq!([location(), location()], ["https://example.org/", "https://example.org/"]);
     let places =
         r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
-    let value = Value::new(1, "10320/loc", places);
+    let value = HandleValue::new(1, "10320/loc", places);
     fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
     fixtures.server.put("10.SERV/PLACES", vec![value]);
     let (status, body) = fixtures.request(
@@ -311,9 +311,9 @@ fn names_of_other_registrants(store: StoreKind) {
     for (name, state) in [("10.70000/theirs", "registered"), ("10.70000/secret", "reserved")] {
         fixtures.create("dois", json!({"name": name, "url": "https://example.org/", "state": state}));
         let mut values = fixtures.server.values(name).unwrap();
-        values.push(Value {
-            permissions: tendot_proto::Permissions(0x0c),
-            ..Value::new(2, "URL", "ftp:hidden")
+        values.push(HandleValue {
+            permissions: tendot_proto::ValuePermissions(0x0c),
+            ..HandleValue::new(2, "URL", "ftp:hidden")
         });
         fixtures.server.put(name, values);
         assert_eq!(fixtures.get(&format!("/{name}")), if state == "reserved" { 404 } else { 302 });
@@ -337,7 +337,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     fixtures.create("dois", json!({"name": "10.70000/cafe\u{301}", "url": "https://example.org/"}));
     fixtures.register("\u{440}aypal");
     fixtures.register("дом");
-    let put = |suffix: &str, values: Vec<Value<'static>>| {
+    let put = |suffix: &str, values: Vec<HandleValue<'static>>| {
         let name = format!("{PREFIX}/{suffix}").into();
         fixtures.server.commit(Edit::Put { name, values, expect: Precondition::Any });
     };
@@ -489,15 +489,15 @@ fn failures_expire(store: StoreKind) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |retention: u32, at: u64| {
         let upkeep = Maintenance { retention, ..fixtures.upkeep };
-        block_on(upkeep.sweep_failures(&fixtures.server.registry, at)).unwrap();
+        block_on(upkeep.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed").len()
     };
     assert_eq!(sweep(1, now), 1);
     assert_eq!(sweep(90, now + 89 * DAY), 1);
     assert_eq!(sweep(90, now + 90 * DAY), 0);
 
-    let silent = Tally::new(false);
-    let server = NativeServer::start_over(
+    let silent = ResolutionCounter::new(false);
+    let server = NativeTestServer::start_over(
         store.open(),
         NativeServerOptions { resolution_counter: Some(Arc::new(silent)), ..NativeServerOptions::default() },
     );
@@ -517,7 +517,7 @@ fn idempotency_records_expire(store: StoreKind) {
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
     let store = fixtures.server.registry.store();
-    let notes = |beginning: &str| block_on(store.notes(beginning.as_bytes(), None, 10_000)).unwrap().len();
+    let notes = |beginning: &str| block_on(store.list_aux(beginning.as_bytes(), None, 10_000)).unwrap().len();
     let (receipts, all) = (notes("receipt/"), notes(""));
     assert!(receipts > 20, "{receipts}");
     // A journal entry without its header.

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tendot_proto::{Permissions, Value};
-use tendot_server::http::Limits;
+use tendot_proto::{HandleValue, ValuePermissions};
+use tendot_server::http::HttpLimits;
 use tendot_store::{
-    AnyStore, Change, CommitError, CommitInfo, Counted, Edit, Entry, Precondition, History, Key, Listed, LogEntry,
-    HistoryOrder, Piece, Store, StoreError,
+    AnyStore, ChangeSet, CommitError, CommitInfo, CountPage, Edit, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Precondition, Store, StoreError, StoredRecord,
 };
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
@@ -22,22 +22,26 @@ over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
 
 fn records() -> Vec<Edit> {
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
-    let url = |data: &'static str| Value::new(1, "URL", data);
-    let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "secret") };
+    let url = |data: &'static str| HandleValue::new(1, "URL", data);
+    let secret =
+        HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "secret") };
     let mut edits = vec![
         put("10.5555/ONE", vec![url("https://example.org/one;x?y"), secret]),
-        put("10.5555/two", vec![url("https://example.org/2"), Value::with_data(2, "RAW", vec![0xff, 0])]),
+        put(
+            "10.5555/two",
+            vec![url("https://example.org/2"), HandleValue::with_data(2, "RAW", vec![0xff, 0])],
+        ),
         put("10.6666/three", vec![url("https://example.com/3")]),
         Edit::Home { prefix: "10.5555".into() },
         Edit::Home { prefix: "10.6666".into() },
     ];
-    let large = || Value::new(2, "LARGE", "x".repeat(1 << 20));
+    let large = || HandleValue::new(2, "LARGE", "x".repeat(1 << 20));
     edits.extend((0..20).map(|number| put(&format!("10.6666/large-{number}"), vec![large()])));
     edits
 }
 
 fn serve(store: StoreKind) -> TestServer {
-    start_over(store.open(), bind(), records(), Limits::default(), None, |http| http)
+    start_over(store.open(), bind(), records(), HttpLimits::default(), None, |http| http)
 }
 
 fn look_up(server: &TestServer, target: &str) -> HttpResponse {
@@ -128,79 +132,79 @@ struct GatedStore {
 }
 
 impl Store for GatedStore {
-    async fn visit(
+    async fn scan_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
         self.visits.fetch_add(1, Ordering::SeqCst);
         drop(self.gate.lock().unwrap());
-        self.store.visit(prefix, after, visit).await
+        self.store.scan_records(prefix, after, visit).await
     }
 
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         self.store.get(key).await
     }
 
-    async fn list(
+    async fn list_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
-        self.store.list(prefix, after, limit).await
+    ) -> Result<Vec<NameEntry>, StoreError> {
+        self.store.list_names(prefix, after, limit).await
     }
 
-    async fn count_under(
+    async fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Counted, StoreError> {
-        self.store.count_under(prefix, after, limit).await
+    ) -> Result<CountPage, StoreError> {
+        self.store.count_names(prefix, after, limit).await
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         self.store.is_homed(prefix).await
     }
 
-    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.store.homed(after, limit).await
+    async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        self.store.list_homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.store.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.store.changes(after, limit).await
+    async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        self.store.read_log(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.store.history(key, order, limit).await
     }
 
-    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.store.note(key).await
+    async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.store.get_aux(key).await
     }
 
-    async fn notes(
+    async fn list_aux(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<tendot_store::Note>, StoreError> {
-        self.store.notes(beginning, after, limit).await
+        self.store.list_aux(beginning, after, limit).await
     }
 
-    async fn of_revision(
+    async fn names_at_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Piece, StoreError> {
-        self.store.of_revision(revision, after, limit).await
+    ) -> Result<NamePage, StoreError> {
+        self.store.names_at_revision(revision, after, limit).await
     }
 }
 
@@ -219,7 +223,7 @@ fn attack_long_lookups(store: StoreKind) {
     let gated = GatedStore { store: store.open(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
     let time = Duration::from_millis(1_500);
-    let server = start_over(AnyStore::boxed(gated), bind(), records(), Limits::default(), None, |http| {
+    let server = start_over(AnyStore::boxed(gated), bind(), records(), HttpLimits::default(), None, |http| {
         http.reverse_lookup_timeout(time)
     });
     let closed_gate = gate.lock().unwrap();

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tendot_client::{CacheSettings, HttpUpstream};
-use tendot_server::http::{Limits, Tls, TlsError, Upstream};
+use tendot_server::http::{HttpLimits, ServerCertificate, TlsError, UpstreamClient};
 use tendot_testing::http::HttpResponse;
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -51,8 +51,8 @@ impl CertificateFiles {
         fs::rename(temporary, self.path(name)).unwrap();
     }
 
-    fn read(&self) -> Result<Tls, TlsError> {
-        Tls::read(self.path("certificate"), self.path("key"))
+    fn read(&self) -> Result<ServerCertificate, TlsError> {
+        ServerCertificate::load(self.path("certificate"), self.path("key"))
     }
 }
 
@@ -60,10 +60,10 @@ impl CertificateFiles {
 #[test]
 fn attack_c6_upstream_with_untrusted_certificate() {
     let upstream =
-        start(Limits::default(), Some(Arc::new(CertificateFiles::new().read().unwrap())), |http| http);
+        start(HttpLimits::default(), Some(Arc::new(CertificateFiles::new().read().unwrap())), |http| http);
     let base = format!("https://localhost:{}", upstream.address.port());
-    let upstream = Upstream::Http(Box::new(HttpUpstream::new(&base).unwrap()));
-    let server = start(Limits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
+    let upstream = UpstreamClient::Http(Box::new(HttpUpstream::new(&base).unwrap()));
+    let server = start(HttpLimits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
     let response = server.get("/api/handles/10.7777/ONE");
     let text = String::from_utf8_lossy(&response.body).into_owned();
     assert!(response.status == 502 && text.contains(&format!("{base} can't be reached")), "{text}");
@@ -105,7 +105,7 @@ fn certificates_are_reloaded() {
     let files = CertificateFiles::new();
     let tls = Arc::new(files.read().unwrap());
     assert_eq!(tls.not_after(), Some(1_893_456_000));
-    let server = start(Limits::default(), Some(Arc::clone(&tls)), |http| http);
+    let server = start(HttpLimits::default(), Some(Arc::clone(&tls)), |http| http);
     let is_trusted = |trusted: &str| request(&server, &files.path(trusted), b"http/1.1", LIVEZ).is_ok();
     assert!(is_trusted("certificate"));
     fs::copy(files.path("certificate"), files.path("old")).unwrap();
@@ -124,7 +124,7 @@ fn invalid_certificates_are_not_used() {
     let servers = ["-----BEGIN CERTIFICATE-----\nbroken", &*mismatch].map(|certificate| {
         let files = CertificateFiles::new();
         let tls = Arc::new(files.read().unwrap());
-        let server = start(Limits::default(), Some(Arc::clone(&tls)), |http| http);
+        let server = start(HttpLimits::default(), Some(Arc::clone(&tls)), |http| http);
         fs::copy(files.path("certificate"), files.path("old")).unwrap();
         files.replace("certificate", certificate);
         (files, tls, server)
@@ -143,7 +143,7 @@ fn invalid_certificates_are_not_used() {
 #[test]
 fn http2_is_negotiated() {
     let files = CertificateFiles::new();
-    let server = start(Limits::default(), Some(Arc::new(files.read().unwrap())), |http| http);
+    let server = start(HttpLimits::default(), Some(Arc::new(files.read().unwrap())), |http| http);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let (alpn, response) = request(&server, &files.path("certificate"), b"h2", preface).unwrap();
     assert_eq!(alpn.as_deref(), Some(&b"h2"[..]));
@@ -155,7 +155,7 @@ fn http2_is_negotiated() {
 fn credentials_are_accepted_over_tls() {
     let files = CertificateFiles::new();
     let tls = Some(Arc::new(files.read().unwrap()));
-    let server = start(Limits::default(), tls, |http| http.trust_loopback(false));
+    let server = start(HttpLimits::default(), tls, |http| http.trust_loopback(false));
     let put = |token: &str| {
         let body = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
         let text = format!(
@@ -173,7 +173,7 @@ fn credentials_are_accepted_over_tls() {
 #[test]
 fn clients_without_tls_are_disconnected() {
     let files = CertificateFiles::new();
-    let limits = Limits { header_time: Duration::from_millis(200), ..Limits::default() };
+    let limits = HttpLimits { header_time: Duration::from_millis(200), ..HttpLimits::default() };
     let server = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
     let begun = Instant::now();
     assert_eq!(read_text(&server.connect()), "");

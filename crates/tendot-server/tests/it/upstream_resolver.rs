@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tendot_client::{CacheSettings, HttpUpstream};
-use tendot_proto::{Ttl, Value};
-use tendot_server::http::{Limits, Upstream};
+use tendot_proto::{HandleValue, Ttl};
+use tendot_server::http::{HttpLimits, UpstreamClient};
 use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tendot_testing::{wait_for, wait_until};
@@ -18,25 +18,25 @@ use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
+fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
     Edit::Put { name: name.into(), values, expect: Precondition::Absent }
 }
 
-fn url(address: &'static str) -> Vec<Value<'static>> {
-    vec![Value::new(1, "URL", address)]
+fn url(address: &'static str) -> Vec<HandleValue<'static>> {
+    vec![HandleValue::new(1, "URL", address)]
 }
 
 /// A server that resolves names outside of 10.5555 at `upstream`.
 fn start_resolver_at(socket: TcpListener, upstream: SocketAddr, settings: CacheSettings) -> TestServer {
     let edits = vec![
         put("10.5555/ONE", url("https://example.org/one")),
-        put("10.5555/ALIAS", vec![Value::new(1, "HS_ALIAS", "10.7777/SHORT")]),
-        put("10.5555/CIRCLE", vec![Value::new(1, "HS_ALIAS", "10.7777/CIRCLE")]),
+        put("10.5555/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/SHORT")]),
+        put("10.5555/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/CIRCLE")]),
         Edit::Home { prefix: "10.5555".into() },
     ];
     let upstream = HttpUpstream::new(&format!("http://{upstream}")).unwrap();
-    start_at(socket, edits, Limits::default(), None, |http| {
-        http.upstream(Upstream::Http(Box::new(upstream)), settings)
+    start_at(socket, edits, HttpLimits::default(), None, |http| {
+        http.upstream(UpstreamClient::Http(Box::new(upstream)), settings)
     })
 }
 
@@ -46,11 +46,14 @@ fn start_resolver(upstream: SocketAddr) -> TestServer {
 
 /// A server with 10.7777 and other prefixes.
 fn start_upstream(socket: TcpListener) -> TestServer {
-    let short = |value| Value { ttl: Ttl::Relative(1), ..value };
+    let short = |value| HandleValue { ttl: Ttl::Relative(1), ..value };
     let several = vec![
-        Value::new(1, "URL", "https://example.org/a"),
-        Value { ttl: Ttl::Relative(600), ..Value::new(2, "EMAIL", "a@example.org") },
-        Value { permissions: tendot_proto::Permissions(0x0c), ..Value::new(3, "NOTE", "hidden") },
+        HandleValue::new(1, "URL", "https://example.org/a"),
+        HandleValue { ttl: Ttl::Relative(600), ..HandleValue::new(2, "EMAIL", "a@example.org") },
+        HandleValue {
+            permissions: tendot_proto::ValuePermissions(0x0c),
+            ..HandleValue::new(3, "NOTE", "hidden")
+        },
     ];
     let locations = "<locations><location href='https://example.org/by-namespace' weight='1'/></locations>";
     let negotiating = "<locations><location weight='0' http_role='conneg' \
@@ -58,32 +61,32 @@ fn start_upstream(socket: TcpListener) -> TestServer {
     let namespace = "<namespace><DOI.RA>10.SERV/DATACITE</DOI.RA></namespace>";
     let edits = vec![
         put("10.7777/Several", several),
-        put("10.7777/SHORT", vec![short(Value::new(1, "URL", "https://example.org/short"))]),
-        put("10.7777/ALIAS", vec![Value::new(1, "HS_ALIAS", "10.7777/Several")]),
-        put("10.7777/CIRCLE", vec![Value::new(1, "HS_ALIAS", "10.5555/CIRCLE")]),
-        put("10.7777/LOC", vec![Value::new(1, "10320/loc", "<locations include='10.7777/PLACES'/>")]),
-        put("10.7777/PLACES", vec![Value::new(1, "10320/loc", locations)]),
+        put("10.7777/SHORT", vec![short(HandleValue::new(1, "URL", "https://example.org/short"))]),
+        put("10.7777/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/Several")]),
+        put("10.7777/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.5555/CIRCLE")]),
+        put("10.7777/LOC", vec![HandleValue::new(1, "10320/loc", "<locations include='10.7777/PLACES'/>")]),
+        put("10.7777/PLACES", vec![HandleValue::new(1, "10320/loc", locations)]),
         put("10.7777/SCRIPT", url("javascript:alert(1)")),
-        put("10.7777/HTML", vec![Value::new(1, "DESC", "<script>alert(1)</script>")]),
+        put("10.7777/HTML", vec![HandleValue::new(1, "DESC", "<script>alert(1)</script>")]),
         put("10.7777/HEADERS", {
             let mut values = url("https://example.org/");
-            values.push(Value::new(2, "10320/headers", "Set-Cookie: a=b\nX-Shelf: 7"));
+            values.push(HandleValue::new(2, "10320/headers", "Set-Cookie: a=b\nX-Shelf: 7"));
             values
         }),
-        put("10.7777/KEY", vec![Value::new(300, "HS_SECKEY", "secret")]),
-        put("0.NA/10.7777", vec![Value::new(1, "HS_NAMESPACE", namespace)]),
+        put("10.7777/KEY", vec![HandleValue::new(300, "HS_SECKEY", "secret")]),
+        put("0.NA/10.7777", vec![HandleValue::new(1, "HS_NAMESPACE", namespace)]),
         put("10.6666/ONE", url("https://example.org/one-there")),
         put(
             "0.NA/10.6666",
-            vec![Value::new(1, "HS_NAMESPACE", "<namespace><locs>10.SERV/X</locs></namespace>")],
+            vec![HandleValue::new(1, "HS_NAMESPACE", "<namespace><locs>10.SERV/X</locs></namespace>")],
         ),
-        put("10.SERV/X", vec![Value::new(1, "10320/loc", negotiating)]),
+        put("10.SERV/X", vec![HandleValue::new(1, "10320/loc", negotiating)]),
         Edit::Home { prefix: "10.7777".into() },
         Edit::Home { prefix: "10.6666".into() },
         Edit::Home { prefix: "10.SERV".into() },
         Edit::Home { prefix: "0.NA".into() },
     ];
-    start_at(socket, edits, Limits::default(), None, |http| http)
+    start_at(socket, edits, HttpLimits::default(), None, |http| http)
 }
 
 /// An upstream that responds as the test says and remembers the requests.

@@ -7,43 +7,43 @@ use std::path::{Path, PathBuf};
 use heed::CompactionOption;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::lock::Lock;
-use super::{Embedded, OpenError, Tables, checksum, folder};
+use super::lock::DirectoryLock;
+use super::{EmbeddedStore, Lmdb, OpenError, checksum, folder};
 use crate::{LockError, StoreError, fail_point};
 
-const HEADER: &[u8; 16] = b"tendot backup 1\n";
+const BACKUP_MAGIC: &[u8; 16] = b"tendot backup 1\n";
 
 /// What the headers of all versions begin with.
-const FAMILY: &[u8] = b"tendot backup ";
+const BACKUP_MAGIC_PREFIX: &[u8] = b"tendot backup ";
 
 /// Bytes before and after the copy: header and length, checksum.
-const BEFORE: u64 = 16 + 8;
+const BACKUP_HEADER_BYTES: u64 = 16 + 8;
 const BACKUP_TRAILER_BYTES: u64 = 16;
 
-impl Embedded {
+impl EmbeddedStore {
     /// Writes a copy of the store into a file: one state, whatever is written meanwhile. What is in the file afterwards
     /// has been read and checked; its bytes are counted.
     pub fn backup(&self, file: &mut File) -> Result<u64, StoreError> {
         let writing =
             |error: io::Error| StoreError::Failed { doing: "writing the backup", error: Box::new(error) };
-        file.write_all(HEADER).map_err(writing)?;
+        file.write_all(BACKUP_MAGIC).map_err(writing)?;
         file.write_all(&[0; 8]).map_err(writing)?;
-        self.tables()
+        self.lmdb()
             .env
             .copy_to_file(file, CompactionOption::Enabled)
-            .map_err(|error| super::failed("copying the store", error))?;
-        let length = file.seek(SeekFrom::End(0)).map_err(writing)? - BEFORE;
-        file.seek(SeekFrom::Start(HEADER.len() as u64)).map_err(writing)?;
+            .map_err(|error| super::backend_error("copying the store", error))?;
+        let length = file.seek(SeekFrom::End(0)).map_err(writing)? - BACKUP_HEADER_BYTES;
+        file.seek(SeekFrom::Start(BACKUP_MAGIC.len() as u64)).map_err(writing)?;
         file.write_all(&length.to_le_bytes()).map_err(writing)?;
         file.sync_all().map_err(writing)?;
-        let sum = copy(file, length, &mut io::sink()).map_err(writing)?;
+        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(writing)?;
         file.write_all(&sum).map_err(writing)?;
         file.sync_all().map_err(writing)?;
         file.rewind().map_err(writing)?;
-        Backup::open(file)
+        BackupFile::open(file)
             .and_then(|backup| backup.copy_to(&mut io::sink()))
             .map_err(|error| StoreError::Failed { doing: "checking the backup", error: Box::new(error) })?;
-        Ok(BEFORE + length + BACKUP_TRAILER_BYTES)
+        Ok(BACKUP_HEADER_BYTES + length + BACKUP_TRAILER_BYTES)
     }
 }
 
@@ -67,26 +67,26 @@ impl Embedded {
 pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Option<PathBuf>, RestoreError> {
     let failed = |error| RestoreError::Failed { path: directory.into(), error };
     file.rewind().map_err(RestoreError::Read)?;
-    let backup = Backup::open(file)?;
-    folder::make(directory).map_err(failed)?;
-    let _lock = Lock::take(directory)?;
-    settle(directory).map_err(failed)?;
+    let backup = BackupFile::open(file)?;
+    folder::create_dir(directory).map_err(failed)?;
+    let _lock = DirectoryLock::acquire(directory)?;
+    recover_interrupted(directory).map_err(failed)?;
     let is_occupied = directory.join("data.mdb").try_exists().map_err(failed)?;
     if is_occupied && !replace {
         return Err(RestoreError::Occupied { directory: directory.into() });
     }
     let restoring = directory.join(RESTORE_DIR);
-    folder::renew(&restoring).map_err(failed)?;
-    fail_point::pass("restore: the folder is made");
-    let prepared = prepare(backup, &restoring);
+    folder::recreate_private_dir(&restoring).map_err(failed)?;
+    fail_point::hit("restore: the folder is made");
+    let prepared = prepare_restored_store(backup, &restoring);
     if let Err(error) = prepared {
         // The reason matters; what is left is removed by the next one who writes at the latest.
         let _ = std::fs::remove_dir_all(&restoring);
         return Err(error);
     }
-    replace_with(&restoring, directory, is_occupied).map_err(|error| {
+    replace_store(&restoring, directory, is_occupied).map_err(|error| {
         // Else the next one who writes does it.
-        let _ = settle(directory);
+        let _ = recover_interrupted(directory);
         failed(error)
     })
 }
@@ -99,53 +99,53 @@ const REPLACED_DIR: &str = "aside";
 
 /// Lets a store take the place of the one that is there. At every moment there is one, the old or the new; which of them
 /// is settled by one renaming. Until then the old one has two names.
-fn replace_with(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
+fn replace_store(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
     let aside = restoring.join(REPLACED_DIR);
     if is_occupied {
-        folder::renew(&aside)?;
+        folder::recreate_private_dir(&aside)?;
         std::fs::hard_link(directory.join("data.mdb"), aside.join("data.mdb"))?;
-        fail_point::pass("restore: the old store is linked");
+        fail_point::hit("restore: the old store is linked");
         // Readers of the old store have their places in it, and the new one is not to find them.
         rename_if_exists(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
-        fail_point::pass("restore: the old lock is moved");
-        folder::sync(&aside)?;
-        folder::sync(restoring)?;
+        fail_point::hit("restore: the old lock is moved");
+        folder::sync_dir(&aside)?;
+        folder::sync_dir(restoring)?;
     }
     std::fs::rename(restoring.join("data.mdb"), directory.join("data.mdb"))?;
-    folder::sync(directory)?;
-    fail_point::pass("restore: the new store is in place");
-    settle(directory)
+    folder::sync_dir(directory)?;
+    fail_point::hit("restore: the new store is in place");
+    recover_interrupted(directory)
 }
 
 /// Brings to its end what `replace_with` began, if it was interrupted: undone if the new store is still waiting, else
 /// the old one gets a folder of its own, which is told.
-pub(super) fn settle(directory: &Path) -> io::Result<Option<PathBuf>> {
+pub(super) fn recover_interrupted(directory: &Path) -> io::Result<Option<PathBuf>> {
     let restoring = directory.join(RESTORE_DIR);
     let aside = restoring.join(REPLACED_DIR);
     let is_replaced = !restoring.join("data.mdb").try_exists()?;
     let mut kept = None;
     if aside.join("data.mdb").try_exists()? {
         if is_replaced {
-            kept = Some(keep(&aside, directory)?);
-            fail_point::pass("restore: the old store is aside");
+            kept = Some(move_aside(&aside, directory)?);
+            fail_point::hit("restore: the old store is aside");
         } else {
             rename_if_exists(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
             // Before the new store, which tells that this one is still in its place.
-            folder::remove(&aside)?;
+            folder::remove_dir(&aside)?;
         }
     }
-    folder::remove(&restoring)?;
+    folder::remove_dir(&restoring)?;
     Ok(kept)
 }
 
 /// Gives a store that was replaced a folder that is not taken.
-fn keep(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
+fn move_aside(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
         let folder = directory.join(format!("old-{number}"));
         if !folder.try_exists()? {
             std::fs::rename(aside, &folder)?;
-            folder::sync(directory)?;
+            folder::sync_dir(directory)?;
             return Ok(folder);
         }
         number += 1;
@@ -160,33 +160,33 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// A store of its own, with a lineage of its own.
-fn prepare(backup: Backup<'_>, restoring: &Path) -> Result<(), RestoreError> {
+fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let failed = |error| RestoreError::Failed { path: restoring.into(), error };
     let mut data = folder::create_private_file(&restoring.join("data.mdb")).map_err(failed)?;
     backup.copy_to(&mut data)?;
     data.sync_all().map_err(failed)?;
     drop(data);
-    fail_point::pass("restore: the copy is written");
-    let (tables, _lock) = Tables::open(restoring)?;
+    fail_point::hit("restore: the copy is written");
+    let (tables, _lock) = Lmdb::open(restoring)?;
     let renewed = tables.renew_lineage();
     // Twice, because the engine keeps two states, and both are to be of this store.
     renewed
         .and_then(|()| tables.renew_lineage())
         .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
-    fail_point::pass("restore: the copy is a store");
+    fail_point::hit("restore: the copy is a store");
     Ok(())
 }
 
 /// A file that is a backup, as far as its header and length tell.
-struct Backup<'a> {
+struct BackupFile<'a> {
     file: &'a mut File,
     length: u64,
 }
 
-impl<'a> Backup<'a> {
+impl<'a> BackupFile<'a> {
     fn open(file: &'a mut File) -> Result<Self, RestoreError> {
         let there = file.metadata().map_err(RestoreError::Read)?.len();
-        let mut header = [0; HEADER.len()];
+        let mut header = [0; BACKUP_MAGIC.len()];
         let mut length = [0; 8];
         let read = file.read_exact(&mut header).and_then(|()| file.read_exact(&mut length));
         match read {
@@ -194,12 +194,12 @@ impl<'a> Backup<'a> {
             Err(error) => return Err(RestoreError::Read(error)),
             Ok(()) => {}
         }
-        if header != *HEADER {
-            let is_other = header.starts_with(FAMILY);
+        if header != *BACKUP_MAGIC {
+            let is_other = header.starts_with(BACKUP_MAGIC_PREFIX);
             return Err(if is_other { RestoreError::OtherVersion } else { RestoreError::NoBackup });
         }
         let length = u64::from_le_bytes(length);
-        let announced = length.saturating_add(BEFORE + BACKUP_TRAILER_BYTES);
+        let announced = length.saturating_add(BACKUP_HEADER_BYTES + BACKUP_TRAILER_BYTES);
         if announced != there {
             return Err(RestoreError::OtherLength { announced, there });
         }
@@ -208,7 +208,7 @@ impl<'a> Backup<'a> {
 
     /// Copies what is in it; an error if it is not what was written.
     fn copy_to(self, to: &mut impl io::Write) -> Result<(), RestoreError> {
-        let found = copy(self.file, self.length, to).map_err(RestoreError::Read)?;
+        let found = copy_and_hash(self.file, self.length, to).map_err(RestoreError::Read)?;
         let mut sum = [0; 16];
         self.file.read_exact(&mut sum).map_err(RestoreError::Read)?;
         if found == sum { Ok(()) } else { Err(RestoreError::Damaged) }
@@ -216,8 +216,8 @@ impl<'a> Backup<'a> {
 }
 
 /// Copies the bytes after header and length, and gives their checksum.
-fn copy(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8; 16]> {
-    file.seek(SeekFrom::Start(BEFORE))?;
+fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8; 16]> {
+    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES))?;
     let mut reader = BufReader::with_capacity(1 << 20, Read::by_ref(file).take(length));
     let mut hash = Xxh3::new();
     loop {
@@ -230,18 +230,18 @@ fn copy(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8
         let taken = piece.len();
         io::BufRead::consume(&mut reader, taken);
     }
-    file.seek(SeekFrom::Start(BEFORE + length))?;
+    file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES + length))?;
     Ok(hash.digest128().to_be_bytes())
 }
 
-impl Tables {
+impl Lmdb {
     /// Gives the store a lineage that no other has.
     pub(super) fn renew_lineage(&self) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
         // Not a secret, only never the same twice: the keys of hash maps come from the system's source of randomness.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
-        checksum::seal(b"lineage", &mut value);
+        checksum::append(b"lineage", &mut value);
         let mut txn = self.env.write_txn()?;
         self.databases.meta.put(&mut txn, b"lineage", &value)?;
         self.commit(txn)

@@ -3,22 +3,22 @@
 use crate::StoreError;
 
 /// Appends the checksum of a value under its key.
-pub(super) fn seal(key: &[u8], value: &mut Vec<u8>) {
+pub(super) fn append(key: &[u8], value: &mut Vec<u8>) {
     let sum = checksum(key, value);
     value.extend(sum.to_le_bytes());
 }
 
 /// A value without its checksum, if that is right.
 #[inline]
-pub(super) fn open<'a>(key: &[u8], value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
+pub(super) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
     match value.split_last_chunk::<4>() {
         Some((body, sum)) if checksum(key, body) == u32::from_le_bytes(*sum) => Ok(body),
-        _ => Err(damaged(key, what, "its checksum is wrong")),
+        _ => Err(corrupt(key, what, "its checksum is wrong")),
     }
 }
 
 #[cold]
-pub(super) fn damaged(key: &[u8], what: &str, how: &str) -> StoreError {
+pub(super) fn corrupt(key: &[u8], what: &str, how: &str) -> StoreError {
     StoreError::Damaged { what: format!("{what} `{}`: {how}", key.escape_ascii()) }
 }
 

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use heed::{MdbError, RwTxn};
 
-use super::{Parts, Tables, open};
+use super::{DictionaryCache, Lmdb, open};
 
-impl Tables {
+impl Lmdb {
     /// Commits a transaction, with its own number in it: so a state tells which one it is, and the engine can be told
     /// wrong.
     pub(super) fn commit(&self, mut txn: RwTxn<'_>) -> Result<(), heed::Error> {
@@ -16,7 +16,9 @@ impl Tables {
         self.write_counter(&mut txn, b"transaction", number)?;
         txn.commit().map_err(|error| match error {
             // LMDB tells of a write that was cut short only that it failed.
-            heed::Error::Io(_) if !is_full(&error) => self.probe_free_space().map_or(error, heed::Error::Io),
+            heed::Error::Io(_) if !is_disk_full(&error) => {
+                self.probe_free_space().map_or(error, heed::Error::Io)
+            }
             _ => error,
         })
     }
@@ -32,21 +34,21 @@ impl Tables {
             file.sync_data()
         });
         let _ = std::fs::remove_file(&path);
-        tried.err().filter(|error| is_no_room(error.kind()))
+        tried.err().filter(|error| is_out_of_space(error.kind()))
     }
 
     /// Whether the engine does nothing any more, not even read: it could not write the page that tells the last state.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)))
     }
 
     /// The store, opened once more for reading when the engine is lost; then nobody writes any more.
-    pub(super) fn standby(&self) -> Option<&Self> {
+    pub(super) fn read_only_fallback(&self) -> Option<&Self> {
         let open = || {
-            let env = open::standby(self.env.path())?;
+            let env = open::open_read_only_fallback(self.env.path())?;
             let databases = open::Databases::open(&env)?;
             Ok::<_, heed::Error>(databases.map(|databases| {
-                Box::new(Self { env, databases, parts: Parts::new(), standby: OnceLock::new() })
+                Box::new(Self { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() })
             }))
         };
         // Without, readers are told that nothing can be read.
@@ -56,15 +58,15 @@ impl Tables {
 
 /// Whether there was no room: the change came to nothing, and the next one may fit. Nothing of it is relied on then: its
 /// pages are free, and are written anew when they are used.
-pub(super) fn is_full(error: &heed::Error) -> bool {
+pub(super) fn is_disk_full(error: &heed::Error) -> bool {
     match error {
-        heed::Error::Io(error) => is_no_room(error.kind()),
+        heed::Error::Io(error) => is_out_of_space(error.kind()),
         heed::Error::Mdb(error) => matches!(error, MdbError::MapFull),
         _ => false,
     }
 }
 
-const fn is_no_room(kind: io::ErrorKind) -> bool {
+const fn is_out_of_space(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }

@@ -5,22 +5,22 @@ use std::io;
 use std::path::Path;
 
 /// Makes a folder and those above it, if they are not there, and makes that durable.
-pub(super) fn make(path: &Path) -> io::Result<()> {
+pub(super) fn create_dir(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    above.map_or(Ok(()), make)?;
+    above.map_or(Ok(()), create_dir)?;
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
     }
-    sync(above.unwrap_or(Path::new(".")))
+    sync_dir(above.unwrap_or(Path::new(".")))
 }
 
 /// An empty folder that only its owner can look into, whatever was there: records have secrets.
-pub(super) fn renew(path: &Path) -> io::Result<()> {
-    remove(path)?;
+pub(super) fn recreate_private_dir(path: &Path) -> io::Result<()> {
+    remove_dir(path)?;
     let mut folder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
@@ -28,7 +28,7 @@ pub(super) fn renew(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a folder with all that is in it, if it is there.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove_dir(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -36,7 +36,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Makes durable which files are in a folder.
-pub(super) fn sync(path: &Path) -> io::Result<()> {
+pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

@@ -8,15 +8,15 @@ use std::path::PathBuf;
 #[cfg(feature = "postgres")]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tendot_proto::Value;
-use tendot_proto::wire::{List, Writer};
+use tendot_proto::HandleValue;
+use tendot_proto::wire::{WireList, WireWriter};
 
 #[cfg(all(feature = "postgres", unix))]
 use super::folder;
 use super::import::ImportError;
-use super::lock::Lock;
-use super::run::{Buffer, RunMerge, SortedRuns};
-use crate::{Key, fail_point};
+use super::lock::DirectoryLock;
+use super::run::{RunMerge, SortBuffer, SortedRuns};
+use crate::{NameKey, fail_point};
 
 /// Bytes of records that wait in memory, unless told otherwise.
 const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
@@ -37,17 +37,17 @@ const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Batch(Buffer);
+pub struct ImportBatch(SortBuffer);
 
-impl Batch {
+impl ImportBatch {
     /// One without records.
     pub const fn new() -> Self {
-        Self(Buffer::new())
+        Self(SortBuffer::new())
     }
 
     /// Adds a record.
-    pub fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
-        put(&mut self.0, name, values)
+    pub fn add(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
+        push_record(&mut self.0, name, values)
     }
 
     /// How many records there are.
@@ -61,13 +61,13 @@ impl Batch {
     }
 
     /// Bytes of memory that they take.
-    pub const fn size(&self) -> usize {
-        self.0.size()
+    pub const fn memory_size(&self) -> usize {
+        self.0.memory_size()
     }
 }
 
-fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
-    buffer.push(name, |bytes| List::from(values).encode(&mut Writer::new(bytes)))
+fn push_record(buffer: &mut SortBuffer, name: &str, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
+    buffer.push(name, |bytes| WireList::from(values).encode(&mut WireWriter::new(bytes)))
 }
 
 /// How the folders of runs begin that have none of a store to be in.
@@ -77,7 +77,7 @@ const TEMP_DIR_PREFIX: &str = "tendot-import-";
 /// Whether a folder has the same owner as ours, since others may put there what they like, and is so old that whoever made it
 /// has locked it or is gone.
 #[cfg(all(feature = "postgres", unix))]
-fn is_left(folder: &Path, ours: &Path) -> bool {
+fn is_abandoned(folder: &Path, ours: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let found = |path: &Path| std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_dir);
     let Some((one, two)) = found(folder).zip(found(ours)) else { return false };
@@ -87,65 +87,66 @@ fn is_left(folder: &Path, ours: &Path) -> bool {
 
 /// What an import has so far.
 #[derive(Debug)]
-pub(crate) struct Gathered {
-    waiting: Buffer,
+pub(crate) struct ImportBuffer {
+    waiting: SortBuffer,
     /// Bytes of records that wait in memory before they go to disk.
     pub(crate) buffer: usize,
     superseded: u64,
-    pub(crate) homed: BTreeSet<Key>,
+    pub(crate) homed: BTreeSet<NameKey>,
     /// Gone before the lock is.
     runs: SortedRuns,
-    _lock: Option<Lock>,
+    _lock: Option<DirectoryLock>,
 }
 
-impl Gathered {
+impl ImportBuffer {
     /// Nothing yet. The folder is made, and is gone with this.
     pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
         let runs = SortedRuns::new(folder)?;
-        let (waiting, homed) = (Buffer::new(), BTreeSet::new());
+        let (waiting, homed) = (SortBuffer::new(), BTreeSet::new());
         Ok(Self { waiting, buffer: DEFAULT_BUFFER_BYTES, superseded: 0, homed, runs, _lock: None })
     }
 
     /// The same among the temporary files of this machine. What an import left there that was ended by force is removed.
     #[cfg(feature = "postgres")]
-    pub(crate) fn temporary() -> io::Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    pub(crate) fn in_temp_dir() -> io::Result<Self> {
+        static NEXT_TEMP_DIR: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NEXT_TEMP_DIR.fetch_add(1, Ordering::Relaxed));
         let above = std::env::temp_dir();
         let path = above.join(format!("{TEMP_DIR_PREFIX}{process}-{number}"));
         let mut gathered = Self::new(path.clone())?;
-        gathered._lock = Some(Lock::take(&path).map_err(io::Error::other)?);
+        gathered._lock = Some(DirectoryLock::acquire(&path).map_err(io::Error::other)?);
         #[cfg(unix)]
         for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
-            let is_one = left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
-            if is_one && is_left(&left, &path) && Lock::take(&left).is_ok() {
+            let is_one =
+                left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
+            if is_one && is_abandoned(&left, &path) && DirectoryLock::acquire(&left).is_ok() {
                 // If it cannot be, the next import tries again.
-                let _ = folder::remove(&left);
+                let _ = folder::remove_dir(&left);
             }
         }
         Ok(gathered)
     }
 
-    pub(crate) fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
-        put(&mut self.waiting, name, values)?;
-        self.spill()
+    pub(crate) fn add(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
+        push_record(&mut self.waiting, name, values)?;
+        self.spill_if_full()
     }
 
-    pub(crate) fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
+    pub(crate) fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
         self.waiting.append(&batch.0);
-        self.spill()
+        self.spill_if_full()
     }
 
-    fn spill(&mut self) -> Result<(), ImportError> {
-        if self.waiting.size() >= self.buffer {
+    fn spill_if_full(&mut self) -> Result<(), ImportError> {
+        if self.waiting.memory_size() >= self.buffer {
             self.superseded += self.runs.spill(&mut self.waiting)?;
-            fail_point::pass("import: a run is written");
+            fail_point::hit("import: a run is written");
         }
         Ok(())
     }
 
     pub(crate) fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.homed.insert(Key::of_prefix(prefix)?);
+        self.homed.insert(NameKey::from_prefix(prefix)?);
         Ok(())
     }
 
@@ -168,7 +169,7 @@ mod tests {
     fn what_was_left_is_removed() {
         let make = |name: &str| {
             let path = std::env::temp_dir().join(format!("{TEMP_DIR_PREFIX}{}-{name}", std::process::id()));
-            folder::renew(&path).unwrap();
+            folder::recreate_private_dir(&path).unwrap();
             path
         };
         let age = |path: &Path| {
@@ -177,14 +178,14 @@ mod tests {
         };
         let (left, held, new) = (make("left"), make("held"), make("new"));
         std::fs::write(left.join("run-0"), b"something").unwrap();
-        let lock = Lock::take(&held).unwrap();
+        let lock = DirectoryLock::acquire(&held).unwrap();
         [&left, &held].into_iter().for_each(|path| age(path));
-        let mut gathered = Gathered::temporary().unwrap();
+        let mut gathered = ImportBuffer::in_temp_dir().unwrap();
         assert!(!left.exists() && held.exists() && new.exists());
         // Its own is gone with it.
         gathered.buffer = 1;
-        gathered.put("10.1/1", &[]).unwrap();
-        let own = gathered.runs.folder().to_owned();
+        gathered.add("10.1/1", &[]).unwrap();
+        let own = gathered.runs.dir().to_owned();
         assert!(own.join("run-0").exists());
         drop(gathered);
         assert!(!own.exists());

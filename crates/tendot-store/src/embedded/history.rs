@@ -7,10 +7,12 @@ use std::ops::Bound;
 
 use heed::{RoTxn, RwTxn};
 
-use super::record::{Record, Share};
-use super::{LOOKED_AT, Tables, checksum, failed, key, log, record};
-use crate::history::{ROOM, is_of_record, without_secrets};
-use crate::{Before, EditKind, Entry, History, Key, LogEntry, HistoryOrder, Past, StoreError};
+use super::record::{DiskRecord, Intern};
+use super::{Lmdb, MAX_SCANNED_RECORDS, backend_error, checksum, key, log, record};
+use crate::history::{MAX_HISTORY_PAGE_BYTES, is_record_change, redact_secrets};
+use crate::{
+    EditKind, History, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, StoreError, StoredRecord,
+};
 
 /// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
 /// stands together.
@@ -29,15 +31,15 @@ fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
 }
 
 /// The record's key and the number of an entry's key.
-pub(super) fn split(entry_key: &[u8]) -> Option<(&[u8], u64)> {
+pub(super) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
     let (mark, record_key) = rest.split_last()?;
     (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
 }
 
 /// Writes the entry of a change: the record that was there, without its checksum, or nothing.
-pub(super) fn put(
-    tables: &Tables,
+pub(super) fn write_entry(
+    tables: &Lmdb,
     txn: &mut RwTxn<'_>,
     record_key: &[u8],
     sequence: u64,
@@ -47,20 +49,20 @@ pub(super) fn put(
     let Some(history) = tables.databases.history else { return Ok(()) };
     let entry_key = entry_key(record_key, sequence);
     let mut value = old.to_vec();
-    checksum::seal(&entry_key, &mut value);
+    checksum::append(&entry_key, &mut value);
     history.put(txn, &entry_key, &value)
 }
 
 /// A record that is about to be replaced, as its history keeps it: as it stands, if it does and has no secrets.
-pub(super) fn old(
-    tables: &Tables,
+pub(super) fn encode_replaced(
+    tables: &Lmdb,
     txn: &RoTxn<'_>,
     record_key: &[u8],
-    record: Record,
-    share: &mut impl Share,
+    record: DiskRecord,
+    share: &mut impl Intern,
 ) -> Result<Vec<u8>, heed::Error> {
-    let Record { entry, registration } = record;
-    let without = without_secrets(&entry);
+    let DiskRecord { entry, registration } = record;
+    let without = redact_secrets(&entry);
     let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
     Ok(match stored {
         Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
@@ -68,114 +70,122 @@ pub(super) fn old(
         }
         // Or it was made by an earlier edit of the same change, and is nowhere.
         _ => {
-            let record = Record { entry: without.unwrap_or(entry), registration };
-            record::encode(&record, key::is_shortened(record_key), share)
+            let record = DiskRecord { entry: without.unwrap_or(entry), registration };
+            record::encode(&record, key::is_hashed_key(record_key), share)
         }
     })
 }
 
-impl Tables {
-    pub(super) fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
-        self.history_in_txn(&*self.read_txn()?, key, order, limit)
+impl Lmdb {
+    pub(super) fn history(
+        &self,
+        key: &NameKey,
+        order: HistoryOrder,
+        limit: usize,
+    ) -> Result<History, StoreError> {
+        self.history_in_txn(&*self.begin_read()?, key, order, limit)
     }
 
     /// The same within a transaction.
     pub(super) fn history_in_txn(
         &self,
         txn: &RoTxn<'_>,
-        key: &Key,
+        key: &NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> Result<History, StoreError> {
-        let name = Name::new(self, txn, key)?;
-        let (mut history, mut room) = (History::default(), ROOM);
+        let name = NameHistory::new(self, txn, key)?;
+        let (mut history, mut room) = (History::default(), MAX_HISTORY_PAGE_BYTES);
         let mut at = match order {
             HistoryOrder::OldestFirst { after } => name.last_entry_at(after)?,
             HistoryOrder::NewestFirst { before } => name.last_entry_at(before.saturating_sub(1))?,
         };
         loop {
-            let mut changes = name.changes(at)?;
+            let mut changes = name.changes_at(at)?;
             if matches!(order, HistoryOrder::NewestFirst { .. }) {
                 changes.reverse();
             }
-            for past in changes.into_iter().flatten().filter(|past| order.has(past.line.sequence)) {
-                if !history.add(past, limit, &mut room) {
+            for past in changes.into_iter().flatten().filter(|past| order.contains(past.line.sequence)) {
+                if !history.push(past, limit, &mut room) {
                     return Ok(history);
                 }
             }
             at = match (order, at) {
-                (HistoryOrder::OldestFirst { .. }, _) => match name.following(at)? {
+                (HistoryOrder::OldestFirst { .. }, _) => match name.next_entry(at)? {
                     None => return Ok(history),
                     Some((sequence, _)) => Some(sequence),
                 },
                 (HistoryOrder::NewestFirst { .. }, None) => return Ok(history),
-                (HistoryOrder::NewestFirst { .. }, Some(sequence)) => name.last_entry_at(sequence.saturating_sub(1))?,
+                (HistoryOrder::NewestFirst { .. }, Some(sequence)) => {
+                    name.last_entry_at(sequence.saturating_sub(1))?
+                }
             };
         }
     }
 
     /// A line of the log; none if it is not there, or not yet.
-    pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
+    pub(super) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
         let key = sequence.to_be_bytes();
-        let found = self.databases.log.get(txn, &key).map_err(|error| failed("reading the log", error))?;
-        found.map(|value| Self::logged(&key, value)).transpose()
+        let found =
+            self.databases.log.get(txn, &key).map_err(|error| backend_error("reading the log", error))?;
+        found.map(|value| Self::decode_log_entry(&key, value)).transpose()
     }
 
     /// The line that stands under a key.
-    pub(super) fn logged(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
+    pub(super) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
         let what = "line of the log";
-        let body = checksum::open(key, value, what)?;
+        let body = checksum::verify_and_strip(key, value, what)?;
         let sequence = key.try_into().map(u64::from_be_bytes).ok();
         let line = sequence.and_then(|sequence| log::decode(sequence, body));
-        line.ok_or_else(|| checksum::damaged(key, what, "it is not understood"))
+        line.ok_or_else(|| checksum::corrupt(key, what, "it is not understood"))
     }
 }
 
 type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
 /// One name, and where its history is.
-pub(super) struct Name<'a> {
-    tables: &'a Tables,
+pub(super) struct NameHistory<'a> {
+    tables: &'a Lmdb,
     txn: &'a RoTxn<'a>,
-    key: &'a Key,
+    key: &'a NameKey,
     record_key: std::borrow::Cow<'a, [u8]>,
     /// The last line of the log that may have no entry though it is about this record.
     since: u64,
 }
 
-impl<'a> Name<'a> {
-    pub(super) fn new(tables: &'a Tables, txn: &'a RoTxn<'a>, key: &'a Key) -> Result<Self, StoreError> {
+impl<'a> NameHistory<'a> {
+    pub(super) fn new(tables: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
         let since = match tables.databases.history {
-            Some(_) => tables.counter(txn, SINCE)?,
+            Some(_) => tables.read_counter(txn, SINCE)?,
             None => u64::MAX,
         };
-        Ok(Self { tables, txn, key, record_key: key::record_key(key), since })
+        Ok(Self { tables, txn, key, record_key: key::storage_key(key), since })
     }
 
     /// The last entry up to a sequence number.
     fn last_entry_at(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
         let Some(history) = self.tables.databases.history else { return Ok(None) };
         let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
-        Ok(self.own(found)?.map(|(sequence, _)| sequence))
+        Ok(self.entry_of_name(found)?.map(|(sequence, _)| sequence))
     }
 
     /// The entry after another one, or the first one.
-    fn following(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
+    fn next_entry(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
         let Some(history) = self.tables.databases.history else { return Ok(None) };
         let after = entry_key(&self.record_key, at.unwrap_or_default());
-        self.own(history.get_greater_than(self.txn, &after))
+        self.entry_of_name(history.get_greater_than(self.txn, &after))
     }
 
     /// What was found, if it is of this name: the number, and the record that was there before.
-    fn own(
+    fn entry_of_name(
         &self,
         found: Result<Option<RawEntry<'a>>, heed::Error>,
     ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
-        let found = found.map_err(|error| failed("reading the history", error))?;
+        let found = found.map_err(|error| backend_error("reading the history", error))?;
         let Some((entry_key, value)) = found else { return Ok(None) };
-        match split(entry_key) {
+        match split_key(entry_key) {
             Some((record_key, sequence)) if *record_key == *self.record_key => {
-                Ok(Some((sequence, checksum::open(entry_key, value, WHAT)?)))
+                Ok(Some((sequence, checksum::verify_and_strip(entry_key, value, WHAT)?)))
             }
             _ => Ok(None),
         }
@@ -183,49 +193,53 @@ impl<'a> Name<'a> {
 
     /// The change that has an entry, and the one that has none and came between it and the next that has. Without an entry
     /// to begin with, it is the one before all of them.
-    fn changes(&self, at: Option<u64>) -> Result<[Option<Past>; 2], StoreError> {
+    fn changes_at(&self, at: Option<u64>) -> Result<[Option<HistoryEntry>; 2], StoreError> {
         let mut first = None;
         if let Some(sequence) = at
             // While an import is under way its line is not there yet.
-            && let Some(line) = self.tables.line(self.txn, sequence)?
-            && let Some((_, old)) = self.following(Some(sequence.saturating_sub(1)))?
+            && let Some(line) = self.tables.log_entry(self.txn, sequence)?
+            && let Some((_, old)) = self.next_entry(Some(sequence.saturating_sub(1)))?
         {
             let before = self.tables.decode_replaced(self.txn, &self.record_key, old)?;
-            first = Some(Past { line, before: before.map_or(Before::Nothing, Before::Record) });
+            first =
+                Some(HistoryEntry { line, before: before.map_or(PriorState::Nothing, PriorState::Record) });
         }
         let made = self
             .revision_after(at)?
-            .filter(|made| first.as_ref().is_none_or(|first: &Past| first.line.revision != *made));
-        let second = made.map(|made| self.log_entry_of_revision(made, at)).transpose()?.flatten().map(|line| {
-            let is_new = line.kind == EditKind::Create || line.sequence > self.since;
-            Past { line, before: if is_new { Before::Nothing } else { Before::Unknown } }
-        });
+            .filter(|made| first.as_ref().is_none_or(|first: &HistoryEntry| first.line.revision != *made));
+        let second =
+            made.map(|made| self.log_entry_of_revision(made, at)).transpose()?.flatten().map(|line| {
+                let is_new = line.kind == EditKind::Create || line.sequence > self.since;
+                HistoryEntry { line, before: if is_new { PriorState::Nothing } else { PriorState::Unknown } }
+            });
         Ok([first, second])
     }
 
     /// The revision of the record as it was when the next entry was made, or as it is now; none if there was none.
     pub(super) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
-        match self.following(at)? {
+        match self.next_entry(at)? {
             Some((_, [])) => Ok(None),
             Some((_, old)) => {
-                let unknown = || checksum::damaged(&self.record_key, WHAT, "its layout is not known");
+                let unknown = || checksum::corrupt(&self.record_key, WHAT, "its layout is not known");
                 record::revision(old).map(Some).ok_or_else(unknown)
             }
-            None => Ok(self.tables.head(self.txn, &self.record_key)?.map(|head| head.revision)),
+            None => {
+                Ok(self.tables.record_header(self.txn, &self.record_key)?.map(|head| head.decode_revision))
+            }
         }
     }
 
     /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
     fn log_entry_of_revision(&self, revision: u64, at: Option<u64>) -> Result<Option<LogEntry>, StoreError> {
         let first = at.unwrap_or_default().saturating_add(1);
-        let end = match self.following(at)? {
+        let end = match self.next_entry(at)? {
             Some((sequence, _)) => sequence,
-            None => self.tables.counter(self.txn, b"sequence")?.saturating_add(1),
+            None => self.tables.read_counter(self.txn, b"sequence")?.saturating_add(1),
         };
         let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.tables.line(self.txn, middle)? {
+            match self.tables.log_entry(self.txn, middle)? {
                 Some(line) if line.revision <= revision => low = middle + 1,
                 _ => high = middle,
             }
@@ -233,17 +247,19 @@ impl<'a> Name<'a> {
         // From the last on: that of an import stands after those of all prefixes that it homed.
         let range = first.to_be_bytes()..low.to_be_bytes();
         let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
-        let reading = |error| failed("reading the log", error);
-        for line in self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(LOOKED_AT) {
+        let reading = |error| backend_error("reading the log", error);
+        for line in
+            self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(MAX_SCANNED_RECORDS)
+        {
             let (key, value) = line.map_err(reading)?;
-            let line = Tables::logged(key, value)?;
+            let line = Lmdb::decode_log_entry(key, value)?;
             if line.revision != revision {
                 break;
             }
             let is_it = match line.kind {
                 // One without records was interrupted before it had any, and its number was given again.
                 EditKind::Import => line.count > 0,
-                kind => is_of_record(kind) && Key::new(&line.name).is_ok_and(|key| key == *self.key),
+                kind => is_record_change(kind) && NameKey::new(&line.name).is_ok_and(|key| key == *self.key),
             };
             if is_it {
                 return Ok(Some(line));
@@ -253,14 +269,14 @@ impl<'a> Name<'a> {
     }
 }
 
-impl Tables {
+impl Lmdb {
     /// The record that an entry of the history has, if any.
     pub(super) fn decode_replaced(
         &self,
         txn: &RoTxn<'_>,
         record_key: &[u8],
         old: &[u8],
-    ) -> Result<Option<Entry>, StoreError> {
+    ) -> Result<Option<StoredRecord>, StoreError> {
         if old.is_empty() {
             return Ok(None);
         }
@@ -276,24 +292,25 @@ mod tests {
     use heed::CommitOrAbort;
     use heed::types::Bytes;
     use pollster::block_on;
-    use tendot_proto::Value;
+    use tendot_proto::HandleValue;
 
-    use super::super::open::{Databases, environment};
-    use super::super::parts::Parts;
-    use super::super::writer::Writer;
-    use super::super::{Embedded, STORE_FORMAT};
+    use super::super::open::{Databases, open_environment};
+    use super::super::parts::DictionaryCache;
+    use super::super::writer::WriteQueue;
+    use super::super::{EmbeddedStore, STORE_FORMAT};
     use super::*;
-    use crate::{Change, Edit, Precondition, Store as _};
+    use crate::{ChangeSet, Edit, Precondition, Store as _};
 
-    fn change(name: &str, data: &'static str) -> Change {
-        let values = vec![Value::new(1, "URL", data)];
-        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
-        Change { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
+    fn change(name: &str, data: &'static str) -> ChangeSet {
+        let values = vec![HandleValue::new(1, "URL", data)];
+        let put =
+            |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
+        ChangeSet { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
     /// A store as it was made and written before there was a history, or when there was nothing more than that.
-    fn old_store(directory: &Path, has_history: bool, changes: Vec<Change>) {
-        let env = environment(directory, false).unwrap();
+    fn old_store(directory: &Path, has_history: bool, changes: Vec<ChangeSet>) {
+        let env = open_environment(directory, false).unwrap();
         env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
             let names = ["meta", "records", "parts", "homed", "log", "history"];
             for name in &names[..5 + usize::from(has_history)] {
@@ -304,10 +321,10 @@ mod tests {
         .unwrap();
         let databases = Databases::open(&env).unwrap().unwrap();
         assert!(databases.history.is_some() == has_history && databases.notes.is_none());
-        let tables = Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() };
+        let tables = Lmdb { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().unwrap();
         let mut format = STORE_FORMAT.to_vec();
-        checksum::seal(b"format", &mut format);
+        checksum::append(b"format", &mut format);
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
             tables.write_counter(&mut txn, counter, 0).unwrap();
@@ -317,7 +334,7 @@ mod tests {
         }
         tables.commit(txn).unwrap();
         tables.renew_lineage().unwrap();
-        let writer = Writer::start(Arc::new(tables)).unwrap();
+        let writer = WriteQueue::start(Arc::new(tables)).unwrap();
         for change in changes {
             block_on(writer.commit(change)).unwrap();
         }
@@ -328,14 +345,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let old = vec![change("10.1/a", "1"), change("10.1/b", "1"), change("10.1/A", "2")];
         old_store(directory.path(), false, old);
-        let (a, b) = (Key::new("10.1/a").unwrap(), Key::new("10.1/b").unwrap());
+        let (a, b) = (NameKey::new("10.1/a").unwrap(), NameKey::new("10.1/b").unwrap());
         let all = HistoryOrder::OldestFirst { after: 0 };
-        let check = |store: &Embedded, key: &Key, expected: &[(u64, &str)]| {
+        let check = |store: &EmbeddedStore, key: &NameKey, expected: &[(u64, &str)]| {
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
-            let told = |past: Past| match past.before {
-                Before::Nothing => (past.line.sequence, "nothing".into()),
-                Before::Unknown => (past.line.sequence, "unknown".into()),
-                Before::Record(entry) => {
+            let told = |past: HistoryEntry| match past.before {
+                PriorState::Nothing => (past.line.sequence, "nothing".into()),
+                PriorState::Unknown => (past.line.sequence, "unknown".into()),
+                PriorState::Record(entry) => {
                     (past.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
                 }
             };
@@ -344,17 +361,17 @@ mod tests {
             let expected: Vec<_> = expected.iter().map(|(line, data)| (*line, (*data).to_owned())).collect();
             assert_eq!(found, expected, "{key}");
         };
-        let store = Embedded::open_read_only(directory.path()).unwrap();
+        let store = EmbeddedStore::open_read_only(directory.path()).unwrap();
         check(&store, &a, &[(6, "unknown")]);
         check(&store, &b, &[(4, "nothing")]);
         drop(store);
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         check(&store, &a, &[(6, "unknown")]);
         for data in ["3", "4"] {
             block_on(store.commit(change("10.1/a", data))).unwrap();
         }
         drop(store);
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         check(&store, &a, &[(6, "unknown"), (8, "2"), (10, "3")]);
         check(&store, &b, &[(4, "nothing")]);
     }
@@ -364,14 +381,14 @@ mod tests {
         for has_history in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             old_store(directory.path(), has_history, vec![change("10.1/a", "1"), change("10.1/a", "2")]);
-            let key = Key::new("10.1/a").unwrap();
-            let store = Embedded::open_read_only(directory.path()).unwrap();
-            assert_eq!(block_on(store.note(b"note")).unwrap(), None);
-            assert_eq!(block_on(store.notes(b"", None, 9)).unwrap(), []);
+            let key = NameKey::new("10.1/a").unwrap();
+            let store = EmbeddedStore::open_read_only(directory.path()).unwrap();
+            assert_eq!(block_on(store.get_aux(b"note")).unwrap(), None);
+            assert_eq!(block_on(store.list_aux(b"", None, 9)).unwrap(), []);
             assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"");
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
             drop(store);
-            let store = Embedded::open(directory.path()).unwrap();
+            let store = EmbeddedStore::open(directory.path()).unwrap();
             let edits = vec![
                 Edit::PutNote { key: b"note"[..].into(), body: b"body"[..].into() },
                 Edit::Register {
@@ -381,10 +398,10 @@ mod tests {
                     expect: Precondition::Live,
                 },
             ];
-            block_on(store.commit(Change { by: "test".into(), at: 1, edits })).unwrap();
+            block_on(store.commit(ChangeSet { by: "test".into(), at: 1, edits })).unwrap();
             drop(store);
-            let store = Embedded::open(directory.path()).unwrap();
-            assert_eq!(&*block_on(store.note(b"note")).unwrap().unwrap(), b"body");
+            let store = EmbeddedStore::open(directory.path()).unwrap();
+            assert_eq!(&*block_on(store.get_aux(b"note")).unwrap().unwrap(), b"body");
             assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"known");
             let verified = store.verify(|_| {}).unwrap();
             assert_eq!((verified.notes, verified.registrations, verified.damaged), (1, 1, 0));

@@ -9,28 +9,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, thread};
 
 use heed::{PutFlags, RwTxn};
-use tendot_proto::Value;
-use tendot_proto::wire::{Item as _, Reader};
+use tendot_proto::HandleValue;
+use tendot_proto::wire::{ListItem as _, WireReader};
 
-use super::gather::{Batch, Gathered};
+use super::gather::{ImportBatch, ImportBuffer};
 use super::run::RunMerge;
 use super::share::Interner;
-use super::{Lock, OpenError, Tables, checksum, failed, history, key, log, record};
-use crate::{EditKind, Key, KeyError, LogEntry, State, StoreError, fail_point};
+use super::{DirectoryLock, Lmdb, OpenError, backend_error, checksum, history, key, log, record};
+use crate::{EditKind, LogEntry, NameKey, NameKeyError, RecordStatus, StoreError, fail_point};
 
 /// Records that are committed together, unless told otherwise, and what they may take in memory until then.
-const TOGETHER: u64 = 50_000;
-const TOGETHER_BYTES: usize = 16 << 20;
+const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 50_000;
+const MAX_TRANSACTION_BYTES: usize = 16 << 20;
 
 /// Records that go from one thread to the other together, and how many bytes.
-const PIECE: u64 = 1_000;
+const MAX_BATCH_RECORDS: u64 = 1_000;
 const MAX_BATCH_BYTES: usize = 1 << 18;
 
 /// A page of the engine: what a record may take that is not put beside the one before.
-const PAGE: usize = 4_096;
+const LMDB_PAGE_BYTES: usize = 4_096;
 
 /// Names that were ended and are told one by one.
-pub(crate) const ENDED: usize = 100;
+pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 
 /// An import under way. It has the store for itself.
 ///
@@ -55,14 +55,14 @@ pub(crate) const ENDED: usize = 100;
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedImporter {
-    tables: Arc<Tables>,
+    tables: Arc<Lmdb>,
     sharing: Interner,
     by: Box<str>,
     at: u64,
     together: u64,
     /// Gone before the lock is.
-    gathered: Gathered,
-    _lock: Lock,
+    gathered: ImportBuffer,
+    _lock: DirectoryLock,
 }
 
 /// What came of an import.
@@ -83,66 +83,74 @@ pub struct ImportSummary {
 }
 
 impl ImportSummary {
-    pub(crate) fn add(&mut self, more: Self) {
+    pub(crate) fn merge(&mut self, more: Self) {
         self.created += more.created;
         self.changed += more.changed;
         self.unchanged += more.unchanged;
         self.superseded += more.superseded;
         self.ended += more.ended;
         self.ended_names.extend(more.ended_names);
-        self.ended_names.truncate(ENDED);
+        self.ended_names.truncate(MAX_REPORTED_TOMBSTONES);
     }
 }
 
 impl EmbeddedImporter {
     /// Begins an import into the store of a directory, which is made if it is not there.
     pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
-        let (tables, lock) = Tables::open(directory)?;
+        let (tables, lock) = Lmdb::open(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = tables.read_txn().map_err(store)?;
+        let txn = tables.begin_read().map_err(store)?;
         let sharing = Interner::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
-        let gathered = Gathered::new(directory.join("tendot-import-runs"))
+        let gathered = ImportBuffer::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
-        Ok(Self { tables, sharing, by: by.into(), at, together: TOGETHER, gathered, _lock: lock })
+        Ok(Self {
+            tables,
+            sharing,
+            by: by.into(),
+            at,
+            together: DEFAULT_RECORDS_PER_TRANSACTION,
+            gathered,
+            _lock: lock,
+        })
     }
 
     /// Lets so many bytes of records wait in memory before they go to disk.
     #[must_use]
-    pub const fn buffer(mut self, bytes: usize) -> Self {
+    pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.gathered.buffer = bytes;
         self
     }
 
     /// Commits so many records together.
     #[must_use]
-    pub const fn together(mut self, records: u64) -> Self {
+    pub const fn records_per_transaction(mut self, records: u64) -> Self {
         self.together = if records == 0 { 1 } else { records };
         self
     }
 
     /// Adds a record. It is written when the import is finished.
-    pub fn put(&mut self, name: Box<str>, values: &[Value<'_>]) -> Result<(), ImportError> {
-        self.gathered.put(&name, values)
+    pub fn add(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
+        self.gathered.add(&name, values)
     }
 
     /// Adds all records of a batch, which come after those that were added before.
-    pub fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
-        self.gathered.put_all(batch)
+    pub fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
+        self.gathered.add_batch(batch)
     }
 
     /// Names under this prefix are to be kept here.
-    pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
+    pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
         self.gathered.home(prefix)
     }
 
     /// Writes all records. `progress` is told after each transaction how many there are so far.
     pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         let tables = &*self.tables;
-        let txn = tables.read_txn()?;
+        let txn = tables.begin_read()?;
         let empty = tables.databases.records.is_empty(&txn);
-        let appends = empty.map_err(|error| failed("reading records", error))?;
-        let revision = tables.counter(&txn, b"revision")? + 1;
+        let appends = empty.map_err(|error| backend_error("reading records", error))?;
+        let revision = tables.read_counter(&txn, b"revision")? + 1;
         drop(txn);
 
         let homed = &std::mem::take(&mut self.gathered.homed);
@@ -150,11 +158,16 @@ impl EmbeddedImporter {
         let imported = ImportSummary { superseded, ..ImportSummary::default() };
         let sharing = Mutex::new(self.sharing);
         let together = self.together;
-        let preparing =
-            ImportEncoder { tables, sharing: &sharing, revision, appends, piece: together.min(PIECE) };
+        let preparing = ImportEncoder {
+            tables,
+            sharing: &sharing,
+            revision,
+            appends,
+            piece: together.min(MAX_BATCH_RECORDS),
+        };
         let (by, at) = (&*self.by, self.at);
         let writing =
-            Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
+            ImportWriter { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
         thread::scope(|scope| {
             let (sender, pieces) = sync_channel(2);
             let prepares = thread::Builder::new()
@@ -172,7 +185,7 @@ impl EmbeddedImporter {
 
 /// What is to be put into the engine, in order, and what that comes to.
 #[derive(Default)]
-struct Piece {
+struct EncodedBatch {
     bytes: Vec<u8>,
     /// The lengths of each key and value, and of what was there before, if anything was.
     lengths: Vec<(usize, usize, Option<usize>)>,
@@ -181,8 +194,8 @@ struct Piece {
     imported: ImportSummary,
 }
 
-impl Piece {
-    fn put(&mut self, key: &[u8], value: &[u8], old: Option<&[u8]>) {
+impl EncodedBatch {
+    fn push(&mut self, key: &[u8], value: &[u8], old: Option<&[u8]>) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(old.unwrap_or_default());
@@ -203,7 +216,7 @@ impl Piece {
 
 /// The one thread: makes of records what is to be stored.
 struct ImportEncoder<'a> {
-    tables: &'a Tables,
+    tables: &'a Lmdb,
     sharing: &'a Mutex<Interner>,
     revision: u64,
     /// Whether nothing was there, so that nothing has to be looked for.
@@ -213,9 +226,9 @@ struct ImportEncoder<'a> {
 }
 
 impl ImportEncoder<'_> {
-    fn run(&self, mut merge: RunMerge<'_>, sender: &SyncSender<Result<Piece, ImportError>>) {
+    fn run(&self, mut merge: RunMerge<'_>, sender: &SyncSender<Result<EncodedBatch, ImportError>>) {
         loop {
-            let piece = self.piece(&mut merge);
+            let piece = self.next_batch(&mut merge);
             let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
             // Nobody takes it when the other thread has failed.
             if sender.send(piece).is_err() || is_last {
@@ -225,11 +238,11 @@ impl ImportEncoder<'_> {
     }
 
     /// The next records; none at the end.
-    fn piece(&self, merge: &mut RunMerge<'_>) -> Result<Piece, ImportError> {
-        let mut piece = Piece::default();
+    fn next_batch(&self, merge: &mut RunMerge<'_>) -> Result<EncodedBatch, ImportError> {
+        let mut piece = EncodedBatch::default();
         // A new one for each piece, so that pages that are not used any more can be used again. No key comes twice, so
         // what is there was there before this import.
-        let txn = self.tables.read_txn()?;
+        let txn = self.tables.begin_read()?;
         let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = merge.superseded;
         while piece.records < self.piece
@@ -237,32 +250,32 @@ impl ImportEncoder<'_> {
             && let Some((name, values)) = merge.next()?
         {
             piece.records += 1;
-            self.record(&txn, &mut sharing, name, values, &mut piece)?;
+            self.encode_record(&txn, &mut sharing, name, values, &mut piece)?;
         }
         piece.imported.superseded = merge.superseded - before;
         Ok(piece)
     }
 
-    fn record(
+    fn encode_record(
         &self,
         txn: &heed::RoTxn<'_>,
         sharing: &mut Interner,
         name: &[u8],
         values: &[u8],
-        piece: &mut Piece,
+        piece: &mut EncodedBatch,
     ) -> Result<(), ImportError> {
         let damaged =
             || StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) };
         let name = std::str::from_utf8(name).map_err(|_| damaged())?;
         let values = decode_values(values).ok_or_else(damaged)?;
-        let key = Key::new(name)?;
-        let there = if self.appends { None } else { self.tables.get_record(txn, &key)? };
+        let key = NameKey::new(name)?;
+        let there = if self.appends { None } else { self.tables.get_disk_record(txn, &key)? };
         let imported = &mut piece.imported;
         match there.as_ref().map(|record| &record.entry) {
             None => imported.created += 1,
-            Some(entry) if entry.state == State::Tombstone => {
+            Some(entry) if entry.state == RecordStatus::Tombstone => {
                 imported.ended += 1;
-                if imported.ended_names.len() < ENDED {
+                if imported.ended_names.len() < MAX_REPORTED_TOMBSTONES {
                     imported.ended_names.push(entry.name.clone());
                 }
                 return Ok(());
@@ -276,45 +289,52 @@ impl ImportEncoder<'_> {
         let name = there.as_ref().map_or(name, |record| &record.entry.name);
         // What the registry knows of a name is not in imports, and stays.
         let known = there.as_ref().and_then(|record| record.registration);
-        let record_key = key::record_key(&key);
-        let is_shortened = key::is_shortened(&record_key);
-        let mut value =
-            record::encode_values(name, self.revision, State::Live, &values, known, is_shortened, sharing);
-        checksum::seal(&record_key, &mut value);
+        let record_key = key::storage_key(&key);
+        let is_shortened = key::is_hashed_key(&record_key);
+        let mut value = record::encode_values(
+            name,
+            self.revision,
+            RecordStatus::Live,
+            &values,
+            known,
+            is_shortened,
+            sharing,
+        );
+        checksum::append(&record_key, &mut value);
         let old = match there {
             Some(record) => Some(
-                history::old(self.tables, txn, &record_key, record, sharing)
-                    .map_err(|error| failed("reading a record", error))?,
+                history::encode_replaced(self.tables, txn, &record_key, record, sharing)
+                    .map_err(|error| backend_error("reading a record", error))?,
             ),
             None => None,
         };
-        piece.put(&record_key, &value, old.as_deref());
+        piece.push(&record_key, &value, old.as_deref());
         Ok(())
     }
 }
 
 /// The other thread: puts it into the engine.
-struct Writing<'a> {
-    tables: &'a Tables,
+struct ImportWriter<'a> {
+    tables: &'a Lmdb,
     sharing: &'a Mutex<Interner>,
     revision: u64,
     appends: bool,
     together: u64,
     by: &'a str,
     at: u64,
-    homed: &'a BTreeSet<Key>,
+    homed: &'a BTreeSet<NameKey>,
     imported: ImportSummary,
 }
 
-impl Writing<'_> {
+impl ImportWriter<'_> {
     fn run(
         mut self,
-        pieces: Receiver<Result<Piece, ImportError>>,
+        pieces: Receiver<Result<EncodedBatch, ImportError>>,
         mut progress: impl FnMut(&ImportSummary),
     ) -> Result<ImportSummary, ImportError> {
         let (mut is_first, mut is_last) = (true, false);
         while !is_last {
-            is_last = self.transaction(&pieces, is_first)?;
+            is_last = self.write_transaction(&pieces, is_first)?;
             is_first = false;
             progress(&self.imported);
         }
@@ -322,44 +342,45 @@ impl Writing<'_> {
     }
 
     /// Commits as much as is committed together. Gives whether that was all.
-    fn transaction(
+    fn write_transaction(
         &mut self,
-        pieces: &Receiver<Result<Piece, ImportError>>,
+        pieces: &Receiver<Result<EncodedBatch, ImportError>>,
         is_first: bool,
     ) -> Result<bool, ImportError> {
         let tables = self.tables;
-        let committing = |error| failed("committing an import", error);
-        fail_point::pass("import: before a transaction");
+        let committing = |error| backend_error("committing an import", error);
+        fail_point::hit("import: before a transaction");
         let mut txn = tables.env.write_txn().map_err(committing)?;
         if is_first {
-            self.home(&mut txn)?;
+            self.home_prefixes(&mut txn)?;
         }
         // That of its line, which comes next, since nobody else writes until it is in the log.
-        let sequence = tables.counter(&txn, b"sequence")? + 1;
+        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
-        while !is_last && records < self.together && bytes < TOGETHER_BYTES {
+        while !is_last && records < self.together && bytes < MAX_TRANSACTION_BYTES {
             let stopped =
                 || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
             let piece = pieces.recv().map_err(|_| stopped())??;
             for (key, value, old) in piece.iter() {
                 if let Some(old) = old {
-                    history::put(tables, &mut txn, key, sequence, old)
-                        .map_err(|error| failed("writing the history", error))?;
-                    bytes += key.len() + old.len() + PAGE;
+                    history::write_entry(tables, &mut txn, key, sequence, old)
+                        .map_err(|error| backend_error("writing the history", error))?;
+                    bytes += key.len() + old.len() + LMDB_PAGE_BYTES;
                 }
-                self.put(&mut txn, key, value).map_err(|error| failed("writing a record", error))?;
-                let is_beside = self.appends && value.len() < PAGE / 4;
-                bytes += key.len() + value.len() + if is_beside { 0 } else { PAGE };
+                self.put_record(&mut txn, key, value)
+                    .map_err(|error| backend_error("writing a record", error))?;
+                let is_beside = self.appends && value.len() < LMDB_PAGE_BYTES / 4;
+                bytes += key.len() + value.len() + if is_beside { 0 } else { LMDB_PAGE_BYTES };
             }
             records += piece.records;
             is_last = piece.records == 0;
-            self.imported.add(piece.imported);
+            self.imported.merge(piece.imported);
         }
         {
             let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-            sharing.write(&tables.databases, &mut txn).map_err(committing)?;
+            sharing.write_new(&tables.databases, &mut txn).map_err(committing)?;
             // If the transaction comes to nothing, so does the import, and nobody asks for parts any more.
-            sharing.keep();
+            sharing.commit();
         }
         let count = self.imported.created + self.imported.changed;
         if count > 0 {
@@ -367,18 +388,19 @@ impl Writing<'_> {
         }
         if is_last {
             if count > 0 {
-                self.log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
+                self.append_log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
             }
-            tables.databases.meta.delete(&mut txn, Interrupted::NAME).map_err(committing)?;
+            tables.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
         } else {
-            let interrupted = Interrupted { revision: self.revision, count, at: self.at, by: self.by.into() };
-            interrupted.put(tables, &mut txn).map_err(committing)?;
+            let interrupted =
+                PendingImport { revision: self.revision, count, at: self.at, by: self.by.into() };
+            interrupted.save(tables, &mut txn).map_err(committing)?;
         }
         if is_last {
-            fail_point::pass("import: before the last commit");
+            fail_point::hit("import: before the last commit");
         }
         tables.commit(txn).map_err(committing)?;
-        fail_point::pass(if is_last {
+        fail_point::hit(if is_last {
             "import: after the last commit"
         } else {
             "import: between two transactions"
@@ -386,10 +408,10 @@ impl Writing<'_> {
         Ok(is_last)
     }
 
-    fn put(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
+    fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
         let records = self.tables.databases.records;
         // Long names share the beginning of their keys, and are in order only up to there.
-        if self.appends && !key::is_shortened(record_key) {
+        if self.appends && !key::is_hashed_key(record_key) {
             match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
                 Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
                 put => return put,
@@ -399,29 +421,33 @@ impl Writing<'_> {
     }
 
     /// Homes the prefixes that are new here: before the first record, so that none is there and denied.
-    fn home(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
+    fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
         let tables = self.tables;
-        let writing = |error| failed("homing prefixes", error);
+        let writing = |error| backend_error("homing prefixes", error);
         let mut lines = Vec::new();
         for prefix in self.homed {
             let known = tables.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
             if !known {
                 let mut value = Vec::new();
-                checksum::seal(prefix.as_bytes(), &mut value);
+                checksum::append(prefix.as_bytes(), &mut value);
                 tables.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
                 lines.push((EditKind::Home, prefix.to_string().into(), 1));
             }
         }
-        self.log(txn, lines)
+        self.append_log(txn, lines)
     }
 
-    fn log(&self, txn: &mut RwTxn<'_>, lines: Vec<(EditKind, Box<str>, u64)>) -> Result<(), StoreError> {
+    fn append_log(
+        &self,
+        txn: &mut RwTxn<'_>,
+        lines: Vec<(EditKind, Box<str>, u64)>,
+    ) -> Result<(), StoreError> {
         let tables = self.tables;
-        let writing = |error| failed("writing the log", error);
+        let writing = |error| backend_error("writing the log", error);
         if lines.is_empty() {
             return Ok(());
         }
-        let mut sequence = tables.counter(txn, b"sequence")?;
+        let mut sequence = tables.read_counter(txn, b"sequence")?;
         for (kind, name, count) in lines {
             sequence += 1;
             let (revision, at, by) = (self.revision, self.at, self.by.into());
@@ -434,49 +460,49 @@ impl Writing<'_> {
 }
 
 /// What stands in `meta` while an import is under way, so that its line in the log is written even if it is interrupted.
-pub(super) struct Interrupted {
+pub(super) struct PendingImport {
     revision: u64,
     count: u64,
     at: u64,
     by: Box<str>,
 }
 
-impl Interrupted {
-    pub(super) const NAME: &'static [u8] = b"import";
+impl PendingImport {
+    pub(super) const META_KEY: &'static [u8] = b"import";
 
     /// Writes the line of an import that was interrupted, if one was.
-    pub(super) fn settle(tables: &Tables) -> Result<(), StoreError> {
-        let settling = |error| failed("settling an interrupted import", error);
+    pub(super) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
+        let settling = |error| backend_error("settling an interrupted import", error);
         let mut txn = tables.env.write_txn().map_err(settling)?;
-        let found = tables.databases.meta.get(&txn, Self::NAME).map_err(settling)?;
+        let found = tables.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
         let Some(found) = found else { return Ok(()) };
-        let body = checksum::open(Self::NAME, found, "interrupted import")?;
+        let body = checksum::verify_and_strip(Self::META_KEY, found, "interrupted import")?;
         let line = log::decode(0, body)
-            .ok_or_else(|| checksum::damaged(Self::NAME, "interrupted import", "it is not understood"))?;
-        let sequence = tables.counter(&txn, b"sequence")? + 1;
+            .ok_or_else(|| checksum::corrupt(Self::META_KEY, "interrupted import", "it is not understood"))?;
+        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
         log::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
         tables.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
-        tables.databases.meta.delete(&mut txn, Self::NAME).map_err(settling)?;
-        fail_point::pass("import: before it is settled");
+        tables.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
+        fail_point::hit("import: before it is settled");
         tables.commit(txn).map_err(settling)?;
-        fail_point::pass("import: after it is settled");
+        fail_point::hit("import: after it is settled");
         Ok(())
     }
 
-    fn put(self, tables: &Tables, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    fn save(self, tables: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let Self { revision, count, at, by } = self;
         let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
         let mut value = log::encode(&line);
-        checksum::seal(Self::NAME, &mut value);
-        tables.databases.meta.put(txn, Self::NAME, &value)
+        checksum::append(Self::META_KEY, &mut value);
+        tables.databases.meta.put(txn, Self::META_KEY, &value)
     }
 }
 
-fn decode_values(bytes: &[u8]) -> Option<Vec<Value<'_>>> {
-    let mut reader = Reader::new(bytes);
+fn decode_values(bytes: &[u8]) -> Option<Vec<HandleValue<'_>>> {
+    let mut reader = WireReader::new(bytes);
     let mut values = Vec::new();
     for _ in 0..reader.u32("values").ok()? {
-        values.push(Value::decode(&mut reader).ok()?);
+        values.push(HandleValue::decode(&mut reader).ok()?);
     }
     reader.is_empty().then_some(values)
 }
@@ -487,7 +513,7 @@ fn decode_values(bytes: &[u8]) -> Option<Vec<Value<'_>>> {
 pub enum ImportError {
     /// A name cannot be kept.
     #[error(transparent)]
-    Name(#[from] KeyError),
+    Name(#[from] NameKeyError),
     /// A record is too large to be kept.
     #[error("the record has {length} bytes, at most {limit} are kept")]
     TooLarge {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// The right to write a directory. It ends with the process, however that ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct DirectoryLock {
     file: File,
 }
 
-impl Lock {
-    pub(super) fn take(directory: &Path) -> Result<Self, LockError> {
+impl DirectoryLock {
+    pub(super) fn acquire(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join("tendot.lock");
         let failed = |error| LockError::Failed { path: path.clone(), error };
         let mut file = File::options()
@@ -38,7 +38,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for DirectoryLock {
     /// Lets go by asking for it. Closing the file is not enough while another thread starts a
     /// program: between fork and exec the child has the file open, too, and keeps it locked.
     fn drop(&mut self) {
@@ -76,12 +76,12 @@ mod tests {
     #[test]
     fn a_child_about_to_start_does_not_keep_the_lock() {
         let directory = tempfile::tempdir().unwrap();
-        let first = Lock::take(directory.path()).unwrap();
-        assert!(matches!(Lock::take(directory.path()), Err(LockError::Held { .. })));
+        let first = DirectoryLock::acquire(directory.path()).unwrap();
+        assert!(matches!(DirectoryLock::acquire(directory.path()), Err(LockError::Held { .. })));
         // What a child has between fork and exec: the same open file.
         let of_the_child = first.file.try_clone().unwrap();
         drop(first);
-        Lock::take(directory.path()).unwrap();
+        DirectoryLock::acquire(directory.path()).unwrap();
         drop(of_the_child);
     }
 }

@@ -2,7 +2,7 @@
 
 use heed::{PutFlags, RwTxn};
 
-use super::{Tables, checksum, varint};
+use super::{Lmdb, checksum, varint};
 use crate::{EditKind, LogEntry};
 
 /// The numbers of kinds, for ever.
@@ -20,45 +20,45 @@ pub(super) fn encode(line: &LogEntry) -> Vec<u8> {
     let number = KINDS.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
     // The numbers and the checksum take less than what is added, as a rule.
     let mut out = Vec::with_capacity(32 + line.by.len() + line.name.len());
-    varint::put(&mut out, number);
-    varint::put(&mut out, line.revision);
-    varint::put(&mut out, line.at);
-    varint::put_bytes(&mut out, line.by.as_bytes());
-    varint::put_bytes(&mut out, line.name.as_bytes());
+    varint::write(&mut out, number);
+    varint::write(&mut out, line.revision);
+    varint::write(&mut out, line.at);
+    varint::write_bytes(&mut out, line.by.as_bytes());
+    varint::write_bytes(&mut out, line.name.as_bytes());
     if line.kind == EditKind::Import {
-        varint::put(&mut out, line.count);
+        varint::write(&mut out, line.count);
     }
     out
 }
 
 /// Appends a line to the log.
-pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
+pub(super) fn append(tables: &Lmdb, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
     let key = line.sequence.to_be_bytes();
     let mut value = encode(line);
-    checksum::seal(&key, &mut value);
+    checksum::append(&key, &mut value);
     // A line that is there is never written again: the engine refuses what does not come last.
     tables.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
 pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<LogEntry> {
     let bytes = &mut bytes;
-    let number = varint::take(bytes)?;
+    let number = varint::read(bytes)?;
     let (_, kind) = KINDS.iter().find(|(known, _)| *known == number)?;
     let mut line = LogEntry {
         count: 1,
         sequence,
         kind: *kind,
-        revision: varint::take(bytes)?,
-        at: varint::take(bytes)?,
-        by: text(bytes)?,
-        name: text(bytes)?,
+        revision: varint::read(bytes)?,
+        at: varint::read(bytes)?,
+        by: read_string(bytes)?,
+        name: read_string(bytes)?,
     };
     if line.kind == EditKind::Import {
-        line.count = varint::take(bytes)?;
+        line.count = varint::read(bytes)?;
     }
     bytes.is_empty().then_some(line)
 }
 
-fn text(bytes: &mut &[u8]) -> Option<Box<str>> {
+fn read_string(bytes: &mut &[u8]) -> Option<Box<str>> {
     std::str::from_utf8(varint::read_bytes(bytes)?).ok().map(Into::into)
 }

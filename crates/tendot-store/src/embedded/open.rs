@@ -17,7 +17,7 @@ const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 
 const READERS: u32 = 1_024;
 
 /// The environment of a directory. `read_only` opens one that exists, and never changes it.
-pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
+pub(super) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
     let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
     let file = directory.join("data.mdb");
     // One that is there and empty is none that was never made: LMDB would begin anew, as if nothing had been.
@@ -51,7 +51,7 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
 }
 
 /// An environment that is there and that nobody writes any more, once more in this process, for reading.
-pub(super) fn standby(directory: &Path) -> Result<Env, heed::Error> {
+pub(super) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP).max_dbs(8);
     let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
@@ -64,23 +64,23 @@ pub(super) fn standby(directory: &Path) -> Result<Env, heed::Error> {
 /// The databases, all of bytes under bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Databases {
-    pub(super) meta: Bytewise,
-    pub(super) records: Bytewise,
-    pub(super) parts: Bytewise,
-    pub(super) homed: Bytewise,
-    pub(super) log: Bytewise,
+    pub(super) meta: BytesDatabase,
+    pub(super) records: BytesDatabase,
+    pub(super) parts: BytesDatabase,
+    pub(super) homed: BytesDatabase,
+    pub(super) log: BytesDatabase,
     /// None in stores of earlier versions, as long as they have only been read.
-    pub(super) history: Option<Bytewise>,
+    pub(super) history: Option<BytesDatabase>,
     /// The same.
-    pub(super) notes: Option<Bytewise>,
+    pub(super) notes: Option<BytesDatabase>,
     /// The same.
-    pub(super) registrations: Option<Bytewise>,
+    pub(super) registrations: Option<BytesDatabase>,
 }
 
 /// Those that earlier versions had not.
 const LATER: [&str; 3] = ["history", "notes", "registrations"];
 
-pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
+pub(super) type BytesDatabase = Database<'static, Bytes, Bytes>;
 
 impl Databases {
     /// Makes them.
@@ -136,8 +136,8 @@ impl Databases {
     }
 
     const fn from_all(
-        [meta, records, parts, homed, log]: [Bytewise; 5],
-        [history, notes, registrations]: [Option<Bytewise>; 3],
+        [meta, records, parts, homed, log]: [BytesDatabase; 5],
+        [history, notes, registrations]: [Option<BytesDatabase>; 3],
     ) -> Self {
         Self { meta, records, parts, homed, log, history, notes, registrations }
     }

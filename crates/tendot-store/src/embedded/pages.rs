@@ -11,10 +11,10 @@ use std::path::Path;
 
 use super::checksum;
 
-const HEADER: usize = 16;
+const PAGE_HEADER_LEN: usize = 16;
 const PAGE_BRANCH: u16 = 1;
 const PAGE_LEAF: u16 = 2;
-const OVERFLOW: u16 = 4;
+const PAGE_OVERFLOW: u16 = 4;
 const PAGE_META: u16 = 8;
 const NODE_OVERFLOW: u16 = 1;
 const NODE_SUBTREE: u16 = 2;
@@ -22,25 +22,25 @@ const TREE_INTEGER_KEYS: u16 = 8;
 const INVALID_PAGE: u64 = u64::MAX;
 
 /// Trees are lower than this.
-const DEPTH: u16 = 32;
+const MAX_TREE_DEPTH: u16 = 32;
 
 /// The file, and its two last states.
 pub(super) struct PageFile {
     file: File,
     size: usize,
-    states: [State; 2],
+    states: [MetaPage; 2],
 }
 
 #[derive(Clone, Copy)]
-struct State {
+struct MetaPage {
     transaction: u64,
     last: u64,
-    free: Tree,
-    main: Tree,
+    free: TreeHeader,
+    main: TreeHeader,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Tree {
+struct TreeHeader {
     pad: u32,
     flags: u16,
     depth: u16,
@@ -52,23 +52,24 @@ struct Tree {
 }
 
 /// What is wrong, or why it cannot be said.
-type Checked<T> = Result<T, String>;
+type PageCheckResult<T> = Result<T, String>;
 
 impl PageFile {
     /// Numbers of pages take as many bytes as addresses; only those of eight are read here.
     pub(super) const IS_SUPPORTED: bool = cfg!(target_pointer_width = "64");
 
     /// Reads the first two pages, which tell where all else is.
-    pub(super) fn open(file: &Path, page_size: u32) -> Checked<Self> {
+    pub(super) fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
         if !Self::IS_SUPPORTED {
             return Err("the engine's pages are not known on this machine".into());
         }
-        let file = File::open(file).map_err(unread)?;
-        let state = State { transaction: 0, last: 0, free: Tree::default(), main: Tree::default() };
+        let file = File::open(file).map_err(read_error)?;
+        let state =
+            MetaPage { transaction: 0, last: 0, free: TreeHeader::default(), main: TreeHeader::default() };
         let mut pages = Self { file, size: page_size as usize, states: [state; 2] };
         for number in 0..2 {
-            let page = pages.read(number, 1)?;
-            let state = State::of(&page)
+            let page = pages.read_pages(number, 1)?;
+            let state = MetaPage::parse(&page)
                 .filter(|_| u64_at(&page, 0) == Some(number) && u16_at(&page, 10) == Some(PAGE_META));
             let state = state.ok_or_else(|| format!("page {number} of the engine does not tell a state"))?;
             if state.free.pad as usize != pages.size || state.free.flags != TREE_INTEGER_KEYS {
@@ -80,27 +81,27 @@ impl PageFile {
     }
 
     /// The last state.
-    fn newest(&self) -> &State {
+    fn newest_meta(&self) -> &MetaPage {
         let [even, odd] = &self.states;
         if even.transaction > odd.transaction { even } else { odd }
     }
 
     /// The transaction that made the last state.
-    pub(super) fn transaction(&self) -> u64 {
-        self.newest().transaction
+    pub(super) fn transaction_id(&self) -> u64 {
+        self.newest_meta().transaction
     }
 
     /// Whether all pages from this one on are free.
-    pub(super) fn are_free_from(&mut self, first: u64) -> Checked<bool> {
-        let state = *self.newest();
-        let mut walk = Walk::new(self, &state)?;
-        walk.free(&state)?;
+    pub(super) fn are_free_from(&mut self, first: u64) -> PageCheckResult<bool> {
+        let state = *self.newest_meta();
+        let mut walk = PageWalk::new(self, &state)?;
+        walk.walk_free_list(&state)?;
         Ok((first..=state.last).all(|number| walk.is_used(number)))
     }
 
     /// Goes through all pages of the last state, and looks whether the one before it is what it says. Whoever calls
     /// keeps the last state from being changed.
-    pub(super) fn check(&mut self) -> Checked<()> {
+    pub(super) fn check_all(&mut self) -> PageCheckResult<()> {
         let [even, odd] = self.states;
         if even.transaction % 2 != 0
             || odd.transaction % 2 != 1
@@ -109,7 +110,7 @@ impl PageFile {
             return Err("the engine's two last states do not follow each other".into());
         }
         for state in [even, odd] {
-            let number = Walk::new(self, &state).and_then(|mut walk| walk.transaction(&state));
+            let number = PageWalk::new(self, &state).and_then(|mut walk| walk.recorded_transaction(&state));
             if number.as_ref() != Ok(&state.transaction) {
                 let found =
                     number.map_or_else(|what| what, |number| format!("it is of transaction {number}"));
@@ -121,11 +122,11 @@ impl PageFile {
                 ));
             }
         }
-        let state = *self.newest();
-        let mut walk = Walk::new(self, &state)?;
-        walk.free(&state)?;
+        let state = *self.newest_meta();
+        let mut walk = PageWalk::new(self, &state)?;
+        walk.walk_free_list(&state)?;
         for (name, tree) in walk.named_databases(&state)? {
-            walk.tree(&name, tree, &mut |_, _, _, _| Ok(()))?;
+            walk.walk_tree(&name, tree, &mut |_, _, _, _| Ok(()))?;
         }
         match (2..=state.last).find(|number| !walk.is_used(*number)) {
             Some(number) => Err(format!("page {number} of the engine is neither used nor free")),
@@ -133,7 +134,7 @@ impl PageFile {
         }
     }
 
-    fn read(&mut self, number: u64, count: u64) -> Checked<Vec<u8>> {
+    fn read_pages(&mut self, number: u64, count: u64) -> PageCheckResult<Vec<u8>> {
         let mut bytes = vec![0; self.size * count as usize];
         let at = number.checked_mul(self.size as u64).ok_or("a page of the engine is out of the file")?;
         let read = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.read_exact(&mut bytes));
@@ -142,7 +143,7 @@ impl PageFile {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(format!("page {number} of the engine is not in the file"))
             }
-            Err(error) => Err(unread(error)),
+            Err(error) => Err(read_error(error)),
         }
     }
 }
@@ -154,27 +155,27 @@ enum Data<'a> {
 }
 
 /// A way through trees, on which no page is met twice.
-struct Walk<'a> {
+struct PageWalk<'a> {
     pages: &'a mut PageFile,
     last: u64,
     used: Vec<u64>,
 }
 
-type Visit<'a> = &'a mut dyn FnMut(&mut Walk<'_>, &[u8], u16, Data<'_>) -> Checked<()>;
+type EntryVisitor<'a> = &'a mut dyn FnMut(&mut PageWalk<'_>, &[u8], u16, Data<'_>) -> PageCheckResult<()>;
 
 /// What is counted on the way through one tree.
-struct Counted<'a> {
+struct TreeCounts<'a> {
     name: &'a str,
-    tree: Tree,
+    tree: TreeHeader,
     branches: u64,
     leaves: u64,
     overflows: u64,
     entries: u64,
 }
 
-impl<'a> Walk<'a> {
-    fn new(pages: &'a mut PageFile, state: &State) -> Checked<Self> {
-        let length = pages.file.metadata().map_err(unread)?.len() / pages.size as u64;
+impl<'a> PageWalk<'a> {
+    fn new(pages: &'a mut PageFile, state: &MetaPage) -> PageCheckResult<Self> {
+        let length = pages.file.metadata().map_err(read_error)?.len() / pages.size as u64;
         // A bit for each page, if there are not wildly more than in the file: some at its end may never have been
         // written.
         if state.last / 64 > length + 1_000_000 {
@@ -188,7 +189,7 @@ impl<'a> Walk<'a> {
         self.used.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    fn mark_used(&mut self, number: u64, name: &str) -> Checked<()> {
+    fn mark_used(&mut self, number: u64, name: &str) -> PageCheckResult<()> {
         if number < 2 || number > self.last {
             return Err(format!("{name}: page {number} of the engine is out of the file"));
         }
@@ -200,9 +201,9 @@ impl<'a> Walk<'a> {
     }
 
     /// The free pages.
-    fn free(&mut self, state: &State) -> Checked<()> {
+    fn walk_free_list(&mut self, state: &MetaPage) -> PageCheckResult<()> {
         let (name, newest) = ("free pages", state.transaction);
-        self.tree(name, state.free, &mut |walk, key, _, data| {
+        self.walk_tree(name, state.free, &mut |walk, key, _, data| {
             let freed = key.try_into().map(u64::from_ne_bytes);
             if freed.is_err() || freed.is_ok_and(|freed| freed > newest) {
                 return Err(format!("{name}: they are of a transaction that has not been"));
@@ -211,9 +212,9 @@ impl<'a> Walk<'a> {
             let list = match data {
                 Data::Here(list) => list,
                 Data::OnPages { first, length } => {
-                    let count = (HEADER + length).div_ceil(walk.pages.size) as u64;
-                    read = walk.pages.read(first, count)?;
-                    read.get(HEADER..HEADER + length).unwrap_or_default()
+                    let count = (PAGE_HEADER_LEN + length).div_ceil(walk.pages.size) as u64;
+                    read = walk.pages.read_pages(first, count)?;
+                    read.get(PAGE_HEADER_LEN..PAGE_HEADER_LEN + length).unwrap_or_default()
                 }
             };
             let count = u64_at(list, 0).and_then(|count| usize::try_from(count).ok());
@@ -227,11 +228,11 @@ impl<'a> Walk<'a> {
     }
 
     /// The trees that are kept in the main one.
-    fn named_databases(&mut self, state: &State) -> Checked<Vec<(String, Tree)>> {
+    fn named_databases(&mut self, state: &MetaPage) -> PageCheckResult<Vec<(String, TreeHeader)>> {
         let mut trees = Vec::new();
-        self.tree("databases", state.main, &mut |_, key, flags, data| match data {
+        self.walk_tree("databases", state.main, &mut |_, key, flags, data| match data {
             Data::Here(data) if flags == NODE_SUBTREE && data.len() == 48 => {
-                let tree = Tree::of(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
+                let tree = TreeHeader::parse(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
                 let name = key.escape_ascii().to_string();
                 trees.push((name, tree.ok_or("a database has another layout")?));
                 Ok(())
@@ -242,13 +243,14 @@ impl<'a> Walk<'a> {
     }
 
     /// The transaction that a state says to be of, where it has a checksum.
-    fn transaction(&mut self, state: &State) -> Checked<u64> {
+    fn recorded_transaction(&mut self, state: &MetaPage) -> PageCheckResult<u64> {
         let settings = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
         let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
         let mut found = None;
-        self.tree(&name, tree, &mut |_, key, _, data| {
+        self.walk_tree(&name, tree, &mut |_, key, _, data| {
             if let (b"transaction", Data::Here(data)) = (key, data) {
-                let body = checksum::open(key, data, "setting").map_err(|error| error.to_string())?;
+                let body =
+                    checksum::verify_and_strip(key, data, "setting").map_err(|error| error.to_string())?;
                 found = body.try_into().map(u64::from_le_bytes).ok();
             }
             Ok(())
@@ -256,17 +258,17 @@ impl<'a> Walk<'a> {
         found.ok_or_else(|| "a state of the engine does not say of which transaction it is".into())
     }
 
-    fn tree(&mut self, name: &str, tree: Tree, visit: Visit<'_>) -> Checked<()> {
-        let mut counted = Counted { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
+    fn walk_tree(&mut self, name: &str, tree: TreeHeader, visit: EntryVisitor<'_>) -> PageCheckResult<()> {
+        let mut counted = TreeCounts { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
         if tree.root != INVALID_PAGE {
-            if tree.depth == 0 || tree.depth > DEPTH {
+            if tree.depth == 0 || tree.depth > MAX_TREE_DEPTH {
                 return Err(format!("{name}: a tree cannot be {} pages deep", tree.depth));
             }
-            self.page(&mut counted, tree.root, 1, (None, None), visit)?;
+            self.walk_page(&mut counted, tree.root, 1, (None, None), visit)?;
         } else if tree.depth != 0 {
             return Err(format!("{name}: the tree has a depth and no pages"));
         }
-        let Counted { branches, leaves, overflows, entries, .. } = counted;
+        let TreeCounts { branches, leaves, overflows, entries, .. } = counted;
         if (tree.branches, tree.leaves, tree.overflows, tree.entries)
             != (branches, leaves, overflows, entries)
         {
@@ -279,18 +281,18 @@ impl<'a> Walk<'a> {
     }
 
     /// One page and all below it, whose keys are from the first of `within` on and before the second.
-    fn page(
+    fn walk_page(
         &mut self,
-        counted: &mut Counted<'_>,
+        counted: &mut TreeCounts<'_>,
         number: u64,
         level: u16,
         within: (Option<&[u8]>, Option<&[u8]>),
-        visit: Visit<'_>,
-    ) -> Checked<()> {
+        visit: EntryVisitor<'_>,
+    ) -> PageCheckResult<()> {
         let name = counted.name;
         let wrong = |what: &str| format!("{name}: page {number} of the engine {what}");
         self.mark_used(number, name)?;
-        let page = self.pages.read(number, 1)?;
+        let page = self.pages.read_pages(number, 1)?;
         let is_leaf = level == counted.tree.depth;
         let flags = if is_leaf { PAGE_LEAF } else { PAGE_BRANCH };
         if (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10)) != (Some(number), Some(0), Some(flags)) {
@@ -298,7 +300,8 @@ impl<'a> Walk<'a> {
         }
         let nodes = nodes(&page, is_leaf).ok_or_else(|| wrong("has entries that are not whole"))?;
         *if is_leaf { &mut counted.leaves } else { &mut counted.branches } += 1;
-        let order = if counted.tree.flags & TREE_INTEGER_KEYS != 0 { by_number } else { by_bytes };
+        let order =
+            if counted.tree.flags & TREE_INTEGER_KEYS != 0 { compare_integers } else { compare_bytes };
         // The first key of a branch stands for all that come before the second.
         let keyed = if is_leaf { &nodes[..] } else { &nodes[1..] };
         let in_order = keyed.windows(2).all(|pair| order(pair[0].key, pair[1].key) == Ordering::Less);
@@ -313,7 +316,7 @@ impl<'a> Walk<'a> {
             if !is_leaf {
                 let from = if place == 0 { within.0 } else { Some(node.key) };
                 let before = nodes.get(place + 1).map(|next| next.key).or(within.1);
-                self.page(counted, node.child(), level + 1, (from, before), visit)?;
+                self.walk_page(counted, node.child_page(), level + 1, (from, before), visit)?;
                 continue;
             }
             counted.entries += 1;
@@ -321,7 +324,7 @@ impl<'a> Walk<'a> {
                 Data::Here(node.data)
             } else {
                 let first = u64_at(node.data, 0).ok_or_else(|| wrong("has entries that are not whole"))?;
-                counted.overflows += self.overflow(name, first, node.length)?;
+                counted.overflows += self.walk_overflow(name, first, node.length)?;
                 Data::OnPages { first, length: node.length }
             };
             if node.flags & !(NODE_OVERFLOW | NODE_SUBTREE) != 0 {
@@ -336,13 +339,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Pages that hold one large entry; gives how many they are.
-    fn overflow(&mut self, name: &str, first: u64, length: usize) -> Checked<u64> {
+    fn walk_overflow(&mut self, name: &str, first: u64, length: usize) -> PageCheckResult<u64> {
         self.mark_used(first, name)?;
-        let page = self.pages.read(first, 1)?;
+        let page = self.pages.read_pages(first, 1)?;
         let count = u32_at(&page, 12).map_or(0, u64::from);
         let head = (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10));
-        let needed = (HEADER + length).div_ceil(self.pages.size) as u64;
-        if head != (Some(first), Some(0), Some(OVERFLOW)) || count < needed {
+        let needed = (PAGE_HEADER_LEN + length).div_ceil(self.pages.size) as u64;
+        if head != (Some(first), Some(0), Some(PAGE_OVERFLOW)) || count < needed {
             return Err(format!("{name}: page {first} of the engine is something else"));
         }
         for number in first + 1..first + count {
@@ -353,7 +356,7 @@ impl<'a> Walk<'a> {
 }
 
 /// An entry of a page.
-struct Node<'a> {
+struct PageNode<'a> {
     key: &'a [u8],
     flags: u16,
     /// Of the data, wherever it is.
@@ -363,21 +366,21 @@ struct Node<'a> {
     low: u32,
 }
 
-impl Node<'_> {
-    fn child(&self) -> u64 {
+impl PageNode<'_> {
+    fn child_page(&self) -> u64 {
         u64::from(self.low) | u64::from(self.flags) << 32
     }
 }
 
 /// The entries of a page, if they fill what they should, without a gap and not twice.
-fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<Node<'_>>> {
+fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
-    if lower <= HEADER || lower % 2 != 0 || lower > upper || upper > page.len() {
+    if lower <= PAGE_HEADER_LEN || lower % 2 != 0 || lower > upper || upper > page.len() {
         return None;
     }
-    let mut nodes = Vec::with_capacity((lower - HEADER) / 2);
+    let mut nodes = Vec::with_capacity((lower - PAGE_HEADER_LEN) / 2);
     let mut places = Vec::with_capacity(nodes.capacity());
-    for pointer in (HEADER..lower).step_by(2) {
+    for pointer in (PAGE_HEADER_LEN..lower).step_by(2) {
         let at = usize::from(u16_at(page, pointer)?);
         let node = page.get(at..)?;
         // In the order of the machine, as the engine has them.
@@ -388,22 +391,22 @@ fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<Node<'_>>> {
         let here = if is_leaf && flags & NODE_OVERFLOW != 0 { 8 } else { length };
         let (key, data) = node.get(8..8 + key_length + here)?.split_at(key_length);
         places.push((at, (8 + key_length + here).next_multiple_of(2)));
-        nodes.push(Node { key, flags, length, data, low });
+        nodes.push(PageNode { key, flags, length, data, low });
     }
     places.sort_unstable();
     let end = places.iter().try_fold(upper, |end, (at, size)| (end == *at).then_some(at + size));
     (end == Some(page.len())).then_some(nodes)
 }
 
-impl State {
-    fn of(page: &[u8]) -> Option<Self> {
-        let (free, main) = (Tree::of(page, 40)?, Tree::of(page, 88)?);
+impl MetaPage {
+    fn parse(page: &[u8]) -> Option<Self> {
+        let (free, main) = (TreeHeader::parse(page, 40)?, TreeHeader::parse(page, 88)?);
         Some(Self { free, main, last: u64_at(page, 136)?, transaction: u64_at(page, 144)? })
     }
 }
 
-impl Tree {
-    fn of(bytes: &[u8], at: usize) -> Option<Self> {
+impl TreeHeader {
+    fn parse(bytes: &[u8], at: usize) -> Option<Self> {
         Some(Self {
             pad: u32_at(bytes, at)?,
             flags: u16_at(bytes, at + 4)?,
@@ -417,11 +420,11 @@ impl Tree {
     }
 }
 
-fn by_bytes(one: &[u8], other: &[u8]) -> Ordering {
+fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     one.cmp(other)
 }
 
-fn by_number(one: &[u8], other: &[u8]) -> Ordering {
+fn compare_integers(one: &[u8], other: &[u8]) -> Ordering {
     u64_at(one, 0).cmp(&u64_at(other, 0))
 }
 
@@ -437,6 +440,6 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
 }
 
-fn unread(error: io::Error) -> String {
+fn read_error(error: io::Error) -> String {
     format!("data.mdb can't be read: {error}")
 }

@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 
 /// How many parts there may be.
-pub(super) const MOST: u32 = 200_000;
+pub(super) const MAX_ENTRIES: u32 = 200_000;
 
-const CHUNK: usize = 1024;
+const CHUNK_ENTRIES: usize = 1024;
 
 /// Parts that have been read once. They never change, so reading them takes no lock.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct DictionaryCache {
     chunks: Box<[OnceLock<CacheChunk>]>,
 }
 
@@ -46,28 +46,32 @@ impl Part {
     }
 }
 
-impl Parts {
+impl DictionaryCache {
     pub(super) fn new() -> Self {
-        Self { chunks: (0..(MOST as usize).div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+        Self {
+            chunks: (0..(MAX_ENTRIES as usize).div_ceil(CHUNK_ENTRIES)).map(|_| OnceLock::new()).collect(),
+        }
     }
 
     /// A part; `load` is asked for one that has not been read yet.
     #[inline]
-    pub(super) fn get<E>(
+    pub(super) fn get_or_load<E>(
         &self,
         number: u32,
         load: impl FnOnce() -> Result<Option<Box<[u8]>>, E>,
     ) -> Result<Option<&[u8]>, E> {
-        let Some(place) = self.place(number) else { return Ok(None) };
+        let Some(place) = self.slot(number) else { return Ok(None) };
         if let Some(part) = place.get() {
             return Ok(Some(part.bytes()));
         }
         Ok(load()?.map(|part| place.get_or_init(|| Part::new(part)).bytes()))
     }
 
-    fn place(&self, number: u32) -> Option<&OnceLock<Part>> {
+    fn slot(&self, number: u32) -> Option<&OnceLock<Part>> {
         let number = number as usize;
-        let chunk = self.chunks.get(number / CHUNK)?;
-        chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect()).get(number % CHUNK)
+        let chunk = self.chunks.get(number / CHUNK_ENTRIES)?;
+        chunk
+            .get_or_init(|| (0..CHUNK_ENTRIES).map(|_| OnceLock::new()).collect())
+            .get(number % CHUNK_ENTRIES)
     }
 }

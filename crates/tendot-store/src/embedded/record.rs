@@ -1,9 +1,9 @@
 //! Records as they stand on disk: see `docs/storage-format.md`.
 
-use tendot_proto::{Handle, Value};
+use tendot_proto::{Handle, HandleValue};
 
 use super::{shape, varint};
-use crate::{Entry, State};
+use crate::{RecordStatus, StoredRecord};
 
 const LAYOUT_VERSION: u8 = 1;
 const LAYOUT_MASK: u8 = 0x07;
@@ -14,26 +14,26 @@ const FLAG_TIMESTAMPS_DIFFER: u8 = 0x40;
 const FLAG_REGISTRATION: u8 = 0x80;
 
 /// What records share with each other, while one is written.
-pub(super) trait Share {
+pub(super) trait Intern {
     /// The number of a part that is just this, if there is one or now is.
-    fn whole(&mut self, bytes: &[u8]) -> Option<u32>;
+    fn intern(&mut self, bytes: &[u8]) -> Option<u32>;
 
     /// A part that `bytes` begin with, and its length.
-    fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
+    fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
 }
 
 /// A record as it stands: its registration is elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Record {
+pub(super) struct DiskRecord {
     /// Without its registration.
-    pub(super) entry: Entry,
+    pub(super) entry: StoredRecord,
     /// The number of that, if there is one.
     pub(super) registration: Option<u64>,
 }
 
 /// A record without its checksum. `is_shortened` tells that its key has not all of its name.
-pub(super) fn encode(record: &Record, is_shortened: bool, share: &mut impl Share) -> Vec<u8> {
-    let Entry { name, revision, state, values, .. } = &record.entry;
+pub(super) fn encode(record: &DiskRecord, is_shortened: bool, share: &mut impl Intern) -> Vec<u8> {
+    let StoredRecord { name, revision, state, values, .. } = &record.entry;
     encode_values(name, *revision, *state, values, record.registration, is_shortened, share)
 }
 
@@ -41,17 +41,17 @@ pub(super) fn encode(record: &Record, is_shortened: bool, share: &mut impl Share
 pub(super) fn encode_values(
     name: &str,
     revision: u64,
-    state: State,
-    values: &[Value<'_>],
+    state: RecordStatus,
+    values: &[HandleValue<'_>],
     registration: Option<u64>,
     is_shortened: bool,
-    share: &mut impl Share,
+    share: &mut impl Intern,
 ) -> Vec<u8> {
-    let spelling = spelling(name);
+    let spelling = case_bitmap(name);
     let first = values.first().map_or(0, |value| value.timestamp);
     let mut header = LAYOUT_VERSION;
     let mut set = |bit, is_set| header |= if is_set { bit } else { 0 };
-    set(FLAG_TOMBSTONE, state == State::Tombstone);
+    set(FLAG_TOMBSTONE, state == RecordStatus::Tombstone);
     set(FLAG_CASE_BITMAP, !spelling.is_empty());
     set(FLAG_LONG_NAME, is_shortened);
     let differ = values.iter().any(|value| value.timestamp != first);
@@ -60,20 +60,20 @@ pub(super) fn encode_values(
 
     let mut out = Vec::with_capacity(64);
     out.push(header);
-    varint::put(&mut out, revision);
+    varint::write(&mut out, revision);
     if let Some(number) = registration {
-        varint::put(&mut out, number);
+        varint::write(&mut out, number);
     }
     if is_shortened {
-        varint::put_bytes(&mut out, name.to_ascii_uppercase().as_bytes());
+        varint::write_bytes(&mut out, name.to_ascii_uppercase().as_bytes());
     }
     out.extend(spelling);
-    let shape = shape::of(values);
-    match share.whole(&shape) {
-        Some(number) => varint::put(&mut out, u64::from(number) + 1),
+    let shape = shape::encode(values);
+    match share.intern(&shape) {
+        Some(number) => varint::write(&mut out, u64::from(number) + 1),
         None => {
             out.push(0);
-            varint::put_bytes(&mut out, &shape);
+            varint::write_bytes(&mut out, &shape);
         }
     }
     out.extend(first.to_le_bytes());
@@ -81,44 +81,44 @@ pub(super) fn encode_values(
     for value in values {
         if differ {
             let difference = value.timestamp.wrapping_sub(first).cast_signed();
-            varint::put(&mut out, u64::from(((difference << 1) ^ (difference >> 31)).cast_unsigned()));
+            varint::write(&mut out, u64::from(((difference << 1) ^ (difference >> 31)).cast_unsigned()));
         }
         encode_data(value, suffix, share, &mut out);
     }
     out
 }
 
-fn encode_data(value: &Value<'_>, suffix: &[u8], share: &mut impl Share, out: &mut Vec<u8>) {
+fn encode_data(value: &HandleValue<'_>, suffix: &[u8], share: &mut impl Intern, out: &mut Vec<u8>) {
     let data = &*value.data;
     let token = |number: u32, kind: u64| u64::from(number) << 2 | kind;
     if is_interned_whole(value)
-        && let Some(number) = share.whole(data)
+        && let Some(number) = share.intern(data)
     {
-        return varint::put(out, token(number, 1));
+        return varint::write(out, token(number, 1));
     }
     // Parts stay when records go, and secrets are not to.
-    let beginning = if value.has_type("HS_SECKEY") { None } else { share.beginning(data) };
+    let beginning = if value.has_type("HS_SECKEY") { None } else { share.intern_prefix(data) };
     match beginning {
         None => {
-            varint::put(out, (data.len() as u64) << 2);
+            varint::write(out, (data.len() as u64) << 2);
             out.extend_from_slice(data);
         }
         Some((number, length)) => match &data[length..] {
-            [] => varint::put(out, token(number, 1)),
+            [] => varint::write(out, token(number, 1)),
             rest if !suffix.is_empty() && rest.starts_with(suffix) => {
-                varint::put(out, token(number, 3));
-                varint::put_bytes(out, &rest[suffix.len()..]);
+                varint::write(out, token(number, 3));
+                varint::write_bytes(out, &rest[suffix.len()..]);
             }
             rest => {
-                varint::put(out, token(number, 2));
-                varint::put_bytes(out, rest);
+                varint::write(out, token(number, 2));
+                varint::write_bytes(out, rest);
             }
         },
     }
 }
 
 /// Administrators, groups and sites are the same for many records.
-fn is_interned_whole(value: &Value<'_>) -> bool {
+fn is_interned_whole(value: &HandleValue<'_>) -> bool {
     value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.has_type("HS_SECKEY")
 }
 
@@ -129,36 +129,36 @@ pub(super) fn decode<'p>(
     key: &[u8],
     bytes: &[u8],
     mut part: impl FnMut(u32) -> Option<&'p [u8]>,
-) -> Option<Record> {
-    let (head, mut bytes) = Head::take(key, bytes)?;
+) -> Option<DiskRecord> {
+    let (head, mut bytes) = RecordHeader::decode(key, bytes)?;
     let bytes = &mut bytes;
-    let shape = match varint::take(bytes)? {
+    let shape = match varint::read(bytes)? {
         0 => varint::read_bytes(bytes)?,
         number => part(u32::try_from(number - 1).ok()?)?,
     };
     let first = u32::from_le_bytes(*varint::read_exact(bytes, 4)?.first_chunk()?);
     let suffix = Handle::from(&*head.name).suffix().unwrap_or_default();
-    let values = shape::values(shape, || {
+    let values = shape::decode(shape, || {
         let timestamp = if head.timestamps_differ {
-            let zigzag = u32::try_from(varint::take(bytes)?).ok()?;
+            let zigzag = u32::try_from(varint::read(bytes)?).ok()?;
             let difference = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
             first.wrapping_add(difference.cast_unsigned())
         } else {
             first
         };
-        Some((timestamp, take_data(bytes, suffix, &mut part)?))
+        Some((timestamp, decode_data(bytes, suffix, &mut part)?))
     })?;
-    let Head { name, revision, state, registration, .. } = head;
-    let entry = Entry { name, revision, state, values, registration: Box::default() };
-    bytes.is_empty().then_some(Record { entry, registration })
+    let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
+    let entry = StoredRecord { name, revision, state, values, registration: Box::default() };
+    bytes.is_empty().then_some(DiskRecord { entry, registration })
 }
 
-fn take_data<'p>(
+fn decode_data<'p>(
     bytes: &mut &[u8],
     suffix: &[u8],
     part: &mut impl FnMut(u32) -> Option<&'p [u8]>,
 ) -> Option<Vec<u8>> {
-    let token = varint::take(bytes)?;
+    let token = varint::read(bytes)?;
     if token & 3 == 0 {
         return varint::read_exact(bytes, usize::try_from(token >> 2).ok()?).map(<[u8]>::to_vec);
     }
@@ -173,40 +173,40 @@ fn take_data<'p>(
 }
 
 /// What can be known of a record without its values.
-pub(super) struct Head {
+pub(super) struct RecordHeader {
     pub(super) name: Box<str>,
-    pub(super) revision: u64,
-    pub(super) state: State,
+    pub(super) decode_revision: u64,
+    pub(super) state: RecordStatus,
     pub(super) registration: Option<u64>,
     timestamps_differ: bool,
 }
 
-impl Head {
+impl RecordHeader {
     /// Reads the head of a record under `key`, and gives what follows it.
-    pub(super) fn take<'a>(key: &[u8], bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    pub(super) fn decode<'a>(key: &[u8], bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, mut bytes) = bytes.split_first()?;
         if header & LAYOUT_MASK != LAYOUT_VERSION {
             return None;
         }
-        let revision = varint::take(&mut bytes)?;
+        let revision = varint::read(&mut bytes)?;
         let has = |bit| header & bit != 0;
-        let registration = if has(FLAG_REGISTRATION) { Some(varint::take(&mut bytes)?) } else { None };
+        let registration = if has(FLAG_REGISTRATION) { Some(varint::read(&mut bytes)?) } else { None };
         let mut name = if has(FLAG_LONG_NAME) { varint::read_bytes(&mut bytes)? } else { key }.to_vec();
         if has(FLAG_CASE_BITMAP) {
-            let bits = varint::read_exact(&mut bytes, letters(&name).div_ceil(8))?;
+            let bits = varint::read_exact(&mut bytes, count_letters(&name).div_ceil(8))?;
             apply_case_bitmap(&mut name, bits);
         }
-        let state = if has(FLAG_TOMBSTONE) { State::Tombstone } else { State::Live };
+        let state = if has(FLAG_TOMBSTONE) { RecordStatus::Tombstone } else { RecordStatus::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
         let timestamps_differ = has(FLAG_TIMESTAMPS_DIFFER);
-        Some((Self { name, revision, state, registration, timestamps_differ }, bytes))
+        Some((Self { name, decode_revision: revision, state, registration, timestamps_differ }, bytes))
     }
 }
 
 /// The revision of a record, and nothing else of it.
 pub(super) fn revision(bytes: &[u8]) -> Option<u64> {
     let (header, mut bytes) = bytes.split_first()?;
-    (header & LAYOUT_MASK == LAYOUT_VERSION).then(|| varint::take(&mut bytes))?
+    (header & LAYOUT_MASK == LAYOUT_VERSION).then(|| varint::read(&mut bytes))?
 }
 
 /// Whether a record, checksum and all, is one of a name that has ended.
@@ -215,7 +215,7 @@ pub(super) fn is_tombstone(value: &[u8]) -> bool {
 }
 
 /// A bit for each letter, set for those in lower case; nothing if there are none of those.
-fn spelling(name: &str) -> Vec<u8> {
+fn case_bitmap(name: &str) -> Vec<u8> {
     let mut bits = Vec::new();
     let mut any = false;
     for (number, letter) in name.bytes().filter(u8::is_ascii_alphabetic).enumerate() {
@@ -244,7 +244,7 @@ fn apply_case_bitmap(name: &mut [u8], bits: &[u8]) {
     }
 }
 
-fn letters(name: &[u8]) -> usize {
+fn count_letters(name: &[u8]) -> usize {
     name.iter().map(|byte| usize::from(byte.is_ascii_alphabetic())).sum()
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use tendot_proto::{Permissions, Reference, Ttl};
+    use tendot_proto::{Ttl, ValuePermissions, ValueReference};
 
     use super::*;
 
@@ -274,31 +274,31 @@ mod tests {
         }
     }
 
-    impl Share for InternAll {
-        fn whole(&mut self, bytes: &[u8]) -> Option<u32> {
+    impl Intern for InternAll {
+        fn intern(&mut self, bytes: &[u8]) -> Option<u32> {
             Some(self.add(bytes))
         }
 
-        fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+        fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
             let end = bytes.iter().rposition(|byte| *byte == b'/')? + 1;
             Some((self.add(&bytes[..end]), end))
         }
     }
 
     /// Shares nothing.
-    struct Nothing;
+    struct InternNone;
 
-    impl Share for Nothing {
-        fn whole(&mut self, _: &[u8]) -> Option<u32> {
+    impl Intern for InternNone {
+        fn intern(&mut self, _: &[u8]) -> Option<u32> {
             None
         }
 
-        fn beginning(&mut self, _: &[u8]) -> Option<(u32, usize)> {
+        fn intern_prefix(&mut self, _: &[u8]) -> Option<(u32, usize)> {
             None
         }
     }
 
-    fn value() -> impl Strategy<Value = Value<'static>> {
+    fn value() -> impl Strategy<Value = HandleValue<'static>> {
         let ttl = (any::<u8>(), any::<u32>()).prop_map(|(kind, seconds)| match kind % 4 {
             0 => Ttl::Relative(86_400),
             1 => Ttl::Absolute(seconds),
@@ -316,33 +316,33 @@ mod tests {
         let timestamp = prop_oneof![Just(1_700_000_000), any::<u32>()];
         let references = vec((any::<u32>(), vec(any::<u8>(), 0..5)), 0..2);
         (any::<u32>(), timestamp, ttl, any::<u8>(), value_type, data, references).prop_map(
-            |(index, timestamp, ttl, permissions, value_type, data, references)| Value {
+            |(index, timestamp, ttl, permissions, value_type, data, references)| HandleValue {
                 index,
                 timestamp,
                 ttl,
-                permissions: Permissions(permissions),
+                permissions: ValuePermissions(permissions),
                 value_type: value_type.into(),
                 data: data.into(),
                 references: references
                     .into_iter()
-                    .map(|(index, handle)| Reference::new(index, handle))
+                    .map(|(index, handle)| ValueReference::new(index, handle))
                     .collect(),
             },
         )
     }
 
-    fn record() -> impl Strategy<Value = Record> {
+    fn record() -> impl Strategy<Value = DiskRecord> {
         let name = prop_oneof![
             Just("10.1000/Abc-1".to_owned()),
             "[a-zA-Z0-9./é]{1,30}",
             "10\\.[0-9]/[a-zA-Z]{2500}"
         ];
         (name, any::<u64>(), any::<bool>(), vec(value(), 0..4), any::<Option<u64>>()).prop_map(
-            |(name, revision, is_live, values, registration)| Record {
-                entry: Entry {
+            |(name, revision, is_live, values, registration)| DiskRecord {
+                entry: StoredRecord {
                     name: name.into(),
                     revision,
-                    state: if is_live { State::Live } else { State::Tombstone },
+                    state: if is_live { RecordStatus::Live } else { RecordStatus::Tombstone },
                     values,
                     registration: Box::default(),
                 },
@@ -361,7 +361,7 @@ mod tests {
                 let bytes = encode(&record, is_shortened, &mut share);
                 let part = |number: u32| share.parts.get(number as usize).map(|part| &**part);
                 prop_assert_eq!(decode(key, &bytes, part), Some(record.clone()));
-                let plain = encode(&record, is_shortened, &mut Nothing);
+                let plain = encode(&record, is_shortened, &mut InternNone);
                 prop_assert_eq!(decode(key, &plain, |_| None), Some(record.clone()));
                 prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
             }
@@ -382,10 +382,14 @@ mod tests {
         let mut share = InternAll::default();
         let mut encode = |name: &str| {
             let values = vec![
-                Value::new(1, "URL", format!("https://www.example.org/journals/articles/{}", &name[8..])),
-                Value::with_data(100, "HS_ADMIN", administrator.clone()),
+                HandleValue::new(
+                    1,
+                    "URL",
+                    format!("https://www.example.org/journals/articles/{}", &name[8..]),
+                ),
+                HandleValue::with_data(100, "HS_ADMIN", administrator.clone()),
             ];
-            encode_values(name, 1_000_000, State::Live, &values, None, false, &mut share)
+            encode_values(name, 1_000_000, RecordStatus::Live, &values, None, false, &mut share)
         };
         encode("10.5555/other");
         let bytes = encode("10.5555/some-2024-1234");

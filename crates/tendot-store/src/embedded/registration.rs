@@ -5,15 +5,15 @@
 
 use heed::{PutFlags, RoTxn, RwTxn};
 
-use super::record::Record;
-use super::{Tables, checksum, failed};
-use crate::{Entry, StoreError};
+use super::record::DiskRecord;
+use super::{Lmdb, backend_error, checksum};
+use crate::{StoreError, StoredRecord};
 
-pub(super) const WHAT: &str = "registration";
+pub(super) const ITEM: &str = "registration";
 
 /// Appends one.
 pub(super) fn append(
-    tables: &Tables,
+    tables: &Lmdb,
     txn: &mut RwTxn<'_>,
     number: u64,
     registration: &[u8],
@@ -23,21 +23,25 @@ pub(super) fn append(
     let key = number.to_be_bytes();
     let mut value = Vec::with_capacity(registration.len() + 4);
     value.extend_from_slice(registration);
-    checksum::seal(&key, &mut value);
+    checksum::append(&key, &mut value);
     registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
-impl Tables {
+impl Lmdb {
     /// A record with its registration.
-    pub(super) fn registered(&self, txn: &RoTxn<'_>, record: Record) -> Result<Entry, StoreError> {
-        let Record { mut entry, registration } = record;
+    pub(super) fn with_registration(
+        &self,
+        txn: &RoTxn<'_>,
+        record: DiskRecord,
+    ) -> Result<StoredRecord, StoreError> {
+        let DiskRecord { mut entry, registration } = record;
         if let Some(number) = registration {
             let key = number.to_be_bytes();
             let registrations = self.databases.registrations;
             let found = registrations.map(|registrations| registrations.get(txn, &key)).transpose();
-            let found = found.map_err(|error| failed("reading a registration", error))?.flatten();
-            let value = found.ok_or_else(|| checksum::damaged(&key, WHAT, "it is missing"))?;
-            entry.registration = checksum::open(&key, value, WHAT)?.into();
+            let found = found.map_err(|error| backend_error("reading a registration", error))?.flatten();
+            let value = found.ok_or_else(|| checksum::corrupt(&key, ITEM, "it is missing"))?;
+            entry.registration = checksum::verify_and_strip(&key, value, ITEM)?.into();
         }
         Ok(entry)
     }

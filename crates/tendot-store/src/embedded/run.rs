@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 
 use super::import::ImportError;
 use super::{folder, writer};
-use crate::Key;
+use crate::NameKey;
 
 /// Runs that are open at the same time.
 const MAX_OPEN_RUNS: usize = 64;
 
 /// Bytes of the number of values, which is not counted as part of a record.
-const NUMBER: usize = 4;
+const VALUE_COUNT_LEN: usize = 4;
 
 /// Records in memory: their bytes one after the other, and where each of them is.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(super) struct SortBuffer {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<RecordSlot>,
 }
 
 /// Where a record is in a buffer.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RecordSlot {
     /// The beginning of its key, which tells most records apart.
     start: u128,
     at: usize,
@@ -35,24 +35,27 @@ struct Place {
     values: u32,
 }
 
-impl Buffer {
+impl SortBuffer {
     pub(super) const fn new() -> Self {
         Self { bytes: Vec::new(), places: Vec::new() }
     }
 
     /// Adds a record: its name, and the wire form of its values, their number first, which `write` appends to what it is given.
     pub(super) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
-        Key::check(name)?;
+        NameKey::validate(name)?;
         let at = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
         write(&mut self.bytes);
         let values = self.bytes.len() - at - name.len();
-        if values > writer::RECORD + NUMBER {
+        if values > writer::MAX_RECORD_BYTES + VALUE_COUNT_LEN {
             self.bytes.truncate(at);
-            return Err(ImportError::TooLarge { length: values - NUMBER, limit: writer::RECORD });
+            return Err(ImportError::TooLarge {
+                length: values - VALUE_COUNT_LEN,
+                limit: writer::MAX_RECORD_BYTES,
+            });
         }
-        let (start, name, values) = (start(name.as_bytes()), name.len() as u32, values as u32);
-        self.places.push(Place { start, at, name, values });
+        let (start, name, values) = (key_start(name.as_bytes()), name.len() as u32, values as u32);
+        self.places.push(RecordSlot { start, at, name, values });
         Ok(())
     }
 
@@ -60,7 +63,7 @@ impl Buffer {
     pub(super) fn append(&mut self, other: &Self) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
-        self.places.extend(other.places.iter().map(|place| Place { at: at + place.at, ..*place }));
+        self.places.extend(other.places.iter().map(|place| RecordSlot { at: at + place.at, ..*place }));
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -68,11 +71,11 @@ impl Buffer {
     }
 
     /// Bytes of memory that it takes.
-    pub(super) const fn size(&self) -> usize {
-        self.bytes.len() + self.places.len() * size_of::<Place>()
+    pub(super) const fn memory_size(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<RecordSlot>()
     }
 
-    fn record(&self, place: &Place) -> Record<'_> {
+    fn record(&self, place: &RecordSlot) -> Record<'_> {
         let record = self.bytes.get(place.at..).unwrap_or_default();
         let (name, rest) = record.split_at_checked(place.name as usize).unwrap_or_default();
         (name, rest.get(..place.values as usize).unwrap_or_default())
@@ -83,14 +86,14 @@ impl Buffer {
         let mut places = std::mem::take(&mut self.places);
         places.sort_unstable_by(|one, two| {
             let (first, second) = (self.record(one).0, self.record(two).0);
-            compare((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
+            compare_keys((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
         });
         self.places = places;
     }
 }
 
 /// The first bytes of a name's key, as a number that sorts like them.
-fn start(name: &[u8]) -> u128 {
+fn key_start(name: &[u8]) -> u128 {
     let mut start = [0; 16];
     for (to, byte) in start.iter_mut().zip(name) {
         *to = byte.to_ascii_uppercase();
@@ -99,7 +102,7 @@ fn start(name: &[u8]) -> u128 {
 }
 
 /// The order of the keys of two names, of which the beginnings are known.
-fn compare((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering {
+fn compare_keys((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering {
     let rest = |name| <[u8]>::get(name, 16..).unwrap_or_default().iter().map(u8::to_ascii_uppercase);
     // The lengths tell a short name from the same one with zeros after it.
     start.cmp(&other).then_with(|| rest(one).cmp(rest(two))).then_with(|| one.len().cmp(&two.len()))
@@ -117,19 +120,19 @@ pub(super) struct SortedRuns {
 impl SortedRuns {
     pub(super) fn new(folder: PathBuf) -> io::Result<Self> {
         // What an interrupted import left is of no use: its input comes again.
-        folder::renew(&folder)?;
+        folder::recreate_private_dir(&folder)?;
         Ok(Self { folder, files: Vec::new(), made: 0 })
     }
 
     #[cfg(all(test, feature = "postgres"))]
-    pub(super) fn folder(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         &self.folder
     }
 
     /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
-    pub(super) fn spill(&mut self, buffer: &mut Buffer) -> Result<u64, ImportError> {
+    pub(super) fn spill(&mut self, buffer: &mut SortBuffer) -> Result<u64, ImportError> {
         buffer.sort();
-        let (file, superseded) = self.write(RunMerge::new(&[], buffer)?)?;
+        let (file, superseded) = self.write_run(RunMerge::new(&[], buffer)?)?;
         self.files.push(file);
         // Its memory is used again: to let it grow anew each time would leave holes.
         buffer.bytes.clear();
@@ -139,14 +142,15 @@ impl SortedRuns {
 
     /// All runs and what is in memory, in order. There may be too many to be open at once; then the oldest ones become
     /// fewer and longer ones first.
-    pub(super) fn merge<'b>(&mut self, last: &'b Buffer) -> Result<(RunMerge<'b>, u64), ImportError> {
+    pub(super) fn merge<'b>(&mut self, last: &'b SortBuffer) -> Result<(RunMerge<'b>, u64), ImportError> {
         let mut superseded = 0;
         while self.files.len() > MAX_OPEN_RUNS {
             let mut at = 0;
             while self.files.len() > MAX_OPEN_RUNS && at < self.files.len() {
-                let end = (at + MAX_OPEN_RUNS).min(at + self.files.len() - MAX_OPEN_RUNS + 1).min(self.files.len());
+                let end =
+                    (at + MAX_OPEN_RUNS).min(at + self.files.len() - MAX_OPEN_RUNS + 1).min(self.files.len());
                 let group = self.files.get(at..end).unwrap_or_default();
-                let (file, fewer) = self.write(RunMerge::new(group, &Buffer::new())?)?;
+                let (file, fewer) = self.write_run(RunMerge::new(group, &SortBuffer::new())?)?;
                 superseded += fewer;
                 for merged in self.files.splice(at..end, [file]) {
                     // It goes with the folder at the latest.
@@ -159,7 +163,7 @@ impl SortedRuns {
     }
 
     /// Writes a run. It is not made durable: after a crash the import begins anew.
-    fn write(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
+    fn write_run(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
         let path = self.folder.join(format!("run-{}", self.made));
         self.made += 1;
         let failed = |error| ImportError::Run { path: path.clone(), error };
@@ -182,21 +186,21 @@ impl Drop for SortedRuns {
 }
 
 /// Bytes before each record of a run: checksum, length of the name, length of the values.
-const HEADER: usize = 12;
+const RUN_HEADER_LEN: usize = 12;
 
 fn write_record(out: &mut impl io::Write, name: &[u8], values: &[u8]) -> io::Result<()> {
-    let lengths = lengths(name, values);
-    out.write_all(&checksum(lengths, name, values).to_le_bytes())?;
+    let lengths = encode_lengths(name, values);
+    out.write_all(&record_checksum(lengths, name, values).to_le_bytes())?;
     out.write_all(&lengths)?;
     out.write_all(name)?;
     out.write_all(values)
 }
 
-fn lengths(name: &[u8], values: &[u8]) -> [u8; 8] {
+fn encode_lengths(name: &[u8], values: &[u8]) -> [u8; 8] {
     (name.len() as u64 | (values.len() as u64) << 32).to_le_bytes()
 }
 
-fn checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
+fn record_checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&lengths), name), values)
 }
 
@@ -206,7 +210,7 @@ type Record<'a> = (&'a [u8], &'a [u8]);
 /// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
 #[derive(Debug)]
 pub(crate) struct RunMerge<'b> {
-    sources: Vec<Source<'b>>,
+    sources: Vec<MergeSource<'b>>,
     /// A heap of those that have more: none comes after those at twice its place and one or two more.
     heap: Vec<usize>,
     /// The record that was taken.
@@ -218,12 +222,12 @@ pub(crate) struct RunMerge<'b> {
 
 impl<'b> RunMerge<'b> {
     /// Of runs in files, oldest first, and of one in memory that came last.
-    fn new(files: &[PathBuf], last: &'b Buffer) -> Result<Self, ImportError> {
+    fn new(files: &[PathBuf], last: &'b SortBuffer) -> Result<Self, ImportError> {
         let mut sources = Vec::with_capacity(files.len() + 1);
         for file in files {
-            sources.push(Source::File(Reading::open(file)?));
+            sources.push(MergeSource::File(RunReader::open(file)?));
         }
-        sources.push(Source::Memory(last, &last.places));
+        sources.push(MergeSource::Memory(last, &last.places));
         let mut heap = Vec::with_capacity(sources.len());
         for (number, source) in sources.iter().enumerate() {
             if !source.is_at_end() {
@@ -240,15 +244,15 @@ impl<'b> RunMerge<'b> {
     /// The next record.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>, ImportError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
-        let (start, name, values) = self.sources[*first].head();
+        let (start, name, values) = self.sources[*first].current();
         self.name.clear();
         self.name.extend_from_slice(name);
         self.values.clear();
         self.values.extend_from_slice(values);
         self.advance()?;
         while let Some(next) = self.heap.first() {
-            let (next_start, name, values) = self.sources[*next].head();
-            if compare((start, &self.name), (next_start, name)) != Ordering::Equal {
+            let (next_start, name, values) = self.sources[*next].current();
+            if compare_keys((start, &self.name), (next_start, name)) != Ordering::Equal {
                 break;
             }
             self.values.clear();
@@ -289,22 +293,22 @@ impl<'b> RunMerge<'b> {
 
     /// Whether the record of one source comes before that of another; of equal ones the older.
     fn is_before(&self, one: usize, two: usize) -> bool {
-        let (start, name, _) = self.sources[one].head();
-        let (other_start, other, _) = self.sources[two].head();
-        compare((start, name), (other_start, other)).then(one.cmp(&two)) == Ordering::Less
+        let (start, name, _) = self.sources[one].current();
+        let (other_start, other, _) = self.sources[two].current();
+        compare_keys((start, name), (other_start, other)).then(one.cmp(&two)) == Ordering::Less
     }
 }
 
 /// A run, and the record where it is.
 #[derive(Debug)]
-enum Source<'b> {
-    File(Reading),
-    Memory(&'b Buffer, &'b [Place]),
+enum MergeSource<'b> {
+    File(RunReader),
+    Memory(&'b SortBuffer, &'b [RecordSlot]),
 }
 
-impl Source<'_> {
+impl MergeSource<'_> {
     /// The beginning of the key, the name and the values; the name is empty at the end.
-    fn head(&self) -> (u128, &[u8], &[u8]) {
+    fn current(&self) -> (u128, &[u8], &[u8]) {
         match self {
             Self::File(file) => (file.start, &file.record[..file.name], &file.record[file.name..]),
             Self::Memory(buffer, left) => left.first().map_or((0, &[], &[]), |place| {
@@ -315,7 +319,7 @@ impl Source<'_> {
     }
 
     fn is_at_end(&self) -> bool {
-        self.head().1.is_empty()
+        self.current().1.is_empty()
     }
 
     fn advance(&mut self) -> Result<(), ImportError> {
@@ -331,7 +335,7 @@ impl Source<'_> {
 
 /// A run in a file, and the record where it is.
 #[derive(Debug)]
-struct Reading {
+struct RunReader {
     path: PathBuf,
     file: BufReader<File>,
     /// Records that were read.
@@ -342,7 +346,7 @@ struct Reading {
     record: Vec<u8>,
 }
 
-impl Reading {
+impl RunReader {
     /// Opens a run and reads its first record.
     fn open(path: &Path) -> Result<Self, ImportError> {
         let file = File::open(path).map_err(|error| ImportError::Run { path: path.into(), error })?;
@@ -353,23 +357,23 @@ impl Reading {
     }
 
     fn advance(&mut self) -> Result<(), ImportError> {
-        self.read().map_err(|error| ImportError::Run { path: self.path.clone(), error })
+        self.read_next().map_err(|error| ImportError::Run { path: self.path.clone(), error })
     }
 
-    fn read(&mut self) -> io::Result<()> {
+    fn read_next(&mut self) -> io::Result<()> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the run is damaged");
-        let mut header = [0; HEADER];
+        let mut header = [0; RUN_HEADER_LEN];
         self.file.read_exact(&mut header)?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
         let (name, values) = (word(4) as usize, word(8) as usize);
         // Before memory is taken for them.
-        if name > Key::LONGEST || values > writer::RECORD + NUMBER {
+        if name > NameKey::MAX_LEN || values > writer::MAX_RECORD_BYTES + VALUE_COUNT_LEN {
             return Err(damaged());
         }
         self.record.resize(name + values, 0);
         self.file.read_exact(&mut self.record)?;
         let (written, read) = self.record.split_at(name);
-        if checksum(lengths(written, read), written, read) != word(0) {
+        if record_checksum(encode_lengths(written, read), written, read) != word(0) {
             return Err(damaged());
         }
         if name == 0 {
@@ -379,7 +383,7 @@ impl Reading {
                 return Err(damaged());
             }
         }
-        (self.start, self.name) = (start(&self.record[..name]), name);
+        (self.start, self.name) = (key_start(&self.record[..name]), name);
         self.count += 1;
         Ok(())
     }
@@ -394,8 +398,8 @@ mod tests {
     use super::*;
 
     /// A buffer of names and values.
-    fn buffer(records: &[(&str, &str)]) -> Buffer {
-        let mut buffer = Buffer::new();
+    fn buffer(records: &[(&str, &str)]) -> SortBuffer {
+        let mut buffer = SortBuffer::new();
         for (name, values) in records {
             buffer.push(name, |out| out.extend_from_slice(values.as_bytes())).unwrap();
         }
@@ -420,9 +424,9 @@ mod tests {
     proptest! {
         #[test]
         fn names_are_in_the_order_of_their_keys(one in "[ab\\x00é]{1,20}", two in "[AB\\x00é]{1,20}") {
-            let expected = Key::new(&one).unwrap().cmp(&Key::new(&two).unwrap());
+            let expected = NameKey::new(&one).unwrap().cmp(&NameKey::new(&two).unwrap());
             let (one, two) = (one.as_bytes(), two.as_bytes());
-            prop_assert_eq!(compare((start(one), one), (start(two), two)), expected);
+            prop_assert_eq!(compare_keys((key_start(one), one), (key_start(two), two)), expected);
         }
     }
 
@@ -458,7 +462,7 @@ mod tests {
     #[test]
     fn damage_is_noticed() {
         let (_directory, mut runs) = runs();
-        let nothing = Buffer::new();
+        let nothing = SortBuffer::new();
         runs.spill(&mut buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
         let path = runs.files[0].clone();
         let good = std::fs::read(&path).unwrap();
@@ -476,7 +480,7 @@ mod tests {
         }
         assert!(read(&[&good[..], b"x"].concat()).is_err(), "something follows");
         // A record that is missing as a whole.
-        assert!(read(&good[HEADER + 4..]).is_err());
+        assert!(read(&good[RUN_HEADER_LEN + 4..]).is_err());
     }
 
     #[test]

@@ -7,20 +7,20 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::checksum;
 use super::open::Databases;
-use super::parts::MOST;
-use super::record::Share;
+use super::parts::MAX_ENTRIES;
+use super::record::Intern;
 use crate::StoreError;
 
 /// Parts are not longer than this, and not shorter than that.
-const LONGEST: usize = 512;
+const MAX_ENTRY_LEN: usize = 512;
 const MIN_PREFIX_LEN: usize = 8;
 
 /// Parts that any store may have, and records that each further one needs: who deposits little cannot use them up.
-const FREE: u64 = 4_096;
+const BASE_ENTRIES: u64 = 4_096;
 const RECORDS_PER_ENTRY: u64 = 8;
 
 /// Bytes of all parts together, which writer and readers keep in memory.
-const BYTES: usize = 16 << 20;
+const MAX_DICTIONARY_BYTES: usize = 16 << 20;
 
 /// How many beginnings of an address are looked at.
 const MAX_PREFIX_CANDIDATES: usize = 6;
@@ -47,47 +47,58 @@ const SEEN_ONCE_SLOTS: usize = 1 << 16;
 impl Interner {
     /// Reads which parts there are.
     pub(super) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
-        let failed = |error| super::failed("reading shared parts", error);
+        let failed = |error| super::backend_error("reading shared parts", error);
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
         for entry in databases.parts.iter(txn).map_err(failed)? {
             let (key, value) = entry.map_err(failed)?;
-            let part = checksum::open(key, value, "part")?;
+            let part = checksum::verify_and_strip(key, value, "part")?;
             let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             // With one missing, new ones would take numbers that records have already.
             if *key != number.to_be_bytes() {
-                return Err(checksum::damaged(key, "part", "one before it is missing"));
+                return Err(checksum::corrupt(key, "part", "one before it is missing"));
             }
             numbers.insert(part.into(), number);
         }
         if numbers.len() as u64 != databases.parts.len(txn).map_err(failed)? {
-            return Err(checksum::damaged(b"parts", "list of", "some are not found, or there twice"));
+            return Err(checksum::corrupt(b"parts", "list of", "some are not found, or there twice"));
         }
         let bytes = numbers.keys().map(|part| part.len()).sum();
-        let allowed = allowed(databases, txn).map_err(failed)?;
-        Ok(Self { numbers, once: vec![0; SEEN_ONCE_SLOTS].into(), new: Vec::new(), written: 0, allowed, bytes })
+        let allowed = max_entries(databases, txn).map_err(failed)?;
+        Ok(Self {
+            numbers,
+            once: vec![0; SEEN_ONCE_SLOTS].into(),
+            new: Vec::new(),
+            written: 0,
+            allowed,
+            bytes,
+        })
     }
 
     /// Writes the new parts into the transaction, before any record that refers to them is read from it.
-    pub(super) fn write(&mut self, databases: &Databases, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    pub(super) fn write_new(
+        &mut self,
+        databases: &Databases,
+        txn: &mut RwTxn<'_>,
+    ) -> Result<(), heed::Error> {
         for part in &self.new[self.written..] {
             let number = self.numbers.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
             let mut value = part.to_vec();
-            checksum::seal(&number, &mut value);
+            checksum::append(&number, &mut value);
             databases.parts.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
         }
         self.written = self.new.len();
-        self.allowed = allowed(databases, txn)?;
+        self.allowed = max_entries(databases, txn)?;
         Ok(())
     }
 
     /// The transaction was committed.
-    pub(super) fn keep(&mut self) {
+    pub(super) fn commit(&mut self) {
         self.new.clear();
         self.written = 0;
     }
 
     /// The transaction came to nothing, and so did its parts.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn rollback(&mut self) {
         for part in self.new.drain(..) {
             self.numbers.remove(&part);
             self.bytes -= part.len();
@@ -95,9 +106,9 @@ impl Interner {
         self.written = 0;
     }
 
-    fn add(&mut self, part: &[u8]) -> Option<u32> {
+    fn insert(&mut self, part: &[u8]) -> Option<u32> {
         let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < self.allowed)?;
-        if self.bytes + part.len() > BYTES {
+        if self.bytes + part.len() > MAX_DICTIONARY_BYTES {
             return None;
         }
         self.bytes += part.len();
@@ -117,25 +128,26 @@ impl Interner {
 }
 
 /// How many parts a store may have by the number of its records.
-fn allowed(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
+fn max_entries(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
     let records = databases.records.len(txn)?;
-    Ok(u32::try_from(FREE + records / RECORDS_PER_ENTRY).map_or(MOST, |allowed| allowed.min(MOST)))
+    Ok(u32::try_from(BASE_ENTRIES + records / RECORDS_PER_ENTRY)
+        .map_or(MAX_ENTRIES, |allowed| allowed.min(MAX_ENTRIES)))
 }
 
-impl Share for Interner {
-    fn whole(&mut self, bytes: &[u8]) -> Option<u32> {
-        if bytes.len() > LONGEST {
+impl Intern for Interner {
+    fn intern(&mut self, bytes: &[u8]) -> Option<u32> {
+        if bytes.len() > MAX_ENTRY_LEN {
             return None;
         }
         if let Some(number) = self.numbers.get(bytes) {
             return Some(*number);
         }
-        self.was_seen_before(bytes).then(|| self.add(bytes)).flatten()
+        self.was_seen_before(bytes).then(|| self.insert(bytes)).flatten()
     }
 
     /// The longest beginning that is a part, or that was seen before and now is: up to a slash or an equals sign.
-    fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
-        let window = &bytes[..bytes.len().min(LONGEST)];
+    fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+        let window = &bytes[..bytes.len().min(MAX_ENTRY_LEN)];
         let ends = window.iter().enumerate().rev();
         let ends = ends.filter(|(_, byte)| matches!(byte, b'/' | b'=')).map(|(at, _)| at + 1);
         let mut seen = None;
@@ -144,7 +156,7 @@ impl Share for Interner {
             if let Some(number) = self.numbers.get(part) {
                 // A longer one that was seen before will do better from now on.
                 return match seen {
-                    Some(end) => self.add(&window[..end]).map(|number| (number, end)),
+                    Some(end) => self.insert(&window[..end]).map(|number| (number, end)),
                     None => Some((*number, end)),
                 };
             }
@@ -153,6 +165,6 @@ impl Share for Interner {
             }
         }
         let end = seen?;
-        Some((self.add(&window[..end])?, end))
+        Some((self.insert(&window[..end])?, end))
     }
 }

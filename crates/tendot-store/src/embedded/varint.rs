@@ -1,7 +1,7 @@
 //! Numbers in as few bytes as they need.
 
 /// Appends a number: 7 bits a byte, the lowest first.
-pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn write(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -11,7 +11,7 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
 
 /// Takes a number from the front. None if it does not end, does not fit, or is longer than it has to be.
 #[inline]
-pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn read(bytes: &mut &[u8]) -> Option<u64> {
     let (first, rest) = bytes.split_first()?;
     if *first < 0x80 {
         *bytes = rest;
@@ -38,7 +38,7 @@ fn read_multibyte(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Takes so many bytes from the front, as a number before them says.
 pub(super) fn read_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(take(bytes)?).ok()?;
+    let length = usize::try_from(read(bytes)?).ok()?;
     read_exact(bytes, length)
 }
 
@@ -50,8 +50,8 @@ pub(super) fn read_exact<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a 
 }
 
 /// Appends bytes and before them their number.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put(out, bytes.len() as u64);
+pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    write(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
@@ -66,21 +66,21 @@ mod tests {
         fn numbers_come_back(number: u64, advance in 0_u32..64, rest: Vec<u8>) {
             let number = number >> advance;
             let mut out = Vec::new();
-            put(&mut out, number);
+            write(&mut out, number);
             let length = out.len();
             out.extend(&rest);
             let mut bytes = &*out;
-            prop_assert_eq!(take(&mut bytes), Some(number));
+            prop_assert_eq!(read(&mut bytes), Some(number));
             prop_assert_eq!(bytes, &*rest);
-            prop_assert_eq!(take(&mut &out[..length - 1]), None);
+            prop_assert_eq!(read(&mut &out[..length - 1]), None);
         }
 
         #[test]
         fn one_form_for_each_number(bytes: Vec<u8>) {
             let mut rest = &*bytes;
-            if let Some(number) = take(&mut rest) {
+            if let Some(number) = read(&mut rest) {
                 let mut out = Vec::new();
-                put(&mut out, number);
+                write(&mut out, number);
                 prop_assert_eq!(&out, &bytes[..bytes.len() - rest.len()]);
             }
         }

@@ -6,54 +6,54 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use heed::RwTxn;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::commit::is_full;
-use super::record::{self, Head, Record};
+use super::commit::is_disk_full;
+use super::record::{self, DiskRecord, RecordHeader};
 use super::share::Interner;
-use super::{Tables, checksum, history, key, log, registration};
+use super::{Lmdb, checksum, history, key, log, registration};
 use crate::{
-    Change, CommitError, CommitInfo, Conflict, Edit, EditKind, Entry, Key, LogEntry, State, StoreError,
-    ChangeCounters, fail_point,
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, Edit, EditKind, LogEntry, NameKey, RecordConflict,
+    RecordStatus, StoreError, StoredRecord, fail_point,
 };
 
 /// Changes that are committed together at most.
-const TOGETHER: usize = 1_024;
+const MAX_GROUP_CHANGES: usize = 1_024;
 
 /// Edits of these, after which no further change is added: each may take a page of the engine, in memory until the end.
-const EDITS_TOGETHER: usize = 8_192;
+const MAX_GROUP_EDITS: usize = 8_192;
 
 /// Bytes of changes that wait or are being committed; who comes then waits before the door.
-const WAITING: usize = 64 << 20;
+const MAX_QUEUE_BYTES: usize = 64 << 20;
 
 /// Transactions after which killed readers are looked for.
 const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
 /// Bytes of the values of one record at most, as they stand in messages, and of its registration; or of a note.
-pub(super) const RECORD: usize = 4 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
 
 /// The thread that writes, and the way to it.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct WriteQueue {
     /// None when the store is closed.
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Mutex<Option<Sender<WriteRequest>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
     pub(super) versions: Arc<ChangeCounters>,
 }
 
 #[derive(Debug)]
-struct Job {
-    change: Change,
+struct WriteRequest {
+    change: ChangeSet,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     /// Given back when it is done, also if nobody waits for it any more.
     _room: OwnedSemaphorePermit,
 }
 
-impl Writer {
-    pub(super) fn start(tables: Arc<Tables>) -> Result<Self, StoreError> {
-        let state = Writing::load(tables)?;
+impl WriteQueue {
+    pub(super) fn start(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
+        let state = WriterLoop::load(tables)?;
         let (jobs, inbox) = channel();
         let versions = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&versions);
@@ -62,20 +62,20 @@ impl Writer {
             .spawn(move || state.run(&inbox, &shared));
         let thread = spawned
             .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
-        let room = Arc::new(Semaphore::new(WAITING));
+        let room = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
         Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread), versions })
     }
 
-    pub(super) async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    pub(super) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
-        let size = change.size().min(WAITING) as u32;
+        let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
             return Err(gone().into());
         };
         let (reply, answer) = oneshot::channel();
         let sent = {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.as_ref().is_some_and(|jobs| jobs.send(Job { change, reply, _room: room }).is_ok())
+            jobs.as_ref().is_some_and(|jobs| jobs.send(WriteRequest { change, reply, _room: room }).is_ok())
         };
         if !sent {
             return Err(gone().into());
@@ -84,7 +84,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for WriteQueue {
     /// Waits until all that was sent is done.
     fn drop(&mut self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -95,8 +95,8 @@ impl Drop for Writer {
 }
 
 /// What the writer knows.
-struct Writing {
-    tables: Arc<Tables>,
+struct WriterLoop {
+    tables: Arc<Lmdb>,
     sharing: Interner,
     revision: u64,
     sequence: u64,
@@ -109,11 +109,12 @@ struct Writing {
     since_clearing: u32,
 }
 
-impl Writing {
-    fn load(tables: Arc<Tables>) -> Result<Self, StoreError> {
-        let txn = tables.read_txn()?;
+impl WriterLoop {
+    fn load(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
+        let txn = tables.begin_read()?;
         let sharing = Interner::load(&tables.databases, &txn)?;
-        let (revision, sequence) = (tables.counter(&txn, b"revision")?, tables.counter(&txn, b"sequence")?);
+        let (revision, sequence) =
+            (tables.read_counter(&txn, b"revision")?, tables.read_counter(&txn, b"sequence")?);
         drop(txn);
         Ok(Self {
             tables,
@@ -126,19 +127,19 @@ impl Writing {
         })
     }
 
-    fn run(mut self, inbox: &Receiver<Job>, versions: &ChangeCounters) {
+    fn run(mut self, inbox: &Receiver<WriteRequest>, versions: &ChangeCounters) {
         while let Ok(first) = inbox.recv() {
             let mut edits = first.change.edits.len();
             let mut jobs = vec![first];
-            while jobs.len() < TOGETHER
-                && edits < EDITS_TOGETHER
+            while jobs.len() < MAX_GROUP_CHANGES
+                && edits < MAX_GROUP_EDITS
                 && let Ok(job) = inbox.try_recv()
             {
                 edits += job.change.edits.len();
                 jobs.push(job);
             }
-            let changing = versions.changing(jobs.iter().map(|job| &job.change));
-            let results = self.commit(&mut jobs);
+            let changing = versions.begin_write(jobs.iter().map(|job| &job.change));
+            let results = self.commit_group(&mut jobs);
             drop(changing);
             for (job, result) in jobs.into_iter().zip(results) {
                 // Who no longer waits does not need to know.
@@ -148,7 +149,7 @@ impl Writing {
     }
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
-    fn commit(&mut self, jobs: &mut [Job]) -> Vec<Result<CommitInfo, CommitError>> {
+    fn commit_group(&mut self, jobs: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
         if let Some(why) = &self.broken {
             let why = why.clone();
             return jobs.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
@@ -157,22 +158,22 @@ impl Writing {
         self.is_committing = false;
         match self.try_commit_group(jobs) {
             Ok(results) => {
-                self.sharing.keep();
+                self.sharing.commit();
                 results
             }
             Err(error) => {
                 (self.revision, self.sequence) = before;
-                self.sharing.forget();
+                self.sharing.rollback();
                 let why = error.to_string();
-                let is_lost = self.tables.is_lost();
-                if is_lost || self.is_committing && !is_full(&error) {
+                let is_lost = self.tables.is_poisoned();
+                if is_lost || self.is_committing && !is_disk_full(&error) {
                     self.broken = Some(format!("an earlier change could not be made durable ({why})"));
                 }
                 if is_lost {
-                    self.tables.standby();
+                    self.tables.read_only_fallback();
                 }
                 let doing = "committing changes";
-                let is_full = is_full(&error);
+                let is_full = is_disk_full(&error);
                 let failed = || {
                     if is_full {
                         StoreError::Full { doing, error: why.clone() }
@@ -185,20 +186,23 @@ impl Writing {
         }
     }
 
-    fn try_commit_group(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
+    fn try_commit_group(
+        &mut self,
+        jobs: &mut [WriteRequest],
+    ) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
         let tables = Arc::clone(&self.tables);
-        fail_point::pass("commit: before the transaction");
+        fail_point::hit("commit: before the transaction");
         let mut txn = tables.env.write_txn()?;
         let mut results = Vec::with_capacity(jobs.len());
         let mut changed = false;
         for job in jobs {
-            let result = match self.prepare(&txn, &mut job.change) {
-                Ok(prepared) if prepared.is_nothing() => Ok(CommitInfo { revision: self.revision }),
+            let result = match self.plan_changes(&txn, &mut job.change) {
+                Ok(prepared) if prepared.is_empty() => Ok(CommitInfo { revision: self.revision }),
                 Ok(prepared) => {
                     changed = true;
-                    self.write(&mut txn, &job.change, prepared)?;
+                    self.write_changes(&mut txn, &job.change, prepared)?;
                     // What comes next in this transaction may have to read these records.
-                    self.sharing.write(&tables.databases, &mut txn)?;
+                    self.sharing.write_new(&tables.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.revision })
                 }
                 Err(error) => Err(error),
@@ -209,9 +213,9 @@ impl Writing {
             tables.write_counter(&mut txn, b"revision", self.revision)?;
             tables.write_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
-            fail_point::pass("commit: before the engine commits");
+            fail_point::hit("commit: before the engine commits");
             tables.commit(txn)?;
-            fail_point::pass("commit: before the answer");
+            fail_point::hit("commit: before the answer");
             self.is_committing = false;
         }
         self.since_clearing += 1;
@@ -224,20 +228,21 @@ impl Writing {
     }
 
     /// Finds out what a change comes to, edit by edit; nothing is written yet.
-    fn prepare(&self, txn: &RwTxn<'_>, change: &mut Change) -> Result<Prepared, CommitError> {
+    fn plan_changes(&self, txn: &RwTxn<'_>, change: &mut ChangeSet) -> Result<LmdbWriteSet, CommitError> {
         let revision = self.revision + 1;
-        let mut prepared = Prepared::default();
+        let mut prepared = LmdbWriteSet::default();
         let is_large = change.edits.len() > history::LINES;
         for (number, edit) in change.edits.iter_mut().enumerate() {
             if edit.is_aux() {
                 self.plan_aux(txn, &mut prepared, edit, number)?;
                 continue;
             }
-            let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
+            let key = edit.name_key().map_err(|error| CommitError::Name { edit: number, error })?;
             let kind = match edit {
                 Edit::RequireHomed { prefix, is_homed: expected } => {
                     let prepared = prepared.homed.get(&key).copied();
-                    let is_homed = prepared.map_or_else(|| self.tables.has_homed(txn, key.as_bytes()), Ok)?;
+                    let is_homed =
+                        prepared.map_or_else(|| self.tables.contains_homed(txn, key.as_bytes()), Ok)?;
                     if is_homed != *expected {
                         let prefix = std::mem::take(prefix);
                         return Err(CommitError::Homed { edit: number, prefix, is_homed });
@@ -248,7 +253,7 @@ impl Writing {
                     let is_homed = matches!(edit, Edit::Home { .. });
                     prepared.homed.insert(key, is_homed);
                     let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-                    prepared.lines.push(Line { kind, name: take_name(edit), old: None });
+                    prepared.lines.push(PendingLmdbEntry { kind, name: take_name(edit), old: None });
                     continue;
                 }
                 // A requirement has no kind: nothing is done.
@@ -259,10 +264,10 @@ impl Writing {
             let with_values = !matches!(edit, Edit::Require { .. });
             let earlier = prepared.records.get(&key);
             let is_first = earlier.is_none();
-            let there = earlier.cloned().map_or_else(|| self.there(txn, &key, with_values), Ok)?;
-            if !edit.is_met(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
+            let there = earlier.cloned().map_or_else(|| self.current_record(txn, &key, with_values), Ok)?;
+            if !edit.is_satisfied_by(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
                 let there = there.map(|there| (there.entry.name, there.entry.revision, there.entry.state));
-                return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
+                return Err(RecordConflict { edit: number, name: edit.name().into(), there }.into());
             }
             if matches!(edit, Edit::Require { .. }) {
                 continue;
@@ -272,29 +277,34 @@ impl Writing {
             check_size(edit, number)?;
             let known = there.as_ref().and_then(|there| there.registration);
             let put = match edit {
-                Edit::Put { values, .. } => Some((State::Live, std::mem::take(values), known)),
+                Edit::Put { values, .. } => Some((RecordStatus::Live, std::mem::take(values), known)),
                 Edit::Register { values, registration, .. } => {
                     let registration = std::mem::take(registration);
                     let values = std::mem::take(values);
-                    Some((State::Live, values, self.plan_registration(&mut prepared, registration)))
+                    Some((RecordStatus::Live, values, self.plan_registration(&mut prepared, registration)))
                 }
                 Edit::Tombstone { .. } => {
                     let values = there.as_ref().map(|there| there.entry.values.clone()).unwrap_or_default();
-                    Some((State::Tombstone, values, known))
+                    Some((RecordStatus::Tombstone, values, known))
                 }
                 _ => None,
             };
             let record = put.map(|(state, values, registration)| {
-                let entry =
-                    Entry { name: name.clone(), revision, state, values, registration: Box::default() };
-                Record { entry, registration }
+                let entry = StoredRecord {
+                    name: name.clone(),
+                    revision,
+                    state,
+                    values,
+                    registration: Box::default(),
+                };
+                DiskRecord { entry, registration }
             });
             // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
             // the revision tells of another line, too, or if there are many to look through.
             let needs_entry = kind != EditKind::Create || !is_first || is_large;
             let old = needs_entry.then(|| (key.clone(), there));
             prepared.records.insert(key, record);
-            prepared.lines.push(Line { kind, name, old });
+            prepared.lines.push(PendingLmdbEntry { kind, name, old });
         }
         Ok(prepared)
     }
@@ -302,21 +312,21 @@ impl Writing {
     fn plan_aux(
         &self,
         txn: &RwTxn<'_>,
-        prepared: &mut Prepared,
+        prepared: &mut LmdbWriteSet,
         edit: &mut Edit,
         number: usize,
     ) -> Result<(), CommitError> {
         check_size(edit, number)?;
         match edit {
-            Edit::PutNote { key, body } if Key::is_valid_key(key) => {
+            Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
                 prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
             }
-            Edit::RemoveNote { key } if Key::is_valid_key(key) => {
+            Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
                 prepared.notes.insert(std::mem::take(key), None);
             }
-            Edit::RequireNote { key, body } if Key::is_valid_key(key) => {
+            Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
                 let prepared = prepared.notes.get(key).cloned();
-                let there = prepared.map_or_else(|| self.tables.note(txn, key), Ok)?;
+                let there = prepared.map_or_else(|| self.tables.get_aux(txn, key), Ok)?;
                 if there != *body {
                     return Err(CommitError::Note { edit: number });
                 }
@@ -327,7 +337,7 @@ impl Writing {
     }
 
     /// The number of a registration that comes with the next line; none if there is nothing in it.
-    fn plan_registration(&self, prepared: &mut Prepared, registration: Box<[u8]>) -> Option<u64> {
+    fn plan_registration(&self, prepared: &mut LmdbWriteSet, registration: Box<[u8]>) -> Option<u64> {
         let number = self.sequence + 1 + prepared.lines.len() as u64;
         (!registration.is_empty()).then(|| {
             prepared.registrations.push((number, registration));
@@ -336,23 +346,29 @@ impl Writing {
     }
 
     /// What is under a name; its values only if they are wanted.
-    fn there(&self, txn: &RwTxn<'_>, key: &Key, with_values: bool) -> Result<Option<Record>, StoreError> {
+    fn current_record(
+        &self,
+        txn: &RwTxn<'_>,
+        key: &NameKey,
+        with_values: bool,
+    ) -> Result<Option<DiskRecord>, StoreError> {
         if with_values {
             return self.tables.get_disk_record_in_write(txn, key);
         }
-        let head = self.tables.head(txn, &key::record_key(key))?;
+        let head = self.tables.record_header(txn, &key::storage_key(key))?;
         Ok(head.map(|head| {
-            let Head { name, revision, state, registration, .. } = head;
-            let entry = Entry { name, revision, state, values: Vec::new(), registration: Box::default() };
-            Record { entry, registration }
+            let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
+            let entry =
+                StoredRecord { name, revision, state, values: Vec::new(), registration: Box::default() };
+            DiskRecord { entry, registration }
         }))
     }
 
-    fn write(
+    fn write_changes(
         &mut self,
         txn: &mut RwTxn<'_>,
-        change: &Change,
-        mut prepared: Prepared,
+        change: &ChangeSet,
+        mut prepared: LmdbWriteSet,
     ) -> Result<(), heed::Error> {
         let databases = self.tables.databases;
         self.write_history(txn, &mut prepared.lines)?;
@@ -360,12 +376,12 @@ impl Writing {
             registration::append(&self.tables, txn, number, &registration)?;
         }
         for (key, record) in &prepared.records {
-            let record_key = key::record_key(key);
+            let record_key = key::storage_key(key);
             match record {
                 Some(record) => {
-                    let is_shortened = key::is_shortened(&record_key);
+                    let is_shortened = key::is_hashed_key(&record_key);
                     let mut value = record::encode(record, is_shortened, &mut self.sharing);
-                    checksum::seal(&record_key, &mut value);
+                    checksum::append(&record_key, &mut value);
                     databases.records.put(txn, &record_key, &value)?;
                 }
                 None => {
@@ -376,7 +392,7 @@ impl Writing {
         for (prefix, is_homed) in &prepared.homed {
             if *is_homed {
                 let mut value = Vec::new();
-                checksum::seal(prefix.as_bytes(), &mut value);
+                checksum::append(prefix.as_bytes(), &mut value);
                 databases.homed.put(txn, prefix.as_bytes(), &value)?;
             } else {
                 databases.homed.delete(txn, prefix.as_bytes())?;
@@ -388,7 +404,7 @@ impl Writing {
             match body {
                 Some(body) => {
                     let mut value = body.into_vec();
-                    checksum::seal(&key, &mut value);
+                    checksum::append(&key, &mut value);
                     notes.put(txn, &key, &value)?;
                 }
                 None => {
@@ -396,61 +412,67 @@ impl Writing {
                 }
             }
         }
-        fail_point::pass("commit: the records are written");
+        fail_point::hit("commit: the records are written");
         // What is only in notes has no number.
         self.revision += u64::from(!prepared.lines.is_empty());
         let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
         let (kind, name) = (EditKind::Create, Box::default());
         let mut logged = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
-        for Line { kind, name, .. } in prepared.lines {
+        for PendingLmdbEntry { kind, name, .. } in prepared.lines {
             logged = LogEntry { sequence: logged.sequence + 1, kind, name, ..logged };
             log::append(&self.tables, txn, &logged)?;
         }
         self.sequence = logged.sequence;
-        fail_point::pass("commit: the log is written");
+        fail_point::hit("commit: the log is written");
         Ok(())
     }
 
     /// Writes what the lines of a change are about to replace.
-    fn write_history(&mut self, txn: &mut RwTxn<'_>, lines: &mut [Line]) -> Result<(), heed::Error> {
+    fn write_history(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        lines: &mut [PendingLmdbEntry],
+    ) -> Result<(), heed::Error> {
         for (line, sequence) in lines.iter_mut().zip(self.sequence + 1..) {
             let Some((key, record)) = line.old.take() else { continue };
-            let record_key = key::record_key(&key);
+            let record_key = key::storage_key(&key);
             let old = match record {
-                Some(record) => history::old(&self.tables, txn, &record_key, record, &mut self.sharing)?,
+                Some(record) => {
+                    history::encode_replaced(&self.tables, txn, &record_key, record, &mut self.sharing)?
+                }
                 None => Vec::new(),
             };
-            history::put(&self.tables, txn, &record_key, sequence, &old)?;
+            history::write_entry(&self.tables, txn, &record_key, sequence, &old)?;
         }
-        fail_point::pass("commit: the history is written");
+        fail_point::hit("commit: the history is written");
         Ok(())
     }
 }
 
 /// What a change comes to.
 #[derive(Debug, Default)]
-struct Prepared {
-    records: BTreeMap<Key, Option<Record>>,
+struct LmdbWriteSet {
+    records: BTreeMap<NameKey, Option<DiskRecord>>,
     /// By the numbers of their lines.
     registrations: Vec<(u64, Box<[u8]>)>,
-    homed: BTreeMap<Key, bool>,
+    homed: BTreeMap<NameKey, bool>,
     notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    lines: Vec<Line>,
+    lines: Vec<PendingLmdbEntry>,
 }
 
-impl Prepared {
+impl LmdbWriteSet {
     /// Whether there is nothing to be done.
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.notes.is_empty()
     }
 }
 
 /// A line of the log, and what goes with it into the history, if anything does: a key, and what is there before.
 #[derive(Debug)]
-struct Line {
+struct PendingLmdbEntry {
     kind: EditKind,
     name: Box<str>,
-    old: Option<(Key, Option<Record>)>,
+    old: Option<(NameKey, Option<DiskRecord>)>,
 }
 
 /// Takes the name of an edit that is no longer needed.
@@ -469,35 +491,35 @@ fn take_name(edit: &mut Edit) -> Box<str> {
 /// Refuses what is too large to be kept.
 pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
     let length = match edit {
-        Edit::Put { values, .. } => values.iter().map(length).sum(),
+        Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
         Edit::Register { values, registration, .. } => {
-            values.iter().map(length).sum::<usize>() + registration.len()
+            values.iter().map(encoded_len).sum::<usize>() + registration.len()
         }
         Edit::PutNote { body, .. } => body.len(),
         _ => 0,
     };
-    if length > RECORD {
-        return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
+    if length > MAX_RECORD_BYTES {
+        return Err(CommitError::TooLarge { edit: number, length, limit: MAX_RECORD_BYTES });
     }
     Ok(())
 }
 
 /// The bytes of a value, as it stands in messages.
-fn length(value: &Value<'_>) -> usize {
+fn encoded_len(value: &HandleValue<'_>) -> usize {
     let references = value.references.iter().map(|reference| 8 + reference.handle.len());
     26 + value.value_type.len() + value.data.len() + references.sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::Reference;
+    use tendot_proto::ValueReference;
 
     use super::*;
 
     #[test]
     fn lengths() {
-        let references = vec![Reference::new(1, &b"0.NA/10.1"[..]), Reference::new(2, &b""[..])];
-        let value = Value { references, ..Value::new(1, "URL", "https://example.org/") };
-        assert_eq!(length(&value), value.to_bytes().len());
+        let references = vec![ValueReference::new(1, &b"0.NA/10.1"[..]), ValueReference::new(2, &b""[..])];
+        let value = HandleValue { references, ..HandleValue::new(1, "URL", "https://example.org/") };
+        assert_eq!(encoded_len(&value), value.to_bytes().len());
     }
 }

@@ -3,55 +3,59 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::mark::Stage;
+use super::mark::MigrationStage;
 use super::pasts::HistoryCursor;
-use super::side::{ROOM, Side, TOGETHER, Taken, MigratedHistoryEntry, Target, size_of_entry, size_of_past};
-use super::state::{Limit, Then};
+use super::side::{
+    MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationSource, MigrationTarget,
+    history_memory_size, record_memory_size,
+};
+use super::state::{RecordAtPosition, SnapshotPosition};
 use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
-use crate::embedded::key::record_key;
-use crate::history::is_of_record;
-use crate::{Before, EditKind, Entry, Key, LogEntry, StoreError};
+use crate::embedded::key::storage_key;
+use crate::history::is_record_change;
+use crate::{EditKind, LogEntry, NameKey, PriorState, StoreError, StoredRecord};
 
 /// How often it is waited for a line that has to come, and for how long each time.
-const TRIES: u32 = 600;
-const PAUSE: Duration = Duration::from_millis(50);
+const MAX_SETTLE_ATTEMPTS: u32 = 600;
+const SETTLE_POLL_DELAY: Duration = Duration::from_millis(50);
 
-impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Copies what has not been copied once: lines, prefixes, records, and histories of names that have no record.
     pub(super) async fn copy_initial(&mut self) -> Result<(), MigrationError> {
         self.copy_log(self.mark.followed).await?;
-        if let Stage::Records(mut after) = self.mark.stage.clone() {
+        if let MigrationStage::Records(mut after) = self.mark.stage.clone() {
             if after.is_none() {
                 self.copy_homed().await?;
             }
             loop {
-                let entries = records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+                let entries =
+                    read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
                 let Some((last, _)) = entries.last() else { break };
                 after = Some(last.clone());
                 let (names, entries): (Vec<_>, Vec<_>) =
                     entries.into_iter().map(|(key, entry)| (key, Some(entry))).unzip();
                 self.copy_records_with_history(&names, entries).await?;
-                self.mark.stage = Stage::Records(after.clone());
+                self.mark.stage = MigrationStage::Records(after.clone());
                 self.flush().await?;
             }
-            self.mark.stage = Stage::Removed(0);
+            self.mark.stage = MigrationStage::Removed(0);
         }
-        if let Stage::Removed(mut after) = self.mark.stage {
-            while let Some(lines) = self.lines(after, self.mark.followed).await? {
+        if let MigrationStage::Removed(mut after) = self.mark.stage {
+            while let Some(lines) = self.read_source_log(after, self.mark.followed).await? {
                 let removed = lines.iter().filter(|line| line.kind == EditKind::Remove);
-                self.copy_names(names_of(removed), true).await?;
+                self.copy_names(record_names(removed), true).await?;
                 after = lines.last().map_or(self.mark.followed, |line| line.sequence);
-                self.mark.stage = Stage::Removed(after);
+                self.mark.stage = MigrationStage::Removed(after);
                 self.flush().await?;
             }
-            self.mark.stage = Stage::Following;
+            self.mark.stage = MigrationStage::Following;
             self.flush().await?;
         }
         Ok(())
     }
 
     /// Copies what has changed since, until little is left; then the target is what the source was at one line.
-    pub(super) async fn follow(&mut self) -> Result<(), MigrationError> {
+    pub(super) async fn catch_up(&mut self) -> Result<(), MigrationError> {
         let mut waited = 0;
         loop {
             let end = self.source.head().await.map_err(MigrationError::Source)?.sequence;
@@ -61,14 +65,14 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
             }
             if new == 0 {
                 waited += 1;
-                if waited > TRIES {
+                if waited > MAX_SETTLE_ATTEMPTS {
                     return Err(MigrationError::Restless);
                 }
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(SETTLE_POLL_DELAY);
                 continue;
             }
             self.is_unsettled = false;
-            let is_exact = self.round(end).await?;
+            let is_exact = self.catch_up_to(end).await?;
             if is_exact && !self.is_unsettled && new < MAX_REMAINING_LOG_ENTRIES {
                 return Ok(());
             }
@@ -76,15 +80,15 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     }
 
     /// Copies what changed up to a line. Gives whether no name has been passed over that has changed since.
-    async fn round(&mut self, end: u64) -> Result<bool, MigrationError> {
+    async fn catch_up_to(&mut self, end: u64) -> Result<bool, MigrationError> {
         self.copy_log(end).await?;
         let (mut after, mut is_exact) = (self.mark.followed, true);
-        while let Some(lines) = self.lines(after, end).await? {
+        while let Some(lines) = self.read_source_log(after, end).await? {
             for line in &lines {
                 match line.kind {
                     EditKind::Home | EditKind::Unhome => {
                         // What has no key was never homed.
-                        if let Ok(prefix) = Key::of_prefix(&line.name) {
+                        if let Ok(prefix) = NameKey::from_prefix(&line.name) {
                             self.piece.homed.insert(prefix, line.kind == EditKind::Home);
                         }
                     }
@@ -95,7 +99,7 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
                     _ => {}
                 }
             }
-            self.copy_names(names_of(&lines), false).await?;
+            self.copy_names(record_names(&lines), false).await?;
             self.flush().await?;
             after = lines.last().map_or(end, |line| line.sequence);
         }
@@ -108,10 +112,10 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     async fn copy_imported(&mut self, revision: u64) -> Result<(), MigrationError> {
         let mut after = None;
         loop {
-            let piece = self.source.of_revision(revision, after.as_ref(), TOGETHER).await;
+            let piece = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
             let piece = piece.map_err(MigrationError::Source)?;
-            let names = piece.names.iter().filter_map(|listed| Key::new(&listed.name).ok());
-            self.copy_names(sorted(names), false).await?;
+            let names = piece.names.iter().filter_map(|listed| NameKey::new(&listed.name).ok());
+            self.copy_names(sort_by_storage_key(names), false).await?;
             after = piece.next;
             if after.is_none() {
                 return Ok(());
@@ -122,23 +126,28 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     /// Brings the target's log to this line, and the limit with it.
     pub(super) async fn copy_log(&mut self, end: u64) -> Result<(), MigrationError> {
         let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
-        while let Some(lines) = self.lines(after, end).await? {
+        while let Some(lines) = self.read_source_log(after, end).await? {
             after = lines.last().map_or(end, |line| line.sequence);
             self.piece.lines = lines;
             self.flush().await?;
         }
         let head = self.target.store().head().await.map_err(MigrationError::Target)?;
-        self.limit = Limit { sequence: end, revision: head.revision };
+        self.limit = SnapshotPosition { sequence: end, revision: head.revision };
         Ok(())
     }
 
     /// The next lines of the source up to this one; none if there are none left.
-    pub(super) async fn lines(&self, after: u64, end: u64) -> Result<Option<Vec<LogEntry>>, MigrationError> {
+    pub(super) async fn read_source_log(
+        &self,
+        after: u64,
+        end: u64,
+    ) -> Result<Option<Vec<LogEntry>>, MigrationError> {
         let left = usize::try_from(end.saturating_sub(after)).unwrap_or(usize::MAX);
         if left == 0 {
             return Ok(None);
         }
-        let lines = self.source.changes(after, left.min(TOGETHER)).await.map_err(MigrationError::Source)?;
+        let lines =
+            self.source.read_log(after, left.min(MAX_BATCH_ITEMS)).await.map_err(MigrationError::Source)?;
         if lines.is_empty() {
             let what = format!("the log has no line {}", after + 1);
             return Err(MigrationError::Source(StoreError::Damaged { what }));
@@ -149,11 +158,11 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     async fn copy_homed(&mut self) -> Result<(), MigrationError> {
         let mut after: Option<Box<str>> = None;
         loop {
-            let homed = self.source.homed(after.as_deref().map(str::as_bytes), TOGETHER).await;
+            let homed = self.source.list_homed(after.as_deref().map(str::as_bytes), MAX_BATCH_ITEMS).await;
             let homed = homed.map_err(MigrationError::Source)?;
             self.piece
                 .homed
-                .extend(homed.iter().filter_map(|prefix| Some((Key::of_prefix(prefix).ok()?, true))));
+                .extend(homed.iter().filter_map(|prefix| Some((NameKey::from_prefix(prefix).ok()?, true))));
             self.flush().await?;
             after = homed.into_iter().last();
             if after.is_none() {
@@ -163,10 +172,10 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     }
 
     /// Copies names whose keys are in order: all, or only those that have no record.
-    async fn copy_names(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MigrationError> {
+    async fn copy_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
-            let entries = self.source.entries(&rest).await.map_err(MigrationError::Source)?;
+            let entries = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
             let later = rest.split_off(entries.len().clamp(1, rest.len()));
             let known = rest.into_iter().zip(entries).filter(|(_, entry)| !is_of_gone || entry.is_none());
             let (names, entries): (Vec<_>, Vec<_>) = known.unzip();
@@ -178,38 +187,42 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
     }
 
     /// Copies names whose keys are in order, with their histories. The records are those that are there now.
-    async fn copy_records_with_history(&mut self, names: &[Key], entries: Vec<Option<Entry>>) -> Result<(), MigrationError> {
+    async fn copy_records_with_history(
+        &mut self,
+        names: &[NameKey],
+        entries: Vec<Option<StoredRecord>>,
+    ) -> Result<(), MigrationError> {
         let mut pasts = HistoryCursor::new(self.source, names);
         for (number, (key, now)) in names.iter().zip(entries).enumerate() {
-            let mut registration = Registration::default();
+            let mut registration = RegistrationTracker::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
             while let Some(past) = pasts.next_for(number).await.map_err(MigrationError::Source)? {
-                if !self.limit.has(&past) {
+                if !self.limit.includes(&past) {
                     later = Some(past);
                     break;
                 }
                 let brought = match &past.before {
-                    Before::Record(entry) => registration.brought(entry, previous),
+                    PriorState::Record(entry) => registration.origin_of(entry, previous),
                     _ => None,
                 };
                 let is_first = previous.is_none();
                 previous = Some(past.line.sequence);
-                self.piece.size += size_of_past(&past);
+                self.piece.size += history_memory_size(&past);
                 self.piece.pasts.push(MigratedHistoryEntry { key: key.clone(), past, is_first, brought });
                 if self.piece.is_full() {
                     self.flush().await?;
                 }
             }
-            match self.limit.then(now, later) {
-                Then::Known(entry) => {
+            match self.limit.record_at(now, later) {
+                RecordAtPosition::Known(entry) => {
                     let taken = entry.map(|entry| {
-                        self.piece.size += size_of_entry(&entry);
-                        Taken { brought: registration.brought(&entry, previous), entry }
+                        self.piece.size += record_memory_size(&entry);
+                        MigratedRecord { brought: registration.origin_of(&entry, previous), entry }
                     });
                     self.piece.records.push((key.clone(), taken));
                 }
-                Then::Unsettled => self.is_unsettled = true,
+                RecordAtPosition::Unsettled => self.is_unsettled = true,
             }
         }
         Ok(())
@@ -218,14 +231,14 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
 
 /// The last registration that was seen of a name, and the line that brought it.
 #[derive(Default)]
-struct Registration {
+struct RegistrationTracker {
     bytes: Box<[u8]>,
     line: Option<u64>,
 }
 
-impl Registration {
+impl RegistrationTracker {
     /// The line that brought the registration of a record which another line made what it is.
-    fn brought(&mut self, entry: &Entry, made: Option<u64>) -> Option<u64> {
+    fn origin_of(&mut self, entry: &StoredRecord, made: Option<u64>) -> Option<u64> {
         if entry.registration.is_empty() {
             return None;
         }
@@ -237,25 +250,28 @@ impl Registration {
 }
 
 /// The next records of a store, by their names.
-pub(super) async fn records(side: &impl Side, after: Option<&Key>) -> Result<Vec<(Key, Entry)>, StoreError> {
+pub(super) async fn read_records(
+    side: &impl MigrationSource,
+    after: Option<&NameKey>,
+) -> Result<Vec<(NameKey, StoredRecord)>, StoreError> {
     let (mut entries, mut size) = (Vec::new(), 0);
-    let seen = |entry: &Entry| {
-        size += size_of_entry(entry);
+    let seen = |entry: &StoredRecord| {
+        size += record_memory_size(entry);
         // What is stored has a key.
-        entries.extend(Key::new(&entry.name).ok().map(|key| (key, entry.clone())));
-        size < ROOM && entries.len() < TOGETHER
+        entries.extend(NameKey::new(&entry.name).ok().map(|key| (key, entry.clone())));
+        size < MAX_BATCH_BYTES && entries.len() < MAX_BATCH_ITEMS
     };
-    side.visit(None, after, seen).await?;
+    side.scan_records(None, after, seen).await?;
     Ok(entries)
 }
 
 /// The names that lines are about, each once, in the order of their keys.
-pub(super) fn names_of<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<Key> {
-    let lines = lines.into_iter().filter(|line| is_of_record(line.kind));
-    sorted(lines.filter_map(|line| Key::new(&line.name).ok()))
+pub(super) fn record_names<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<NameKey> {
+    let lines = lines.into_iter().filter(|line| is_record_change(line.kind));
+    sort_by_storage_key(lines.filter_map(|line| NameKey::new(&line.name).ok()))
 }
 
-fn sorted(names: impl Iterator<Item = Key>) -> Vec<Key> {
-    let sorted: BTreeMap<_, _> = names.map(|key| (record_key(&key).into_owned(), key)).collect();
+fn sort_by_storage_key(names: impl Iterator<Item = NameKey>) -> Vec<NameKey> {
+    let sorted: BTreeMap<_, _> = names.map(|key| (storage_key(&key).into_owned(), key)).collect();
     sorted.into_values().collect()
 }

@@ -1,20 +1,20 @@
-use crate::Key;
+use crate::NameKey;
 
 /// What a target says of itself: how far it has come.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mark {
+pub struct Checkpoint {
     /// The line of the log up to which names are what they were in the source, once they have been copied.
     pub(crate) followed: u64,
     /// The line up to which they have been compared, too; 0 if not all of them have.
     pub(crate) verified: u64,
-    pub(crate) stage: Stage,
+    pub(crate) stage: MigrationStage,
 }
 
 /// What is under way.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Stage {
+pub(crate) enum MigrationStage {
     /// Records are copied, with their histories, in the order of their keys: those up to this one are there.
-    Records(Option<Key>),
+    Records(Option<NameKey>),
     /// Histories of names that have no record are copied, as the log tells of them: those up to this line are there.
     Removed(u64),
     /// All was copied once; what has changed since is.
@@ -23,19 +23,21 @@ pub(crate) enum Stage {
     Complete,
 }
 
-impl Mark {
+impl Checkpoint {
     /// Whether the store is whole, and may be used.
     pub(crate) fn is_complete(&self) -> bool {
-        self.stage == Stage::Complete
+        self.stage == MigrationStage::Complete
     }
 
     /// As it is kept: words, and last what may have any bytes in it.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (word, line, name) = match &self.stage {
-            Stage::Records(after) => ("records", 0, after.as_ref().map(Key::as_bytes).unwrap_or_default()),
-            Stage::Removed(line) => ("removed", *line, &b""[..]),
-            Stage::Following => ("following", 0, &b""[..]),
-            Stage::Complete => ("complete", 0, &b""[..]),
+            MigrationStage::Records(after) => {
+                ("records", 0, after.as_ref().map(NameKey::as_bytes).unwrap_or_default())
+            }
+            MigrationStage::Removed(line) => ("removed", *line, &b""[..]),
+            MigrationStage::Following => ("following", 0, &b""[..]),
+            MigrationStage::Complete => ("complete", 0, &b""[..]),
         };
         let words = format!("1 {} {} {word} {line} ", self.followed, self.verified);
         [words.as_bytes(), name].concat()
@@ -49,11 +51,11 @@ impl Mark {
         let (followed, verified) = (word()?.parse().ok()?, word()?.parse().ok()?);
         let (stage, line, name) = (word()?, word()?.parse().ok()?, word()?);
         let stage = match (stage, name) {
-            ("records", "") => Stage::Records(None),
-            ("records", name) => Stage::Records(Some(Key::new(name).ok()?)),
-            ("removed", "") => Stage::Removed(line),
-            ("following", "") => Stage::Following,
-            ("complete", "") => Stage::Complete,
+            ("records", "") => MigrationStage::Records(None),
+            ("records", name) => MigrationStage::Records(Some(NameKey::new(name).ok()?)),
+            ("removed", "") => MigrationStage::Removed(line),
+            ("following", "") => MigrationStage::Following,
+            ("complete", "") => MigrationStage::Complete,
             _ => return None,
         };
         Some(Self { followed, verified, stage })
@@ -66,16 +68,21 @@ mod tests {
 
     #[test]
     fn marks_come_back() {
-        let key = Key::new("10.1/ a b\n\u{e9} ").unwrap();
-        let stages = [Stage::Records(None), Stage::Records(Some(key)), Stage::Removed(7), Stage::Following];
-        for stage in stages.into_iter().chain([Stage::Complete]) {
-            let mark = Mark { followed: 12, verified: u64::MAX, stage };
-            assert_eq!(Mark::decode(&mark.encode()), Some(mark));
+        let key = NameKey::new("10.1/ a b\n\u{e9} ").unwrap();
+        let stages = [
+            MigrationStage::Records(None),
+            MigrationStage::Records(Some(key)),
+            MigrationStage::Removed(7),
+            MigrationStage::Following,
+        ];
+        for stage in stages.into_iter().chain([MigrationStage::Complete]) {
+            let mark = Checkpoint { followed: 12, verified: u64::MAX, stage };
+            assert_eq!(Checkpoint::decode(&mark.encode()), Some(mark));
         }
         for none in
             ["", "1", "2 1 1 complete 0 ", "1 1 1 complete 0 x", "1 x 1 complete 0 ", "1 1 1 other 0 "]
         {
-            assert_eq!(Mark::decode(none.as_bytes()), None, "{none}");
+            assert_eq!(Checkpoint::decode(none.as_bytes()), None, "{none}");
         }
     }
 }

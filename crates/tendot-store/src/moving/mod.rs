@@ -16,10 +16,10 @@ mod pasts;
 pub(crate) mod side;
 mod state;
 
-pub(crate) use mark::Mark;
-use mark::Stage;
-use side::{Piece, Side, Target};
-use state::Limit;
+pub(crate) use mark::Checkpoint;
+use mark::MigrationStage;
+use side::{MigrationBatch, MigrationSource, MigrationTarget};
+use state::SnapshotPosition;
 
 use crate::{Store as _, StoreError};
 
@@ -28,10 +28,10 @@ const MAX_REMAINING_LOG_ENTRIES: u64 = 500;
 
 /// What to do about a store that is not whole.
 #[cfg(feature = "postgres")]
-pub(crate) const UNFINISHED: &str = "the same `tendot migrate` again goes on where it was stopped";
+pub(crate) const RESUME_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
 
 /// Differences that are told one by one; the rest is counted.
-const TOLD: usize = 100;
+const MAX_REPORTED_DIFFERENCES: usize = 100;
 
 /// Moves all of a store to another: records with their revisions, the log, histories, notes and homed prefixes. Others may
 /// write the source meanwhile. What was interrupted goes on; what was finished is brought up to date, and then only what is new
@@ -54,22 +54,22 @@ const TOLD: usize = 100;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-pub async fn migrate<S: Side, T: Target>(
+pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
     source: &S,
     target: &mut T,
     compare_all: bool,
     progress: impl FnMut(&MigrationReport) + Send,
 ) -> Result<MigrationReport, MigrationError> {
-    let mut mover = Migrator::begin(source, target, progress).await?;
+    let mut mover = Migrator::start(source, target, progress).await?;
     if compare_all {
         mover.mark.verified = 0;
     }
     mover.copy_initial().await?;
     loop {
-        mover.follow().await?;
+        mover.catch_up().await?;
         // What is in notes tells of records: so those come after them.
         mover.copy_aux().await?;
-        mover.follow().await?;
+        mover.catch_up().await?;
         // Comparing everything takes a while, in which much may have changed.
         let (compared, end) = (mover.mark.verified, mover.mark.followed);
         mover.compare().await?;
@@ -121,48 +121,49 @@ pub enum PreviousRun {
 struct Migrator<'a, S, T, P> {
     source: &'a S,
     target: &'a mut T,
-    mark: Mark,
+    mark: Checkpoint,
     /// Up to where the source is looked at.
-    limit: Limit,
+    limit: SnapshotPosition,
     /// What waits to be taken.
-    piece: Piece,
+    piece: MigrationBatch,
     /// Whether the state of a name could not be told, since there is a later line, or will be.
     is_unsettled: bool,
     moved: MigrationReport,
     progress: P,
 }
 
-impl<'a, S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, T, P> {
+impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, T, P> {
     /// Finds out whether the target is empty or was begun by us, from this source.
-    async fn begin(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MigrationError> {
+    async fn start(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MigrationError> {
         let head = source.head().await.map_err(MigrationError::Source)?;
-        let found = target.mark().await.map_err(MigrationError::Target)?;
+        let found = target.checkpoint().await.map_err(MigrationError::Target)?;
         let (mut moved, is_new) = (MigrationReport::default(), found.is_none());
         let mark = match found {
             Some((_, false)) => return Err(MigrationError::Written),
             Some((mut mark, true)) => {
                 let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
-                let ours = target.store().changes(last.saturating_sub(1), 1).await;
-                let theirs = source.changes(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
+                let ours = target.store().read_log(last.saturating_sub(1), 1).await;
+                let theirs =
+                    source.read_log(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
                 let is_same = last == 0 || ours.map_err(MigrationError::Target)? == theirs;
                 if !is_same || mark.followed > head.sequence {
                     return Err(MigrationError::OtherSource);
                 }
                 moved.resumed = Some(match mark.stage {
-                    Stage::Complete => PreviousRun::Finished(mark.followed),
+                    MigrationStage::Complete => PreviousRun::Finished(mark.followed),
                     _ => PreviousRun::Interrupted,
                 });
                 if mark.is_complete() {
-                    mark.stage = Stage::Following;
+                    mark.stage = MigrationStage::Following;
                 }
                 mark
             }
-            None if is_empty(target.store()).await.map_err(MigrationError::Target)? => {
-                Mark { followed: head.sequence, verified: 0, stage: Stage::Records(None) }
+            None if is_store_empty(target.store()).await.map_err(MigrationError::Target)? => {
+                Checkpoint { followed: head.sequence, verified: 0, stage: MigrationStage::Records(None) }
             }
             None => return Err(MigrationError::Occupied),
         };
-        let (limit, piece) = (Limit { sequence: 0, revision: 0 }, Piece::default());
+        let (limit, piece) = (SnapshotPosition { sequence: 0, revision: 0 }, MigrationBatch::default());
         let mut mover = Self { source, target, mark, limit, piece, is_unsettled: false, moved, progress };
         if is_new {
             mover.flush().await?;
@@ -173,7 +174,7 @@ impl<'a, S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, 
     /// Hands over what waits, and how far that is.
     async fn flush(&mut self) -> Result<(), MigrationError> {
         let piece = std::mem::take(&mut self.piece);
-        self.target.take(&piece, &self.mark).await?;
+        self.target.write_batch(&piece, &self.mark).await?;
         self.moved.lines += piece.lines.len() as u64;
         self.moved.history += piece.pasts.len() as u64;
         self.moved.records += piece.records.len() as u64;
@@ -189,36 +190,38 @@ impl<'a, S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, 
         if ours.sequence != self.mark.followed
             || theirs.sequence == ours.sequence && theirs.revision != ours.revision
         {
-            self.differ(format!("the last numbers: {theirs:?} in the source, {ours:?} in the target"));
+            self.report_difference(format!(
+                "the last numbers: {theirs:?} in the source, {ours:?} in the target"
+            ));
         }
         (self.moved.sequence, self.moved.revision) = (ours.sequence, ours.revision);
         if self.moved.different == 0 {
-            self.mark.stage = Stage::Complete;
+            self.mark.stage = MigrationStage::Complete;
             self.flush().await?;
         }
         Ok(self.moved)
     }
 
-    fn differ(&mut self, what: String) {
+    fn report_difference(&mut self, what: String) {
         self.moved.different += 1;
-        if self.moved.differences.len() < TOLD {
+        if self.moved.differences.len() < MAX_REPORTED_DIFFERENCES {
             self.moved.differences.push(what);
         }
     }
 }
 
 /// Whether there is nothing in a store.
-async fn is_empty(store: &impl Side) -> Result<bool, StoreError> {
+async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError> {
     let mut has_records = false;
     let seen = |_: &_| {
         has_records = true;
         false
     };
-    store.visit(None, None, seen).await?;
+    store.scan_records(None, None, seen).await?;
     Ok(!has_records
-        && store.changes(0, 1).await?.is_empty()
-        && store.notes(b"", None, 1).await?.is_empty()
-        && store.homed(None, 1).await?.is_empty())
+        && store.read_log(0, 1).await?.is_empty()
+        && store.list_aux(b"", None, 1).await?.is_empty()
+        && store.list_homed(None, 1).await?.is_empty())
 }
 
 /// Why a store was not moved. What is there of it stays, and the same again goes on.

@@ -3,20 +3,20 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use super::side::{Side, Target};
+use super::side::{MigrationSource, MigrationTarget};
 use super::{MigrationError, MigrationReport, Migrator};
 use crate::{Note, StoreError};
 
 /// How often they are compared: somebody may write them meanwhile.
-const ROUNDS: u32 = 3;
+const MAX_AUX_ROUNDS: u32 = 3;
 
 /// Notes that are read together; each may have some megabytes.
-const PAGE: usize = 64;
+const AUX_PAGE_LEN: usize = 64;
 
-impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Makes the target's notes those of the source.
     pub(super) async fn copy_aux(&mut self) -> Result<(), MigrationError> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_AUX_ROUNDS {
             self.moved.restless_notes = self.copy_changed_aux().await?;
             if self.moved.restless_notes == 0 {
                 break;
@@ -30,8 +30,8 @@ impl<S: Side, T: Target, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P
         let (mut theirs, mut ours) = (AuxCursor::default(), AuxCursor::default());
         let mut others = 0;
         loop {
-            theirs.fill(self.source).await.map_err(MigrationError::Source)?;
-            ours.fill(self.target.store()).await.map_err(MigrationError::Target)?;
+            theirs.fetch(self.source).await.map_err(MigrationError::Source)?;
+            ours.fetch(self.target.store()).await.map_err(MigrationError::Target)?;
             let order = match (theirs.fetched.front(), ours.fetched.front()) {
                 (None, None) => break,
                 (Some((a, _)), Some((b, _))) => a.cmp(b),
@@ -70,10 +70,10 @@ struct AuxCursor {
 
 impl AuxCursor {
     /// Sees to it that the next note is there, if there is one.
-    async fn fill(&mut self, side: &impl Side) -> Result<(), StoreError> {
+    async fn fetch(&mut self, side: &impl MigrationSource) -> Result<(), StoreError> {
         if self.fetched.is_empty() && !self.is_done {
-            let notes = side.notes(b"", self.after.as_deref(), PAGE).await?;
-            self.is_done = notes.len() < PAGE;
+            let notes = side.list_aux(b"", self.after.as_deref(), AUX_PAGE_LEN).await?;
+            self.is_done = notes.len() < AUX_PAGE_LEN;
             self.after = notes.last().map(|(key, _)| key.clone());
             self.fetched = notes.into();
         }

@@ -2,26 +2,26 @@
 
 use std::collections::VecDeque;
 
-use super::side::{At, Side};
-use crate::{Key, Past, StoreError};
+use super::side::{At, MigrationSource};
+use crate::{HistoryEntry, NameKey, StoreError};
 
 /// The changes of some names, fetched as they are wanted.
 pub(super) struct HistoryCursor<'a, S> {
     side: &'a S,
-    names: &'a [Key],
-    fetched: VecDeque<(usize, Past)>,
+    names: &'a [NameKey],
+    fetched: VecDeque<(usize, HistoryEntry)>,
     next: Option<At>,
 }
 
-impl<'a, S: Side> HistoryCursor<'a, S> {
+impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
     /// Names whose keys are in order.
-    pub(super) fn new(side: &'a S, names: &'a [Key]) -> Self {
+    pub(super) fn new(side: &'a S, names: &'a [NameKey]) -> Self {
         let next = (!names.is_empty()).then_some((0, 0));
         Self { side, names, fetched: VecDeque::new(), next }
     }
 
     /// The next change of the name of this number, if there is one. What is left of those before is passed over.
-    pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<Past>, StoreError> {
+    pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<HistoryEntry>, StoreError> {
         loop {
             while let Some((of, past)) = self.fetched.pop_front() {
                 if of == name {
@@ -33,7 +33,7 @@ impl<'a, S: Side> HistoryCursor<'a, S> {
                 }
             }
             let Some(at) = self.next.filter(|(of, _)| *of <= name) else { return Ok(None) };
-            let (fetched, next) = self.side.pasts(self.names, at.max((name, 0))).await?;
+            let (fetched, next) = self.side.read_histories(self.names, at.max((name, 0))).await?;
             self.fetched.extend(fetched);
             self.next = next;
         }

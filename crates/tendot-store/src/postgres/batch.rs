@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::prepare::{Line, Prepared, There};
-use crate::{Before, Change, CommitError, CommitInfo, Edit, Entry, Key, LogEntry};
+use crate::prepare::{PendingLogEntry, StateView, WriteSet};
+use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoredRecord};
 
 /// What has to be known before changes are judged.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) records: HashSet<Key>,
-    pub(super) prefixes: HashSet<Key>,
+pub(super) struct PrefetchKeys {
+    pub(super) records: HashSet<NameKey>,
+    pub(super) prefixes: HashSet<NameKey>,
     pub(super) notes: HashSet<Box<[u8]>>,
 }
 
-impl Wanted {
-    pub(super) fn new<'c>(changes: impl IntoIterator<Item = &'c Change>) -> Self {
+impl PrefetchKeys {
+    pub(super) fn of<'c>(changes: impl IntoIterator<Item = &'c ChangeSet>) -> Self {
         let mut wanted = Self::default();
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             match edit {
@@ -23,8 +23,8 @@ impl Wanted {
                 }
                 Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
                 // What has no key is refused later, and by its number.
-                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.key()),
-                _ => wanted.records.extend(edit.key()),
+                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.name_key()),
+                _ => wanted.records.extend(edit.name_key()),
             }
         }
         wanted
@@ -33,23 +33,23 @@ impl Wanted {
 
 /// What is there, first as it was read and then as the changes make it, and what has to be written.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct WriteBatch {
     pub(super) revision: u64,
     pub(super) sequence: u64,
-    pub(super) records: HashMap<Key, Entry>,
-    pub(super) homed: HashSet<Key>,
+    pub(super) records: HashMap<NameKey, StoredRecord>,
+    pub(super) homed: HashSet<NameKey>,
     pub(super) notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
-    pub(super) changed_records: BTreeSet<Key>,
-    pub(super) changed_homed: BTreeSet<Key>,
+    pub(super) changed_records: BTreeSet<NameKey>,
+    pub(super) changed_homed: BTreeSet<NameKey>,
     pub(super) changed_notes: BTreeSet<Box<[u8]>>,
-    pub(super) lines: Vec<(LogEntry, Option<(Key, Before)>)>,
+    pub(super) lines: Vec<(LogEntry, Option<(NameKey, PriorState)>)>,
 }
 
-impl Batch {
+impl WriteBatch {
     /// Carries out a change, or nothing of it.
-    pub(super) fn apply(&mut self, change: &Change) -> Result<CommitInfo, CommitError> {
+    pub(super) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
-        let Prepared { records, homed, notes, lines } = Prepared::new(self, change, revision)?;
+        let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, change, revision)?;
         for (key, body) in notes {
             self.changed_notes.insert(key.clone());
             match body {
@@ -74,7 +74,7 @@ impl Batch {
         }
         // What is only in notes has no number.
         self.revision += u64::from(!lines.is_empty());
-        for Line { kind, name, past } in lines {
+        for PendingLogEntry { kind, name, past } in lines {
             self.sequence += 1;
             let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
             self.lines.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
@@ -83,21 +83,21 @@ impl Batch {
     }
 
     /// Whether there is nothing to be written.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.changed_notes.is_empty()
     }
 }
 
-impl There for Batch {
-    fn record(&self, key: &Key) -> Option<&Entry> {
+impl StateView for WriteBatch {
+    fn record(&self, key: &NameKey) -> Option<&StoredRecord> {
         self.records.get(key)
     }
 
-    fn is_homed(&self, prefix: &Key) -> bool {
+    fn is_homed(&self, prefix: &NameKey) -> bool {
         self.homed.contains(prefix)
     }
 
-    fn note(&self, key: &[u8]) -> Option<&[u8]> {
+    fn aux(&self, key: &[u8]) -> Option<&[u8]> {
         self.notes.get(key).map(|body| &**body)
     }
 }

@@ -13,16 +13,16 @@ use tokio::time::timeout;
 use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::told;
+use super::error::message;
 use super::{PostgresOpenError, PostgresSettings};
 
 /// The most servers that an address may name.
 const MAX_HOSTS: usize = 16;
 
 /// How a database is reached.
-pub(super) struct Address {
+pub(super) struct ConnectionString {
     /// Its servers.
-    pub(super) hosts: Vec<Host>,
+    pub(super) hosts: Vec<HostConfig>,
     tls: MakeRustlsConnect,
     /// Where it is, for people; without the password.
     pub(super) place: String,
@@ -31,13 +31,13 @@ pub(super) struct Address {
 }
 
 /// One server of a database.
-pub(super) struct Host {
+pub(super) struct HostConfig {
     config: Config,
     /// Where it is, for people.
     pub(super) place: String,
 }
 
-impl Address {
+impl ConnectionString {
     /// Reads an address as `postgres://user:password@host:port/database?options`, or in PostgreSQL's other form.
     ///
     /// Beside the options that the driver knows there are `sslrootcert`, a file with the certificates of those who are
@@ -46,7 +46,7 @@ impl Address {
     ///
     /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
     /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
-    pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
+    pub(super) fn parse(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         if has_unescaped_at_sign(address) {
             return Err(PostgresOpenError::Address { why: "an `@` in a password is written as %40".into() });
         }
@@ -64,7 +64,7 @@ impl Address {
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
-        let unread = |error: tokio_postgres::Error| PostgresOpenError::Address { why: told(&error) };
+        let unread = |error: tokio_postgres::Error| PostgresOpenError::Address { why: message(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
         // The driver takes what stands in an option for one host.
         for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
@@ -91,20 +91,25 @@ impl Address {
         config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
-        let mut hosts = split(&config);
+        let mut hosts = split_hosts(&config);
         // One that is named twice is one.
         let mut named = HashSet::new();
         hosts.retain(|host| named.insert(host.place.clone()));
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
         let places = hosts.iter().map(|host| &*host.place).collect::<Vec<_>>().join(",");
         let place = format!("{places}/{database}");
-        Ok(Self { tls: MakeRustlsConnect::new(tls(certificates.as_deref())?), hosts, place, asks_standbys })
+        Ok(Self {
+            tls: MakeRustlsConnect::new(tls_config(certificates.as_deref())?),
+            hosts,
+            place,
+            asks_standbys,
+        })
     }
 
     /// Connections to a server, at most so many.
     pub(super) fn pool(
         &self,
-        host: &Host,
+        host: &HostConfig,
         most: usize,
         settings: &PostgresSettings,
     ) -> Result<Pool, PostgresOpenError> {
@@ -112,7 +117,7 @@ impl Address {
         // used.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
-        let begin: Arc<str> = begin(settings).into();
+        let begin: Arc<str> = session_setup_sql(settings).into();
         let patience = settings.patience;
         // The time for making a connection has ended by then.
         let prepare = Hook::async_fn(move |client, _| {
@@ -137,7 +142,7 @@ impl Address {
 /// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
 /// write need. And what is committed has to be durable, here and where standbys are waited for, whatever the database's default
 /// is.
-fn begin(settings: &PostgresSettings) -> String {
+fn session_setup_sql(settings: &PostgresSettings) -> String {
     let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));
     format!(
@@ -170,7 +175,7 @@ fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
 }
 
 /// The same address for each of its hosts alone.
-fn split(config: &Config) -> Vec<Host> {
+fn split_hosts(config: &Config) -> Vec<HostConfig> {
     let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let host = |number: usize| {
         let mut one = Config::new();
@@ -235,7 +240,7 @@ fn split(config: &Config) -> Vec<Host> {
         } else {
             format!("{name}:{port}")
         };
-        Host { config: one, place }
+        HostConfig { config: one, place }
     };
     (0..hosts.len().max(addresses.len())).map(host).collect()
 }
@@ -261,7 +266,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresOpenError> {
+fn tls_config(certificates: Option<&str>) -> Result<ClientConfig, PostgresOpenError> {
     let mut roots = RootCertStore::empty();
     match certificates {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
@@ -321,7 +326,7 @@ mod tests {
     #[test]
     fn times() {
         let config = |address| {
-            let read = Address::read(address, &PostgresSettings::default()).unwrap();
+            let read = ConnectionString::parse(address, &PostgresSettings::default()).unwrap();
             read.hosts[0].config.clone()
         };
         let acknowledged = |address| *config(address).get_tcp_user_timeout().unwrap();
@@ -335,7 +340,7 @@ mod tests {
 
     #[track_caller]
     fn check(address: &str, expected: Result<&str, &str>) {
-        match (Address::read(address, &PostgresSettings::default()), expected) {
+        match (ConnectionString::parse(address, &PostgresSettings::default()), expected) {
             (Ok(read), Ok(place)) => assert_eq!(read.place, place, "{address}"),
             (Err(error), Err(part)) => {
                 assert!(error.to_string().contains(part), "{address}: {error}");

@@ -143,15 +143,15 @@ impl PostgresOpenError {
             Self::Locked { .. } => {
                 "another server may be changing them just now: wait until it is ready and start this one again"
             }
-            Self::Unfinished { .. } => crate::moving::UNFINISHED,
+            Self::Unfinished { .. } => crate::moving::RESUME_HINT,
             Self::Failed { .. } => "the log of the database server may say more",
         }
     }
 
     /// What an error means that was met while opening.
-    pub(super) fn new(place: &str, error: &Failure) -> Self {
+    pub(super) fn from_database(place: &str, error: &DatabaseError) -> Self {
         let (place, why) = (place.to_owned(), error.to_string());
-        let (Failure::Server(error) | Failure::Refused(error)) = error else {
+        let (DatabaseError::Server(error) | DatabaseError::Refused(error)) = error else {
             return Self::Unreachable { place, why };
         };
         match error.code() {
@@ -176,11 +176,11 @@ impl PostgresOpenError {
 
 /// Why the server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error("{}", told(.0))]
+pub(super) enum DatabaseError {
+    #[error("{}", message(.0))]
     Server(#[from] tokio_postgres::Error),
     /// It takes no connection, and will not soon: whatever it says is of this server and not of what was to be asked.
-    #[error("{}", told(.0))]
+    #[error("{}", message(.0))]
     Refused(tokio_postgres::Error),
     #[error("no connection was free in time")]
     Busy,
@@ -202,11 +202,15 @@ pub(super) enum Failure {
     Unread(#[from] StoreError),
 }
 
-impl From<PoolError> for Failure {
+impl From<PoolError> for DatabaseError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                if is_retryable_sql(&error) { Self::Server(error) } else { Self::Refused(error) }
+                if is_retryable_sql(&error) {
+                    Self::Server(error)
+                } else {
+                    Self::Refused(error)
+                }
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
             // The first statement of a connection says so itself.
@@ -216,9 +220,9 @@ impl From<PoolError> for Failure {
     }
 }
 
-impl Failure {
+impl DatabaseError {
     /// Whether the same may succeed if it is done again. Only right for what was not done.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_retryable(&self) -> bool {
         match self {
             Self::Server(error) => is_retryable_sql(error),
             Self::Silent | Self::NoPrimary => true,
@@ -234,7 +238,7 @@ impl Failure {
             // What was read makes no sense.
             Self::TooMuch | Self::Unread(_) => true,
             Self::Server(error) => {
-                error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_passing()
+                error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_retryable()
             }
             _ => false,
         }
@@ -248,7 +252,7 @@ impl Failure {
     /// Whether somebody else may answer: the server is at fault, or the way to it.
     pub(super) fn is_caused_by_host(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
-        self.is_passing() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
+        self.is_retryable() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
     }
 
     /// The same for those who use the store.
@@ -261,9 +265,9 @@ impl Failure {
             _ => return StoreError::Unreachable { doing, why: self.to_string() },
         };
         match error.code() {
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: told(error) },
-            Some(&SqlState::DISK_FULL) => StoreError::Full { doing, error: told(error) },
-            _ if self.is_passing() => StoreError::Unreachable { doing, why: told(error) },
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: message(error) },
+            Some(&SqlState::DISK_FULL) => StoreError::Full { doing, error: message(error) },
+            _ if self.is_retryable() => StoreError::Unreachable { doing, why: message(error) },
             _ => StoreError::Failed { doing, error: Box::new(self) },
         }
     }
@@ -272,7 +276,7 @@ impl Failure {
 fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // Neither the server nor what was asked is at fault, but the way between.
-        return error.is_closed() || source_is_io(error);
+        return error.is_closed() || is_io_error(error);
     };
     // Conflicts of transactions, connections that were lost, servers that go or come.
     let class = code.code().get(..2).unwrap_or_default();
@@ -288,12 +292,12 @@ fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
         .contains(code)
 }
 
-fn source_is_io(error: &tokio_postgres::Error) -> bool {
+fn is_io_error(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
 /// What went wrong, in the server's words if it has any.
-pub(super) fn told(error: &tokio_postgres::Error) -> String {
+pub(super) fn message(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
         None => {

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::versions::{COUNTERS, ChangeCounters, counter, is_of_prefix};
-use crate::{Change, EditKind, Key, LogEntry};
+use crate::versions::{ChangeCounters, NAME_COUNTERS, affects_prefix, counter_index};
+use crate::{ChangeSet, EditKind, LogEntry, NameKey};
 
 #[derive(Debug)]
 pub(super) struct ReadFence {
@@ -22,8 +22,8 @@ pub(super) struct ReadFence {
 impl ReadFence {
     pub(super) fn new() -> Self {
         Self {
-            versions: ChangeCounters::shared(),
-            names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            versions: ChangeCounters::for_shared_store(),
+            names: (0..NAME_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             prefixes: AtomicU64::new(0),
             everything: AtomicU64::new(0),
             known: AtomicU64::new(0),
@@ -31,47 +31,47 @@ impl ReadFence {
     }
 
     /// The line that has to be known to who is asked for a record.
-    pub(super) fn of_name(&self, key: &Key) -> u64 {
-        let own = self.names.get(counter(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
+    pub(super) fn position_for_name(&self, key: &NameKey) -> u64 {
+        let own = self.names.get(counter_index(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
         own.max(self.everything.load(Ordering::SeqCst))
     }
 
     /// The line that has to be known to who is asked for a homed prefix.
-    pub(super) fn of_prefixes(&self) -> u64 {
+    pub(super) fn position_for_prefixes(&self) -> u64 {
         self.prefixes.load(Ordering::SeqCst).max(self.everything.load(Ordering::SeqCst))
     }
 
     /// The last line that this process knows of.
-    pub(super) fn known(&self) -> u64 {
+    pub(super) fn known_position(&self) -> u64 {
         self.known.load(Ordering::SeqCst)
     }
 
     /// Changes were committed by this process, while their versions were marked as being changed.
-    pub(super) fn committed<'c>(&self, changes: impl IntoIterator<Item = &'c Change>, last: u64) {
+    pub(super) fn record_commit<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>, last: u64) {
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
-            self.need(edit.name(), is_of_prefix(edit), last);
+            self.raise(edit.name(), affects_prefix(edit), last);
         }
         self.known.fetch_max(last, Ordering::SeqCst);
     }
 
     /// A line of the log was read: somebody made this change. What has to be known is said before versions change, so that who
     /// sees the new version asks nobody who does not know it.
-    pub(super) fn logged(&self, line: &LogEntry) {
+    pub(super) fn record_log_entry(&self, line: &LogEntry) {
         if line.kind == EditKind::Import {
             self.everything.fetch_max(line.sequence, Ordering::SeqCst);
             self.versions.bump_all();
         } else {
             let is_of_prefix = matches!(line.kind, EditKind::Home | EditKind::Unhome)
-                || crate::versions::is_of_prefix_record(&line.name);
-            self.need(&line.name, is_of_prefix, line.sequence);
-            self.versions.count(Key::new(&line.name).ok().as_ref(), is_of_prefix);
+                || crate::versions::is_prefix_record(&line.name);
+            self.raise(&line.name, is_of_prefix, line.sequence);
+            self.versions.bump(NameKey::new(&line.name).ok().as_ref(), is_of_prefix);
         }
         self.known.fetch_max(line.sequence, Ordering::SeqCst);
     }
 
     /// Anything may have changed, and the log is at this line, whatever was known before; unless it is still the same log: then it
     /// may be further already by what was committed here meanwhile.
-    pub(super) fn changed(&self, last: u64, is_same: bool) {
+    pub(super) fn reset(&self, last: u64, is_same: bool) {
         for line in self.names.iter().chain([&self.prefixes, &self.everything, &self.known]) {
             if is_same {
                 line.fetch_max(last, Ordering::SeqCst);
@@ -82,8 +82,8 @@ impl ReadFence {
         self.versions.bump_all();
     }
 
-    fn need(&self, name: &str, is_of_prefix: bool, line: u64) {
-        if let Some(needed) = Key::new(name).ok().and_then(|key| self.names.get(counter(&key))) {
+    fn raise(&self, name: &str, is_of_prefix: bool, line: u64) {
+        if let Some(needed) = NameKey::new(name).ok().and_then(|key| self.names.get(counter_index(&key))) {
             needed.fetch_max(line, Ordering::SeqCst);
         }
         if is_of_prefix {
@@ -116,29 +116,29 @@ mod tests {
     /// Whether a line is about a name's answers, and whether about prefixes.
     #[track_caller]
     fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
-        let (freshness, key) = (ReadFence::new(), Key::new("10.1/a").unwrap());
-        let before = freshness.versions.of(&key).unwrap();
-        freshness.logged(&line(7, kind, name));
+        let (freshness, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
+        let before = freshness.versions.version_of(&key).unwrap();
+        freshness.record_log_entry(&line(7, kind, name));
         assert_eq!(freshness.versions.is_current(before), !is_about, "{kind:?} {name}");
-        assert_eq!(freshness.of_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
-        assert_eq!(freshness.known(), 7);
-        assert!(freshness.versions.of(&key).is_some(), "nothing is being changed");
+        assert_eq!(freshness.position_for_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
+        assert_eq!(freshness.known_position(), 7);
+        assert!(freshness.versions.version_of(&key).is_some(), "nothing is being changed");
     }
 
     #[test]
     fn own_changes() {
         let freshness = ReadFence::new();
         let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Any }];
-        freshness.committed([&Change { by: "test".into(), at: 0, edits }], 5);
-        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
-        assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 0);
-        assert_eq!((freshness.of_prefixes(), freshness.known()), (0, 5));
-        freshness.changed(4, true);
-        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
-        assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 4);
+        freshness.record_commit([&ChangeSet { by: "test".into(), at: 0, edits }], 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 0);
+        assert_eq!((freshness.position_for_prefixes(), freshness.known_position()), (0, 5));
+        freshness.reset(4, true);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 4);
         // The log was lost in part.
-        freshness.changed(3, false);
-        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 3);
-        assert_eq!(freshness.known(), 3);
+        freshness.reset(3, false);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 3);
+        assert_eq!(freshness.known_position(), 3);
     }
 }

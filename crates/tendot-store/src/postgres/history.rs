@@ -5,9 +5,9 @@
 
 use tokio_postgres::Row;
 
-use super::{Postgres, row};
-use crate::embedded::key::record_key;
-use crate::{Before, History, Key, HistoryOrder, Past, StoreError, history};
+use super::{PostgresStore, row};
+use crate::embedded::key::storage_key;
+use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError, history};
 
 /// Changes of one page; each may be as large as a record.
 const PAGE: usize = 16;
@@ -47,47 +47,47 @@ const MADE: &str = "\
     and not exists (select 1 from tendot_history o where o.name_key = $1 and o.sequence = i.sequence) \
     order by i.sequence desc limit 1";
 
-impl Postgres {
+impl PostgresStore {
     pub(super) async fn read_history(
         &self,
-        key: &Key,
+        key: &NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> Result<History, StoreError> {
         let (sql, mut from, is_newest_first) = match order {
-            HistoryOrder::OldestFirst { after } => (OLDEST_FIRST, row::signed(after), false),
-            HistoryOrder::NewestFirst { before } => (NEWEST_FIRST, row::signed(before), true),
+            HistoryOrder::OldestFirst { after } => (OLDEST_FIRST, row::to_i64(after), false),
+            HistoryOrder::NewestFirst { before } => (NEWEST_FIRST, row::to_i64(before), true),
         };
-        let key = record_key(key);
-        let (mut history, mut room) = (History::default(), history::ROOM);
-        let most = row::limit(PAGE.min(limit.max(1).saturating_add(1)));
+        let key = storage_key(key);
+        let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
+        let most = row::limit_to_i64(PAGE.min(limit.max(1).saturating_add(1)));
         let mut is_first = true;
         loop {
-            let rows = self.rows(DOING, sql, &[&&*key, &from, &most]).await?;
+            let rows = self.query(DOING, sql, &[&&*key, &from, &most]).await?;
             let mut changes = Vec::with_capacity(rows.len() + 1);
             if is_newest_first && is_first {
                 // What came after the newest of them, which has no row.
                 let newest = rows.first().map(|row| row::column(row, 0)).transpose()?.unwrap_or(0);
-                changes.extend(self.made(&key, newest).await?);
+                changes.extend(self.creating_import(&key, newest).await?);
             }
             is_first = false;
             for found in &rows {
-                let line = row::logged(found, 0)?;
-                from = row::signed(line.sequence);
-                let before = row::before(found, 7)?;
-                let (past, made) = (Past { line, before }, import(found, 12)?);
+                let line = row::log_entry(found, 0)?;
+                from = row::to_i64(line.sequence);
+                let before = row::prior_state(found, 7)?;
+                let (past, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
                 if is_newest_first {
                     changes.extend([Some(past), made].into_iter().flatten());
                 } else {
                     changes.extend([made, Some(past)].into_iter().flatten());
                 }
             }
-            let is_last = row::limit(rows.len()) < most;
+            let is_last = row::limit_to_i64(rows.len()) < most;
             if is_last && !is_newest_first {
-                changes.extend(self.made(&key, from).await?);
+                changes.extend(self.creating_import(&key, from).await?);
             }
-            for past in changes.into_iter().filter(|past| order.has(past.line.sequence)) {
-                if !history.add(past, limit, &mut room) {
+            for past in changes.into_iter().filter(|past| order.contains(past.line.sequence)) {
+                if !history.push(past, limit, &mut room) {
                     return Ok(history);
                 }
             }
@@ -98,16 +98,16 @@ impl Postgres {
     }
 
     /// The import that made what was there after a change.
-    async fn made(&self, key: &[u8], after: i64) -> Result<Option<Past>, StoreError> {
-        let rows = self.rows(DOING, MADE, &[&key, &after]).await?;
-        Ok(rows.first().map(|found| import(found, 0)).transpose()?.flatten())
+    async fn creating_import(&self, key: &[u8], after: i64) -> Result<Option<HistoryEntry>, StoreError> {
+        let rows = self.query(DOING, MADE, &[&key, &after]).await?;
+        Ok(rows.first().map(|found| import_entry(found, 0)).transpose()?.flatten())
     }
 }
 
 /// A change by an import, before which there was nothing; none if there is no line.
-fn import(found: &Row, from: usize) -> Result<Option<Past>, StoreError> {
+fn import_entry(found: &Row, from: usize) -> Result<Option<HistoryEntry>, StoreError> {
     if row::column::<Option<i64>>(found, from)?.is_none() {
         return Ok(None);
     }
-    Ok(Some(Past { line: row::logged(found, from)?, before: Before::Nothing }))
+    Ok(Some(HistoryEntry { line: row::log_entry(found, from)?, before: PriorState::Nothing }))
 }

@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Prefixes of which it is known.
-const MOST: usize = 1 << 14;
+const MAX_CACHED_PREFIXES: usize = 1 << 14;
 
 #[derive(Debug, Default)]
-pub(super) struct Homed(Mutex<Known>);
+pub(super) struct HomedCache(Mutex<HomedCacheEntries>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct HomedCacheEntries {
     /// The number of changes of prefixes for which the answers are right.
     version: u64,
     answers: HashMap<Box<[u8]>, bool>,
 }
 
-impl Homed {
+impl HomedCache {
     pub(super) fn get(&self, version: Option<u64>, prefix: &[u8]) -> Option<bool> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.answers.get(prefix).copied().filter(|_| version == Some(known.version))
@@ -26,8 +26,8 @@ impl Homed {
     pub(super) fn put(&self, version: Option<u64>, prefix: Vec<u8>, is_homed: bool) {
         let Some(version) = version else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.version != version || known.answers.len() >= MOST {
-            *known = Known { version, answers: HashMap::new() };
+        if known.version != version || known.answers.len() >= MAX_CACHED_PREFIXES {
+            *known = HomedCacheEntries { version, answers: HashMap::new() };
         }
         known.answers.insert(prefix.into(), is_homed);
     }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn answers_end_with_their_version() {
-        let homed = Homed::default();
+        let homed = HomedCache::default();
         homed.put(Some(2), b"10.1".to_vec(), true);
         homed.put(None, b"10.2".to_vec(), true);
         assert_eq!(homed.get(Some(2), b"10.1"), Some(true));

@@ -36,20 +36,20 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connect::Address;
-use error::Failure;
+use connect::ConnectionString;
+use error::DatabaseError;
 pub use error::PostgresOpenError;
 use futures_util::future::join_all;
-use homed::Homed;
+use homed::HomedCache;
 pub use import::PostgresImporter;
 pub use moving::PostgresTarget;
-use nodes::{Node, Cluster};
-use watch::Watch;
-use writer::Writer;
+use nodes::{Cluster, ClusterHost};
+use watch::Monitor;
+use writer::WriteQueue;
 
 use crate::{
-    Change, CommitError, CommitInfo, Counted, Entry, History, Key, Listed, LogEntry, Note, HistoryOrder, Piece, Store,
-    StoreError, ChangeCounters,
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
 /// A store in a database.
@@ -65,12 +65,12 @@ use crate::{
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Postgres {
+pub struct PostgresStore {
     nodes: Arc<Cluster>,
-    homed: Homed,
-    writer: Writer,
+    homed: HomedCache,
+    writer: WriteQueue,
     settings: PostgresSettings,
-    _watch: Watch,
+    _watch: Monitor,
 }
 
 /// A server of a database, as it was last seen.
@@ -128,23 +128,26 @@ impl Default for PostgresSettings {
     }
 }
 
-impl Postgres {
+impl PostgresStore {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
-        let store = Self::open_unfinished(address, settings).await?;
-        store.check_complete(address).await?;
+        let store = Self::open_allowing_incomplete(address, settings).await?;
+        store.check_migration_complete(address).await?;
         Ok(store)
     }
 
     /// The same of one that may be the unfinished copy of another.
-    async fn open_unfinished(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
-        let address = Address::read(address, settings)?;
+    async fn open_allowing_incomplete(
+        address: &str,
+        settings: &PostgresSettings,
+    ) -> Result<Self, PostgresOpenError> {
+        let address = ConnectionString::parse(address, settings)?;
         let nodes = Arc::new(Cluster::new(&address, settings)?);
-        let failed = |error| PostgresOpenError::new(&address.place, &error);
+        let failed = |error| PostgresOpenError::from_database(&address.place, &error);
         let primary = find_primary(&nodes).await.map_err(failed)?;
-        let client = primary.writing().await.map_err(failed)?;
+        let client = primary.write_connection().await.map_err(failed)?;
         // Steps take their time where there is much.
-        schema::ensure(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
+        schema::ensure_current(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
         // Whether changes are taken here and from this user, is better told now.
         let missing = transaction::check_privileges(&client).await.map_err(|error| failed(error.into()))?;
         if let Some(missing) = missing {
@@ -152,9 +155,9 @@ impl Postgres {
             return Err(PostgresOpenError::Rights { place, why });
         }
         drop(client);
-        let watch = Watch::start(&nodes, settings).await;
-        let writer = Writer::start(Arc::clone(&nodes), settings.clone());
-        Ok(Self { nodes, homed: Homed::default(), writer, settings: settings.clone(), _watch: watch })
+        let watch = Monitor::start(&nodes, settings).await;
+        let writer = WriteQueue::start(Arc::clone(&nodes), settings.clone());
+        Ok(Self { nodes, homed: HomedCache::default(), writer, settings: settings.clone(), _watch: watch })
     }
 
     /// The servers of the database, as they were last seen.
@@ -163,65 +166,67 @@ impl Postgres {
     }
 
     /// The same for those who outlive the store's borrower.
-    pub fn watched(&self) -> impl Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {
+    pub fn hosts_handle(&self) -> impl Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {
         let nodes = Arc::clone(&self.nodes);
         move || nodes.hosts()
     }
 }
 
 /// The server that takes changes, or else one that answers: what is asked of it next tells what is wrong.
-async fn find_primary(nodes: &Cluster) -> Result<&Node, Failure> {
-    let ask = async |node: &Node| {
-        let client = node.writing().await?;
+async fn find_primary(nodes: &Cluster) -> Result<&ClusterHost, DatabaseError> {
+    let ask = async |node: &ClusterHost| {
+        let client = node.write_connection().await?;
         let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
-        Ok::<_, Failure>(row.try_get::<_, &str>(0)? == "off")
+        Ok::<_, DatabaseError>(row.try_get::<_, &str>(0)? == "off")
     };
     let mut found: Vec<_> = join_all(nodes.iter().map(|node| async move { (node, ask(node).await) })).await;
     let is = |wanted: Option<bool>| {
-        move |(_, answer): &(&Node, Result<bool, Failure>)| answer.as_ref().ok().copied() == wanted
+        move |(_, answer): &(&ClusterHost, Result<bool, DatabaseError>)| {
+            answer.as_ref().ok().copied() == wanted
+        }
     };
     let best =
         found.iter().position(is(Some(true))).or_else(|| found.iter().position(is(Some(false)))).unwrap_or(0);
     if found.is_empty() {
-        return Err(Failure::Gone);
+        return Err(DatabaseError::Gone);
     }
     let (node, answer) = found.swap_remove(best);
     answer.map(|_| node)
 }
 
-impl Store for Postgres {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+impl Store for PostgresStore {
+    async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         self.get_record(key).await
     }
 
-    async fn list(
+    async fn list_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<NameEntry>, StoreError> {
         self.list_under(prefix, after, limit).await
     }
 
-    async fn count_under(
+    async fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<CountPage, StoreError> {
         self.count_names(prefix, after, limit).await
     }
 
-    async fn visit(
+    async fn scan_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
         self.visit_records(prefix, after, visit).await
     }
 
-    fn versions(&self) -> Option<&ChangeCounters> {
+    fn change_counters(&self) -> Option<&ChangeCounters> {
         Some(&self.nodes.freshness.versions)
     }
 
@@ -229,27 +234,27 @@ impl Store for Postgres {
         self.has_homed(prefix).await
     }
 
-    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+    async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         self.list_homed(after, limit).await
     }
 
-    async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.writer.commit(change).await
     }
 
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+    async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.read_log(after, limit).await
     }
 
-    async fn history(&self, key: &Key, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
+    async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
         self.read_history(key, order, limit).await
     }
 
-    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+    async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
         self.read_note(key).await
     }
 
-    async fn notes(
+    async fn list_aux(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
@@ -258,12 +263,12 @@ impl Store for Postgres {
         self.list_notes(beginning, after, limit).await
     }
 
-    async fn of_revision(
+    async fn names_at_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Piece, StoreError> {
+    ) -> Result<NamePage, StoreError> {
         self.list_revision(revision, after, limit).await
     }
 }

@@ -9,18 +9,19 @@ use futures_util::TryStreamExt as _;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::columns::Lines;
-use super::connect::Address;
-use super::error::Failure;
-use super::read::failed;
+use super::columns::LogColumns;
+use super::connect::ConnectionString;
+use super::error::DatabaseError;
+use super::read::store_error;
 use super::transaction::{self, FORGET_NUMBER, NUMBER};
-use super::{Postgres, PostgresOpenError, PostgresSettings, row, values};
-use crate::embedded::key::record_key;
+use super::{PostgresOpenError, PostgresSettings, PostgresStore, row, values};
+use crate::embedded::key::storage_key;
 use crate::moving::side::{
-    At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Target, size_of_entry, size_of_past,
+    At, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigrationBatch, MigrationSource, MigrationTarget, PastPiece,
+    StoreHead, history_memory_size, record_memory_size,
 };
-use crate::moving::{Mark, MigrationError};
-use crate::{Before, Entry, Key, Past, StoreError};
+use crate::moving::{Checkpoint, MigrationError};
+use crate::{HistoryEntry, NameKey, PriorState, StoreError, StoredRecord};
 
 /// Records that are asked for together; each may have some megabytes.
 const PAGE: usize = 64;
@@ -80,55 +81,60 @@ const COUNTERS: &str = "update tendot_counters set revision = $1, sequence = $2,
 const PUT_MARK: &str = "insert into tendot_moving (id, mark, commits) values (1, $1, $2) \
      on conflict (id) do update set mark = excluded.mark, commits = excluded.commits";
 
-impl Side for Postgres {
-    async fn head(&self) -> Result<Head, StoreError> {
+impl MigrationSource for PostgresStore {
+    async fn head(&self) -> Result<StoreHead, StoreError> {
         let mut head = None;
-        self.each(HEAD, &[], |found| {
-            let number = |column| row::column(found, column).map(row::number);
-            head = Some(Head { revision: number(0)?, sequence: number(1)? });
+        self.for_each_row(HEAD, &[], |found| {
+            let number = |column| row::column(found, column).map(row::to_u64);
+            head = Some(StoreHead { revision: number(0)?, sequence: number(1)? });
             Ok(true)
         })
         .await?;
         head.ok_or_else(|| StoreError::Damaged { what: "the counters are missing".into() })
     }
 
-    async fn entries(&self, names: &[Key]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn read_records(&self, names: &[NameKey]) -> Result<Vec<Option<StoredRecord>>, StoreError> {
         let (mut entries, mut size) = (Vec::new(), 0);
         for names in names.chunks(PAGE) {
-            let keys: Vec<_> = names.iter().map(record_key).collect();
+            let keys: Vec<_> = names.iter().map(storage_key).collect();
             let mut there = HashMap::new();
-            self.each(ENTRIES, &[&keys], |found| {
-                let entry = row::entry(found, 0)?;
-                size += entry.as_ref().map_or(0, size_of_entry);
+            self.for_each_row(ENTRIES, &[&keys], |found| {
+                let entry = row::record(found, 0)?;
+                size += entry.as_ref().map_or(0, record_memory_size);
                 there.insert(row::column::<&[u8]>(found, 5)?.to_vec(), entry);
                 Ok(true)
             })
             .await?;
             entries.extend(keys.iter().map(|key| there.remove(&**key).flatten()));
-            if size >= ROOM {
+            if size >= MAX_BATCH_BYTES {
                 break;
             }
         }
         Ok(entries)
     }
 
-    async fn pasts(&self, names: &[Key], at: At) -> Result<PastPiece, StoreError> {
+    async fn read_histories(&self, names: &[NameKey], at: At) -> Result<PastPiece, StoreError> {
         let (first, after) = at;
         // A history that does not fit at once is read to its end alone: by its key, in order, from where it was left.
         let end = if after > 0 { names.len().min(first + 1) } else { names.len() };
-        let keys: Vec<_> = names.get(first..end).unwrap_or_default().iter().map(record_key).collect();
+        let keys: Vec<_> = names.get(first..end).unwrap_or_default().iter().map(storage_key).collect();
         let numbers: HashMap<&[u8], usize> = keys.iter().map(|key| &**key).zip(first..).collect();
         let (mut pasts, mut size) = (Vec::new(), 0);
-        self.each(PASTS, &[&keys, &row::signed(after), &row::limit(TOGETHER)], |found| {
-            let past = Past { line: row::logged(found, 0)?, before: row::before(found, 7)? };
-            size += size_of_past(&past);
-            let number = numbers.get(row::column::<&[u8]>(found, 12)?);
-            pasts.extend(number.map(|number| (*number, past)));
-            Ok(size < ROOM)
-        })
+        self.for_each_row(
+            PASTS,
+            &[&keys, &row::to_i64(after), &row::limit_to_i64(MAX_BATCH_ITEMS)],
+            |found| {
+                let past =
+                    HistoryEntry { line: row::log_entry(found, 0)?, before: row::prior_state(found, 7)? };
+                size += history_memory_size(&past);
+                let number = numbers.get(row::column::<&[u8]>(found, 12)?);
+                pasts.extend(number.map(|number| (*number, past)));
+                Ok(size < MAX_BATCH_BYTES)
+            },
+        )
         .await?;
         let next = match pasts.last() {
-            Some((number, past)) if size >= ROOM || pasts.len() >= TOGETHER => {
+            Some((number, past)) if size >= MAX_BATCH_BYTES || pasts.len() >= MAX_BATCH_ITEMS => {
                 Some((*number, past.line.sequence))
             }
             _ => (end < names.len()).then_some((end, 0)),
@@ -137,22 +143,22 @@ impl Side for Postgres {
     }
 }
 
-impl Postgres {
+impl PostgresStore {
     /// Shows the rows of a statement to `seen`, as long as it wants more.
-    pub(super) async fn each(
+    pub(super) async fn for_each_row(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
         mut seen: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
     ) -> Result<(), StoreError> {
-        let failed = failed("reading all there is");
-        let client = self.reader().await.map_err(&failed)?;
+        let failed = store_error("reading all there is");
+        let client = self.read_connection().await.map_err(&failed)?;
         let asked = async {
             let statement = client.prepare_cached(sql).await?;
             client.query_raw(&statement, parameters.iter().copied()).await
         };
-        let mut rows = pin!(self.within(asked).await.map_err(&failed)?);
-        while let Some(found) = self.within(rows.try_next()).await.map_err(&failed)? {
+        let mut rows = pin!(self.with_timeout(asked).await.map_err(&failed)?);
+        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&failed)? {
             if !seen(&found)? {
                 break;
             }
@@ -161,10 +167,10 @@ impl Postgres {
     }
 
     /// How far a move to this store has come, if there ever was one, and whether nobody else has written since.
-    async fn mark(&self) -> Result<Option<(Mark, bool)>, StoreError> {
+    async fn checkpoint(&self) -> Result<Option<(Checkpoint, bool)>, StoreError> {
         let mut mark = None;
-        self.each(MARK, &[], |found| {
-            mark = Some((Mark::decode(row::column(found, 0)?), row::column(found, 1)?));
+        self.for_each_row(MARK, &[], |found| {
+            mark = Some((Checkpoint::decode(row::column(found, 0)?), row::column(found, 1)?));
             Ok(true)
         })
         .await?;
@@ -173,9 +179,9 @@ impl Postgres {
     }
 
     /// Refuses a store that is the unfinished copy of another.
-    pub(super) async fn check_complete(&self, address: &str) -> Result<(), PostgresOpenError> {
-        let place = Address::read(address, &self.settings)?.place;
-        match self.mark().await {
+    pub(super) async fn check_migration_complete(&self, address: &str) -> Result<(), PostgresOpenError> {
+        let place = ConnectionString::parse(address, &self.settings)?.place;
+        match self.checkpoint().await {
             Ok(Some((mark, _))) if !mark.is_complete() => Err(PostgresOpenError::Unfinished { place }),
             Ok(_) => Ok(()),
             Err(error) => Err(PostgresOpenError::Failed { place, why: error.to_string() }),
@@ -188,7 +194,7 @@ impl Postgres {
         address: &str,
         settings: &PostgresSettings,
     ) -> Result<PostgresTarget, PostgresOpenError> {
-        let store = Self::open_unfinished(address, settings).await?;
+        let store = Self::open_allowing_incomplete(address, settings).await?;
         Ok(PostgresTarget { store })
     }
 }
@@ -196,36 +202,38 @@ impl Postgres {
 /// A store in a database that another one is moved to.
 #[derive(Debug)]
 pub struct PostgresTarget {
-    store: Postgres,
+    store: PostgresStore,
 }
 
-impl Target for PostgresTarget {
-    type Store = Postgres;
+impl MigrationTarget for PostgresTarget {
+    type Store = PostgresStore;
 
-    fn store(&self) -> &Postgres {
+    fn store(&self) -> &PostgresStore {
         &self.store
     }
 
-    async fn mark(&self) -> Result<Option<(Mark, bool)>, StoreError> {
-        self.store.mark().await
+    async fn checkpoint(&self) -> Result<Option<(Checkpoint, bool)>, StoreError> {
+        self.store.checkpoint().await
     }
 
-    async fn take(&mut self, piece: &Piece, mark: &Mark) -> Result<(), MigrationError> {
+    async fn write_batch(&mut self, piece: &MigrationBatch, mark: &Checkpoint) -> Result<(), MigrationError> {
         let time = self.store.settings.statement + self.store.settings.patience;
-        let failed = |error: Failure| MigrationError::Target(error.into_store_error("writing what is moved"));
-        let mut client = self.store.nodes.primary().map_err(failed)?.writing().await.map_err(failed)?;
-        let taken = tokio::time::timeout(time, take(&mut client, piece, mark)).await;
+        let failed =
+            |error: DatabaseError| MigrationError::Target(error.into_store_error("writing what is moved"));
+        let mut client =
+            self.store.nodes.primary().map_err(failed)?.write_connection().await.map_err(failed)?;
+        let taken = tokio::time::timeout(time, write_batch(&mut client, piece, mark)).await;
         match taken {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(MigrationError::Written),
             Ok(Err(error)) => Err(failed(error.into())),
-            Err(_) => Err(failed(Failure::Silent)),
+            Err(_) => Err(failed(DatabaseError::Silent)),
         }
     }
 }
 
 /// Takes a piece in one transaction; false if somebody else has written. What fails leaves nothing.
-async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, Error> {
+async fn write_batch(client: &mut Object, piece: &MigrationBatch, mark: &Checkpoint) -> Result<bool, Error> {
     let transaction = client.transaction().await?;
     let there = transaction.query_one(LOCK, &[]).await?;
     let (mut revision, mut sequence, commits): (i64, i64, i64) =
@@ -238,13 +246,13 @@ async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, E
     if !is_ours {
         return Ok(false);
     }
-    let lines = Lines::new(piece.lines.iter().filter(|line| row::signed(line.sequence) > sequence));
+    let lines = LogColumns::new(piece.lines.iter().filter(|line| row::to_i64(line.sequence) > sequence));
     if let Some(last) = piece.lines.last() {
-        revision = revision.max(row::signed(last.revision));
-        sequence = sequence.max(row::signed(last.sequence));
+        revision = revision.max(row::to_i64(last.revision));
+        sequence = sequence.max(row::to_i64(last.sequence));
     }
-    let Lines { sequences, revisions, times, by, kinds, names, counts } = &lines;
-    let sending = Sending { transaction: &transaction };
+    let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
+    let sending = StatementRunner { transaction: &transaction };
     sending.send(LINES, !names.is_empty(), &[sequences, revisions, times, by, kinds, names, counts]).await?;
     write_records_and_history(&sending, piece).await?;
     let is_homed = |is: bool| piece.homed.iter().filter(move |(_, homed)| **homed == is);
@@ -267,13 +275,16 @@ async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, E
     Ok(true)
 }
 
-async fn write_records_and_history(sending: &Sending<'_>, piece: &Piece) -> Result<(), Error> {
+async fn write_records_and_history(
+    sending: &StatementRunner<'_>,
+    piece: &MigrationBatch,
+) -> Result<(), Error> {
     let mut past = Columns::default();
     for taken in &piece.pasts {
-        past.sequences.push(row::signed(taken.past.line.sequence));
-        let entry = if let Before::Record(entry) = &taken.past.before { Some(entry) } else { None };
+        past.sequences.push(row::to_i64(taken.past.line.sequence));
+        let entry = if let PriorState::Record(entry) = &taken.past.before { Some(entry) } else { None };
         past.push(&taken.key, entry);
-        if let (Before::Unknown, Some(state)) = (&taken.past.before, past.states.last_mut()) {
+        if let (PriorState::Unknown, Some(state)) = (&taken.past.before, past.states.last_mut()) {
             *state = Some(row::UNKNOWN);
         }
     }
@@ -285,7 +296,7 @@ async fn write_records_and_history(sending: &Sending<'_>, piece: &Piece) -> Resu
     for (key, taken) in &piece.records {
         match taken {
             Some(taken) => there.push(key, Some(&taken.entry)),
-            None => gone.push(record_key(key)),
+            None => gone.push(storage_key(key)),
         }
     }
     let Columns { keys, names, revisions, states, bodies, registrations, .. } = &there;
@@ -296,11 +307,11 @@ async fn write_records_and_history(sending: &Sending<'_>, piece: &Piece) -> Resu
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
-struct Sending<'t> {
+struct StatementRunner<'t> {
     transaction: &'t Transaction<'t>,
 }
 
-impl Sending<'_> {
+impl StatementRunner<'_> {
     async fn send(&self, sql: &str, is_needed: bool, parameters: Parameters<'_>) -> Result<(), Error> {
         if is_needed {
             let statement = self.transaction.prepare_cached(sql).await?;
@@ -324,10 +335,10 @@ struct Columns<'p> {
 }
 
 impl<'p> Columns<'p> {
-    fn push(&mut self, key: &'p Key, entry: Option<&'p Entry>) {
-        self.keys.push(record_key(key));
+    fn push(&mut self, key: &'p NameKey, entry: Option<&'p StoredRecord>) {
+        self.keys.push(storage_key(key));
         self.names.push(entry.map(|entry| entry.name.as_bytes()));
-        self.revisions.push(entry.map(|entry| row::signed(entry.revision)));
+        self.revisions.push(entry.map(|entry| row::to_i64(entry.revision)));
         self.states.push(entry.map(|entry| row::status_code(entry.state)));
         self.bodies.push(entry.map(|entry| values::encode(&entry.values)));
         self.registrations.push(entry.map(|entry| &*entry.registration));

@@ -9,10 +9,10 @@ use deadpool_postgres::{Object, Pool};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::connect::{Address, Host};
-use super::error::Failure;
+use super::connect::{ConnectionString, HostConfig};
+use super::error::DatabaseError;
 use super::freshness::ReadFence;
-use super::shared::Shared;
+use super::shared::PipelinedPool;
 use super::{DatabaseHost, HostRole, PostgresOpenError, PostgresSettings};
 
 /// How long there may be no server that takes changes before they are refused at once instead of waiting for one.
@@ -30,7 +30,7 @@ pub(super) enum Read {
 /// Who is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadTarget<'n> {
-    pub(super) node: &'n Node,
+    pub(super) node: &'n ClusterHost,
     /// Whether it knows what has to be known; else nobody does who is there, and the answer is the best there is.
     pub(super) is_sure: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct ReadTarget<'n> {
 /// The servers of a database, all those that its address names.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    all: Box<[Node]>,
+    all: Box<[ClusterHost]>,
     /// Whether standbys are asked, too.
     asks_standbys: bool,
     /// Whose turn it is among the standbys.
@@ -61,18 +61,18 @@ struct PrimaryState {
 
 /// One server.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct ClusterHost {
     number: usize,
     pub(super) place: String,
     /// Connections for what takes longer, each for one at a time.
     readers: Pool,
     /// Connections for single records.
-    pub(super) shared: Shared,
+    pub(super) shared: PipelinedPool,
     /// The connection that writes.
     writing: Pool,
     /// The connection of who watches it.
     watching: Pool,
-    seen: Mutex<Seen>,
+    seen: Mutex<HostObservation>,
     /// Wakes who watches it.
     pub(super) wake: Notify,
     /// Nobody is to wait for it any longer.
@@ -81,7 +81,7 @@ pub(super) struct Node {
 
 /// What was last seen of a server.
 #[derive(Clone, Debug)]
-struct Seen {
+struct HostObservation {
     state: State,
     /// When it last knew all that the primary was known to have.
     level: Instant,
@@ -108,7 +108,7 @@ enum State {
 
 /// What a server told of itself.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct HostStatus {
     pub(super) takes_changes: bool,
     pub(super) line: u64,
     pub(super) commit: Option<Commit>,
@@ -117,19 +117,28 @@ pub(super) struct Told {
 }
 
 impl Cluster {
-    pub(super) fn new(address: &Address, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
-        let node = |(number, host): (usize, &Host)| {
+    pub(super) fn new(
+        address: &ConnectionString,
+        settings: &PostgresSettings,
+    ) -> Result<Self, PostgresOpenError> {
+        let node = |(number, host): (usize, &HostConfig)| {
             let half = settings.connections.div_ceil(2);
             let pool = |most| address.pool(host, most, settings);
             let (state, level) = (State::Unsure, Instant::now());
-            Ok(Node {
+            Ok(ClusterHost {
                 number,
                 place: host.place.clone(),
                 readers: pool(half)?,
-                shared: Shared::new(pool(half)?, half, settings.patience),
+                shared: PipelinedPool::new(pool(half)?, half, settings.patience),
                 writing: pool(1)?,
                 watching: pool(1)?,
-                seen: Mutex::new(Seen { state, level, commit: None, is_confirmed: false, confirmed: None }),
+                seen: Mutex::new(HostObservation {
+                    state,
+                    level,
+                    commit: None,
+                    is_confirmed: false,
+                    confirmed: None,
+                }),
                 wake: Notify::new(),
                 given_up: Notify::new(),
             })
@@ -145,79 +154,81 @@ impl Cluster {
         })
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ClusterHost> {
         self.all.iter()
     }
 
-    pub(super) fn get(&self, number: usize) -> Option<&Node> {
+    pub(super) fn get(&self, number: usize) -> Option<&ClusterHost> {
         self.all.get(number)
     }
 
     /// Whom to ask, of those that were not tried yet; `tried` has a bit for each. None if nobody is left who could answer.
-    pub(super) fn pick(&self, read: Read, tried: &mut u64) -> Option<ReadTarget<'_>> {
-        let (number, is_sure) = self.find(read, *tried)?;
+    pub(super) fn pick_read_target(&self, read: Read, tried: &mut u64) -> Option<ReadTarget<'_>> {
+        let (number, is_sure) = self.select_host(read, *tried)?;
         *tried |= 1 << number;
         Some(ReadTarget { node: self.get(number)?, is_sure })
     }
 
-    fn find(&self, read: Read, tried: u64) -> Option<(usize, bool)> {
+    fn select_host(&self, read: Read, tried: u64) -> Option<(usize, bool)> {
         let left = || self.all.iter().enumerate().filter(move |(number, _)| tried & (1 << number) == 0);
         if let Read::Since(line) = read
             && self.asks_standbys
         {
-            let knowing = |node: &Node| node.standby().is_some_and(|known| known >= line);
+            let knowing = |node: &ClusterHost| node.standby_position().is_some_and(|known| known >= line);
             let number = left().filter(|(_, node)| knowing(node)).count();
             if number > 0 {
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) % number;
                 return left().filter(|(_, node)| knowing(node)).nth(turn).map(|(number, _)| (number, true));
             }
         }
-        let lead = self.lead().number;
+        let lead = self.primary_state().number;
         if let Some(lead) = lead.filter(|number| tried & (1 << number) == 0) {
             return Some((lead, true));
         }
         if !self.asks_standbys {
             return None;
         }
-        let most = left().filter_map(|(number, node)| Some((node.standby()?, number))).max();
+        let most = left().filter_map(|(number, node)| Some((node.standby_position()?, number))).max();
         match (read, most) {
             // The primary is not there, or did not answer just now: better an older answer than none.
             (Read::Since(line), Some((known, number))) => return Some((number, known >= line)),
             // Without a primary, a standby that knows all that we know does as well.
-            (Read::Current, Some((known, number))) if lead.is_none() && known >= self.freshness.known() => {
+            (Read::Current, Some((known, number)))
+                if lead.is_none() && known >= self.freshness.known_position() =>
+            {
                 return Some((number, true));
             }
             (Read::Current, _) => return None,
             (Read::Since(_), None) => {}
         }
-        left().find(|(_, node)| node.seen().state == State::Unsure).map(|(number, _)| (number, false))
+        left().find(|(_, node)| node.observation().state == State::Unsure).map(|(number, _)| (number, false))
     }
 
     /// The server that takes changes.
-    pub(super) fn primary(&self) -> Result<&Node, Failure> {
-        self.lead().number.and_then(|number| self.get(number)).ok_or(Failure::NoPrimary)
+    pub(super) fn primary(&self) -> Result<&ClusterHost, DatabaseError> {
+        self.primary_state().number.and_then(|number| self.get(number)).ok_or(DatabaseError::NoPrimary)
     }
 
     /// The same, to be asked so long as it does, and for no longer than this.
-    pub(super) fn leading(&self, time: Duration) -> Result<PrimaryHandle<'_>, Failure> {
+    pub(super) fn primary_handle(&self, time: Duration) -> Result<PrimaryHandle<'_>, DatabaseError> {
         Ok(PrimaryHandle { nodes: self, node: self.primary()?, time })
     }
 
     /// Whether there has been none for so long that nobody should wait.
     pub(super) fn is_without_primary(&self) -> bool {
-        let lead = self.lead();
+        let lead = self.primary_state();
         lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > PRIMARY_GRACE_PERIOD)
     }
 
-    fn lead(&self) -> MutexGuard<'_, PrimaryState> {
+    fn primary_state(&self) -> MutexGuard<'_, PrimaryState> {
         self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server answered. Tells whether it is the one whose log is to be followed: the primary's, or that of any other if
     /// there is none.
-    pub(super) fn record_status(&self, number: usize, told: &Told) -> bool {
+    pub(super) fn record_status(&self, number: usize, told: &HostStatus) -> bool {
         let Some(node) = self.get(number) else { return false };
-        let mut lead = self.lead();
+        let mut lead = self.primary_state();
         if told.takes_changes && lead.number.is_none() {
             if lead.lost.is_some() {
                 tracing::info!(host = %node.place, "this server of the database takes changes now");
@@ -225,15 +236,15 @@ impl Cluster {
             lead.number = Some(number);
             self.led_anew.notify_waiters();
             // What standbys know is to be held against what this one knows.
-            self.all.iter().for_each(|node| node.seen().is_confirmed = false);
+            self.all.iter().for_each(|node| node.observation().is_confirmed = false);
             self.is_anew.store(true, Ordering::SeqCst);
         } else if !told.takes_changes && lead.number == Some(number) {
             tracing::warn!(host = %node.place, "this server of the database takes no more changes");
-            self.lose(&mut lead);
+            self.clear_primary(&mut lead);
         }
         let (is_lead, is_led) = (lead.number == Some(number), lead.number.is_some());
         drop(lead);
-        let mut seen = node.seen();
+        let mut seen = node.observation();
         if seen.state == State::Gone {
             tracing::info!(host = %node.place, "a server of the database is there");
         }
@@ -248,16 +259,16 @@ impl Cluster {
         if seen.is_confirmed && told.commit.is_some() {
             seen.confirmed.clone_from(&told.commit);
         }
-        if told.takes_changes || told.line >= self.freshness.known() {
+        if told.takes_changes || told.line >= self.freshness.known_position() {
             seen.level = Instant::now();
         }
         is_lead || !is_led && !told.takes_changes
     }
 
     /// Standbys of which it is not known whether the primary has what they have, and their last transactions.
-    pub(super) fn unconfirmed(&self) -> Vec<(usize, Commit)> {
-        let commit = |(number, node): (usize, &Node)| {
-            let seen = node.seen();
+    pub(super) fn unconfirmed_standbys(&self) -> Vec<(usize, Commit)> {
+        let commit = |(number, node): (usize, &ClusterHost)| {
+            let seen = node.observation();
             let is_asked = matches!(seen.state, State::Standby(_)) && !seen.is_confirmed;
             Some((number, seen.commit.clone().filter(|_| is_asked)?))
         };
@@ -265,8 +276,8 @@ impl Cluster {
     }
 
     /// The primary knows the transaction, too.
-    pub(super) fn confirm(&self, number: usize, commit: &Commit) {
-        let Some(mut seen) = self.get(number).map(Node::seen) else { return };
+    pub(super) fn confirm_standby(&self, number: usize, commit: &Commit) {
+        let Some(mut seen) = self.get(number).map(ClusterHost::observation) else { return };
         if seen.commit.as_ref() == Some(commit) {
             seen.is_confirmed = true;
             seen.confirmed = Some(commit.clone());
@@ -274,24 +285,24 @@ impl Cluster {
     }
 
     /// What a standby and a primary both knew.
-    pub(super) fn confirmed(&self, number: usize) -> Option<Commit> {
-        self.get(number)?.seen().confirmed.clone()
+    pub(super) fn confirmed_commit(&self, number: usize) -> Option<Commit> {
+        self.get(number)?.observation().confirmed.clone()
     }
 
-    fn lose(&self, lead: &mut PrimaryState) {
+    fn clear_primary(&self, lead: &mut PrimaryState) {
         *lead = PrimaryState { number: None, lost: Some(Instant::now()) };
         self.led_anew.notify_waiters();
     }
 
     /// A server was asked whether it is there, and did not answer.
-    pub(super) fn record_unreachable(&self, number: usize, why: &Failure) {
+    pub(super) fn record_unreachable(&self, number: usize, why: &DatabaseError) {
         let Some(node) = self.get(number) else { return };
-        let mut lead = self.lead();
+        let mut lead = self.primary_state();
         if lead.number == Some(number) {
-            self.lose(&mut lead);
+            self.clear_primary(&mut lead);
         }
         drop(lead);
-        let mut seen = node.seen();
+        let mut seen = node.observation();
         // A standby that does not know the tables yet will in a moment.
         if seen.state != State::Gone && !why.is_missing_table() {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
@@ -303,10 +314,11 @@ impl Cluster {
 
     /// What is known of each, for people.
     pub(super) fn hosts(&self) -> Vec<DatabaseHost> {
-        let (known, lead) = (self.freshness.known(), self.lead().number);
-        let host = |node: &Node| {
-            let is_asked = lead == Some(node.number) || self.asks_standbys && node.standby().is_some();
-            let seen = node.seen();
+        let (known, lead) = (self.freshness.known_position(), self.primary_state().number);
+        let host = |node: &ClusterHost| {
+            let is_asked =
+                lead == Some(node.number) || self.asks_standbys && node.standby_position().is_some();
+            let seen = node.observation();
             let (role, behind) = match seen.state {
                 State::Unsure | State::Gone => (HostRole::Unreachable, None),
                 State::Standby(line) => (HostRole::Standby, Some(known.saturating_sub(line))),
@@ -323,17 +335,17 @@ impl Cluster {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrimaryHandle<'n> {
     nodes: &'n Cluster,
-    pub(super) node: &'n Node,
+    pub(super) node: &'n ClusterHost,
     time: Duration,
 }
 
 impl PrimaryHandle<'_> {
     /// What comes in time; nobody waits for one that takes no more changes.
-    pub(super) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(super) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, DatabaseError> {
         let deposed = async {
             loop {
                 let anew = self.nodes.led_anew.notified();
-                if self.nodes.lead().number != Some(self.node.number) {
+                if self.nodes.primary_state().number != Some(self.node.number) {
                     return;
                 }
                 anew.await;
@@ -341,20 +353,20 @@ impl PrimaryHandle<'_> {
         };
         tokio::select! {
             biased;
-            answer = timeout(self.time, asked) => answer.map_err(|_| Failure::Silent),
-            () = deposed => Err(Failure::Silent),
+            answer = timeout(self.time, asked) => answer.map_err(|_| DatabaseError::Silent),
+            () = deposed => Err(DatabaseError::Silent),
         }
     }
 }
 
-impl Node {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+impl ClusterHost {
+    fn observation(&self) -> MutexGuard<'_, HostObservation> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How far a standby has come that may be asked.
-    fn standby(&self) -> Option<u64> {
-        let seen = self.seen();
+    fn standby_position(&self) -> Option<u64> {
+        let seen = self.observation();
         match seen.state {
             State::Standby(line) if seen.is_confirmed => Some(line),
             _ => None,
@@ -366,32 +378,32 @@ impl Node {
         &self,
         time: Duration,
         asked: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, Failure>
+    ) -> Result<T, DatabaseError>
     where
-        Failure: From<E>,
+        DatabaseError: From<E>,
     {
         tokio::select! {
             biased;
-            answer = timeout(time, asked) => Ok(answer.map_err(|_| Failure::Silent)??),
-            () = self.given_up.notified() => Err(Failure::Silent),
+            answer = timeout(time, asked) => Ok(answer.map_err(|_| DatabaseError::Silent)??),
+            () = self.given_up.notified() => Err(DatabaseError::Silent),
         }
     }
 
-    pub(super) async fn reader(&self) -> Result<Object, Failure> {
+    pub(super) async fn read_connection(&self) -> Result<Object, DatabaseError> {
         Ok(self.readers.get().await?)
     }
 
-    pub(super) async fn writing(&self) -> Result<Object, Failure> {
+    pub(super) async fn write_connection(&self) -> Result<Object, DatabaseError> {
         Ok(self.writing.get().await?)
     }
 
-    pub(super) async fn watching(&self) -> Result<Object, Failure> {
+    pub(super) async fn monitor_connection(&self) -> Result<Object, DatabaseError> {
         Ok(self.watching.get().await?)
     }
 
     /// It did not answer. Who watches it looks at once; until then others are asked before it.
     pub(super) fn mark_suspect(&self) {
-        let mut seen = self.seen();
+        let mut seen = self.observation();
         if matches!(seen.state, State::Standby(_)) {
             seen.state = State::Unsure;
         }

@@ -9,28 +9,29 @@ use tokio::time::sleep;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
-use super::error::Failure;
-use super::nodes::{Node, ReadTarget, Read};
-use super::{Postgres, row};
-use crate::embedded::key::record_key;
-use crate::recent::{is_recent_enough, remember, remembered};
-use crate::versions::is_of_prefix_record;
-use crate::{Counted, Entry, Key, Listed, LogEntry, Note, Piece, StoreError};
+use super::error::DatabaseError;
+use super::nodes::{ClusterHost, Read, ReadTarget};
+use super::{PostgresStore, row};
+use crate::embedded::key::storage_key;
+use crate::recent::{allows_stale_reads, memoize, memoized};
+use crate::versions::is_prefix_record;
+use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// How long is waited for a server that was lost just now, and between two looks.
 const PRIMARY_WAIT: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(20);
+const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
 
 /// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
-const PAGE: usize = 256;
+const SCAN_PAGE_LEN: usize = 256;
 
 /// Records that are looked at in one call for those of a revision.
-const LOOKED_AT: i64 = 10_000;
+const MAX_SCANNED_RECORDS: i64 = 10_000;
 
-const GET: &str = "select name, revision, state, body, registration from tendot_records where name_key = $1";
+const SELECT_RECORD: &str =
+    "select name, revision, state, body, registration from tendot_records where name_key = $1";
 
 const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
@@ -51,7 +52,7 @@ const LIST_NAMES: &str = "\
      where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
     order by name_key limit $5";
 
-const COUNT: &str = "\
+const COUNT_NAMES: &str = "\
     with under as (\
         (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
         union all \
@@ -72,82 +73,90 @@ const NAMES_AT_REVISION: &str = "\
     (select name, state, -1, name_key from looked_at order by name_key offset $2 - 1 limit 1) \
     order by name_key, revision desc limit $4";
 
-const LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
+const SELECT_LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
      where sequence > $1 order by sequence limit $2";
 
 const SELECT_IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
 
-const HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
+const LIST_HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
 const SELECT_AUX: &str = "select body from tendot_notes where note_key = $1";
 
-const NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
+const LIST_AUX: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
      and note_key < $3 order by note_key limit $4";
 
 const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
      order by note_key limit $3";
 
-type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
+type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
-impl Postgres {
-    pub(super) async fn get_record(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        if let Some(entry) = remembered(key) {
+impl PostgresStore {
+    pub(super) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
+        if let Some(entry) = memoized(key) {
             return Ok(entry);
         }
-        let read =
-            if is_recent_enough() { Read::Since(self.nodes.freshness.of_name(key)) } else { Read::Current };
-        let (found, is_sure) = self.one("reading a record", GET, &&*record_key(key), read).await?;
+        let read = if allows_stale_reads() {
+            Read::Since(self.nodes.freshness.position_for_name(key))
+        } else {
+            Read::Current
+        };
+        let (found, is_sure) =
+            self.query_row("reading a record", SELECT_RECORD, &&*storage_key(key), read).await?;
         if !is_sure {
             // Whatever is made of it is not kept.
-            let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_of_prefix_record);
-            self.nodes.freshness.versions.count(Some(key), is_of_prefix);
+            let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
+            self.nodes.freshness.versions.bump(Some(key), is_of_prefix);
         }
-        let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
+        let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
         let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
-        remember(key, entry.as_ref());
+        memoize(key, entry.as_ref());
         Ok(entry)
     }
 
     pub(super) async fn list_under(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
-        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else { return Ok(Vec::new()) };
-        let (after, limit) = (start_key(after), row::limit(limit));
-        let rows = self.rows("listing names", LIST_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
-        rows.iter().map(row::listed).collect()
+    ) -> Result<Vec<NameEntry>, StoreError> {
+        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else {
+            return Ok(Vec::new());
+        };
+        let (after, limit) = (start_key(after), row::limit_to_i64(limit));
+        let rows = self.query("listing names", LIST_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
+        rows.iter().map(row::name_entry).collect()
     }
 
     pub(super) async fn count_names(
         &self,
         prefix: &[u8],
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Counted, StoreError> {
-        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else { return Ok(Counted::default()) };
-        let (after, limit) = (start_key(after), row::limit(limit.max(1)));
-        let rows = self.rows("counting names", COUNT, &[&whole, &after, &begin, &end, &limit]).await?;
-        let Some(found) = rows.first() else { return Ok(Counted::default()) };
+    ) -> Result<CountPage, StoreError> {
+        let Some(PrefixKeyRange { whole, begin, end }) = PrefixKeyRange::new(prefix) else {
+            return Ok(CountPage::default());
+        };
+        let (after, limit) = (start_key(after), row::limit_to_i64(limit.max(1)));
+        let rows = self.query("counting names", COUNT_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
+        let Some(found) = rows.first() else { return Ok(CountPage::default()) };
         let (live, seen): (i64, i64) = (row::column(found, 0)?, row::column(found, 1)?);
         let last: Option<&[u8]> = row::column(found, 2)?;
-        let last = last.filter(|_| seen >= limit).map(row::text).transpose()?;
-        Ok(Counted { live: row::number(live), next: last.and_then(|name| Key::new(&name).ok()) })
+        let last = last.filter(|_| seen >= limit).map(row::utf8).transpose()?;
+        Ok(CountPage { live: row::to_u64(live), next: last.and_then(|name| NameKey::new(&name).ok()) })
     }
 
     pub(super) async fn visit_records(
         &self,
         prefix: Option<&[u8]>,
-        after: Option<&Key>,
-        visit: impl FnMut(&Entry) -> bool + Send,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
         let under = prefix.map(PrefixKeyRange::new);
         if matches!(under, Some(None)) {
             return Ok(());
         }
-        let mut client = self.reader().await.map_err(failed("reading records"))?;
+        let mut client = self.read_connection().await.map_err(store_error("reading records"))?;
         let visited = self.scan_pages(&mut client, under.flatten().as_ref(), start_key(after), visit).await;
         if visited.is_err() {
             drop(Object::take(client));
@@ -160,31 +169,31 @@ impl Postgres {
         client: &mut Object,
         under: Option<&PrefixKeyRange>,
         mut after: Vec<u8>,
-        mut visit: impl FnMut(&Entry) -> bool + Send,
+        mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let failed = failed("reading records");
+        let failed = store_error("reading records");
         let begun =
             client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        let transaction = self.within(begun.start()).await.map_err(&failed)?;
+        let transaction = self.with_timeout(begun.start()).await.map_err(&failed)?;
         let sql = if under.is_some() { SCAN_PREFIX } else { SCAN_RECORDS };
-        let statement = self.within(transaction.prepare_cached(sql)).await.map_err(&failed)?;
-        let limit = row::limit(PAGE);
+        let statement = self.with_timeout(transaction.prepare_cached(sql)).await.map_err(&failed)?;
+        let limit = row::limit_to_i64(SCAN_PAGE_LEN);
         loop {
             let parameters: &[&(dyn ToSql + Sync)] = match &under {
                 Some(PrefixKeyRange { whole, begin, end }) => &[whole, &after, begin, end, &limit],
                 None => &[&after, &limit],
             };
             let page = transaction.query_raw(&statement, parameters.iter().copied());
-            let mut page = pin!(self.within(page).await.map_err(&failed)?);
+            let mut page = pin!(self.with_timeout(page).await.map_err(&failed)?);
             let (mut seen, mut last) = (0, Vec::new());
-            while let Some(found) = self.within(page.try_next()).await.map_err(&failed)? {
+            while let Some(found) = self.with_timeout(page.try_next()).await.map_err(&failed)? {
                 seen += 1;
-                if row::entry(&found, 0)?.is_some_and(|entry| !visit(&entry)) {
+                if row::record(&found, 0)?.is_some_and(|entry| !visit(&entry)) {
                     return Ok(());
                 }
                 last = row::column::<&[u8]>(&found, 5)?.to_vec();
             }
-            if seen < PAGE {
+            if seen < SCAN_PAGE_LEN {
                 return Ok(());
             }
             after = last;
@@ -194,20 +203,21 @@ impl Postgres {
     pub(super) async fn list_revision(
         &self,
         revision: u64,
-        after: Option<&Key>,
+        after: Option<&NameKey>,
         limit: usize,
-    ) -> Result<Piece, StoreError> {
-        let (after, revision, limit) = (start_key(after), row::signed(revision), limit.max(1));
+    ) -> Result<NamePage, StoreError> {
+        let (after, revision, limit) = (start_key(after), row::to_i64(revision), limit.max(1));
         // The last one that was looked at is among the rows once more, with a revision that none has.
-        let most = row::limit(limit.saturating_add(1));
+        let most = row::limit_to_i64(limit.saturating_add(1));
         let doing = "reading records of a revision";
-        let rows = self.rows(doing, NAMES_AT_REVISION, &[&after, &LOOKED_AT, &revision, &most]).await?;
-        let mut piece = Piece::default();
+        let rows =
+            self.query(doing, NAMES_AT_REVISION, &[&after, &MAX_SCANNED_RECORDS, &revision, &most]).await?;
+        let mut piece = NamePage::default();
         for found in &rows {
-            let listed = row::listed(found)?;
+            let listed = row::name_entry(found)?;
             let is_end = row::column::<i64>(found, 2)? < 0;
             if is_end || piece.names.len() + 1 >= limit {
-                piece.next = Key::new(&listed.name).ok();
+                piece.next = NameKey::new(&listed.name).ok();
             }
             if !is_end {
                 piece.names.push(listed);
@@ -220,29 +230,35 @@ impl Postgres {
     }
 
     pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        let rows = self.rows("reading the log", LOG, &[&row::signed(after), &row::limit(limit)]).await?;
-        rows.iter().map(|found| row::logged(found, 0)).collect()
+        let rows = self
+            .query("reading the log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
+            .await?;
+        rows.iter().map(|found| row::log_entry(found, 0)).collect()
     }
 
     pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        if prefix.is_empty() || prefix.len() > Key::MAX_PREFIX_LEN {
+        if prefix.is_empty() || prefix.len() > NameKey::MAX_PREFIX_LEN {
             return Ok(false);
         }
         let prefix = prefix.to_ascii_uppercase();
-        if !is_recent_enough() {
-            return Ok(self.one("reading a prefix", SELECT_IS_HOMED, &prefix, Read::Current).await?.0.is_some());
+        if !allows_stale_reads() {
+            return Ok(self
+                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, Read::Current)
+                .await?
+                .0
+                .is_some());
         }
         let freshness = &self.nodes.freshness;
-        let version = freshness.versions.of_prefixes();
+        let version = freshness.versions.prefix_version();
         if let Some(is_homed) = self.homed.get(version, &prefix) {
             return Ok(is_homed);
         }
-        let read = Read::Since(freshness.of_prefixes());
-        let (found, is_sure) = self.one("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
+        let read = Read::Since(freshness.position_for_prefixes());
+        let (found, is_sure) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
         if is_sure {
             self.homed.put(version, prefix, found.is_some());
         } else {
-            freshness.versions.count(None, true);
+            freshness.versions.bump(None, true);
         }
         Ok(found.is_some())
     }
@@ -253,12 +269,12 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Box<str>>, StoreError> {
         let after = after.unwrap_or_default().to_ascii_uppercase();
-        let rows = self.rows("listing prefixes", HOMED, &[&after, &row::limit(limit)]).await?;
-        rows.iter().map(|found| row::text(row::column(found, 0)?)).collect()
+        let rows = self.query("listing prefixes", LIST_HOMED, &[&after, &row::limit_to_i64(limit)]).await?;
+        rows.iter().map(|found| row::utf8(row::column(found, 0)?)).collect()
     }
 
     pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (found, _) = self.one("reading a note", SELECT_AUX, &key, Read::Current).await?;
+        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, Read::Current).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
@@ -269,10 +285,10 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let after = after.unwrap_or_default();
-        let (doing, limit) = ("reading notes", row::limit(limit));
-        let rows = match end_of(beginning) {
-            Some(end) => self.rows(doing, NOTES, &[&beginning, &after, &end, &limit]).await?,
-            None => self.rows(doing, LIST_AUX_TO_END, &[&beginning, &after, &limit]).await?,
+        let (doing, limit) = ("reading notes", row::limit_to_i64(limit));
+        let rows = match prefix_end(beginning) {
+            Some(end) => self.query(doing, LIST_AUX, &[&beginning, &after, &end, &limit]).await?,
+            None => self.query(doing, LIST_AUX_TO_END, &[&beginning, &after, &limit]).await?,
         };
         let note = |found: &Row| {
             Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
@@ -281,24 +297,24 @@ impl Postgres {
     }
 
     /// The rows of one statement, which may be many.
-    pub(super) async fn rows(
+    pub(super) async fn query(
         &self,
         doing: &'static str,
         sql: &str,
-        parameters: Parameters<'_>,
+        parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let asked = self.try_hosts(Read::Current, |node| self.try_query(node, sql, parameters)).await;
-        asked.map(|(rows, _)| rows).map_err(failed(doing))
+        asked.map(|(rows, _)| rows).map_err(store_error(doing))
     }
 
     async fn try_query(
         &self,
-        node: &Node,
+        node: &ClusterHost,
         sql: &str,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, Failure> {
-        let client = node.reader().await?;
-        let rows = node.within(self.time(), ask(&client, sql, parameters)).await;
+        parameters: SqlParameters<'_>,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let client = node.read_connection().await?;
+        let rows = node.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
         if rows.is_err() {
             // Whatever is wrong with it, the next one is asked on another.
             drop(Object::take(client));
@@ -307,35 +323,35 @@ impl Postgres {
     }
 
     /// The one row of a key, if there is one; and whether who was asked knows what has to be known.
-    async fn one(
+    async fn query_row(
         &self,
         doing: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
         read: Read,
     ) -> Result<(Option<Row>, bool), StoreError> {
-        self.try_hosts(read, |node| self.try_query_row(node, sql, key)).await.map_err(failed(doing))
+        self.try_hosts(read, |node| self.try_query_row(node, sql, key)).await.map_err(store_error(doing))
     }
 
     async fn try_query_row(
         &self,
-        node: &Node,
+        node: &ClusterHost,
         sql: &str,
         key: &(dyn ToSql + Sync),
-    ) -> Result<Option<Row>, Failure> {
+    ) -> Result<Option<Row>, DatabaseError> {
         // What is short is not waited for as long as what may take its time.
         let patience = self.settings.patience;
         let client = node.within(patience, node.shared.get()).await?;
-        let rows = node.within(patience, ask(&client, sql, &[key])).await;
+        let rows = node.within(patience, run_query(&client, sql, &[key])).await;
         if rows.is_err() {
-            node.shared.forget(&client);
+            node.shared.discard(&client);
         }
         Ok(rows?.pop())
     }
 
     /// A connection to the server that knows what is there now, for one who asks.
-    pub(super) async fn reader(&self) -> Result<Object, Failure> {
-        self.try_hosts(Read::Current, Node::reader).await.map(|(client, _)| client)
+    pub(super) async fn read_connection(&self) -> Result<Object, DatabaseError> {
+        self.try_hosts(Read::Current, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
     /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
@@ -343,21 +359,21 @@ impl Postgres {
     async fn try_hosts<'n, T, F>(
         &'n self,
         read: Read,
-        ask: impl Fn(&'n Node) -> F,
-    ) -> Result<(T, bool), Failure>
+        ask: impl Fn(&'n ClusterHost) -> F,
+    ) -> Result<(T, bool), DatabaseError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, DatabaseError>>,
     {
-        let (mut tried, mut rounds, mut why) = (0, 1, Failure::Gone);
+        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::Gone);
         let begun = Instant::now();
         loop {
-            let Some(ReadTarget { node, is_sure }) = self.nodes.pick(read, &mut tried) else {
+            let Some(ReadTarget { node, is_sure }) = self.nodes.pick_read_target(read, &mut tried) else {
                 // One that was lost a moment ago may be back in another.
                 if tried == 0 && !self.nodes.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
-                    sleep(PAUSE).await;
+                    sleep(PRIMARY_POLL_DELAY).await;
                     continue;
                 }
-                if rounds >= TRIES || tried == 0 {
+                if rounds >= MAX_ATTEMPTS || tried == 0 {
                     return Err(why);
                 }
                 (tried, rounds) = (0, rounds + 1);
@@ -365,7 +381,7 @@ impl Postgres {
             };
             // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
             match Box::pin(ask(node)).await {
-                Err(error) if error.is_passing() || error.is_caused_by_host() => {
+                Err(error) if error.is_retryable() || error.is_caused_by_host() => {
                     if error.is_caused_by_host() {
                         node.mark_suspect();
                     }
@@ -376,41 +392,45 @@ impl Postgres {
         }
     }
 
-    fn time(&self) -> Duration {
+    fn request_timeout(&self) -> Duration {
         self.settings.statement + self.settings.patience
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
-    pub(super) async fn within<T>(
+    pub(super) async fn with_timeout<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, Failure> {
-        Ok(tokio::time::timeout(self.time(), asked).await.map_err(|_| Failure::Silent)??)
+    ) -> Result<T, DatabaseError> {
+        Ok(tokio::time::timeout(self.request_timeout(), asked).await.map_err(|_| DatabaseError::Silent)??)
     }
 }
 
-async fn ask(
+async fn run_query(
     client: &ClientWrapper,
     sql: &str,
-    parameters: Parameters<'_>,
+    parameters: SqlParameters<'_>,
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = client.prepare_cached(sql).await?;
     client.query(&statement, parameters).await
 }
 
 /// Lines of a server's log.
-pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> Result<Vec<LogEntry>, Failure> {
-    let rows = ask(client, LOG, &[&row::signed(after), &row::limit(limit)]).await?;
-    Ok(rows.iter().map(|found| row::logged(found, 0)).collect::<Result<_, _>>()?)
+pub(super) async fn read_log(
+    client: &ClientWrapper,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<LogEntry>, DatabaseError> {
+    let rows = run_query(client, SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)]).await?;
+    Ok(rows.iter().map(|found| row::log_entry(found, 0)).collect::<Result<_, _>>()?)
 }
 
-pub(super) fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
+pub(super) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
     move |error| error.into_store_error(doing)
 }
 
-fn start_key(after: Option<&Key>) -> Vec<u8> {
+fn start_key(after: Option<&NameKey>) -> Vec<u8> {
     // No key is empty, so all come after this.
-    after.map(|key| record_key(key).into_owned()).unwrap_or_default()
+    after.map(|key| storage_key(key).into_owned()).unwrap_or_default()
 }
 
 /// Where names under a prefix stand: at one key, or from one to before another.
@@ -423,7 +443,7 @@ struct PrefixKeyRange {
 impl PrefixKeyRange {
     /// None if there can be no names.
     fn new(prefix: &[u8]) -> Option<Self> {
-        let is_one = prefix.len() <= Key::MAX_PREFIX_LEN && !prefix.contains(&b'/');
+        let is_one = prefix.len() <= NameKey::MAX_PREFIX_LEN && !prefix.contains(&b'/');
         is_one.then(|| {
             let whole = prefix.to_ascii_uppercase();
             let (begin, end) = ([&whole[..], b"/"].concat(), [&whole[..], b"0"].concat());
@@ -433,7 +453,7 @@ impl PrefixKeyRange {
 }
 
 /// The first key after all that begin so; none if there is no such.
-fn end_of(beginning: &[u8]) -> Option<Vec<u8>> {
+fn prefix_end(beginning: &[u8]) -> Option<Vec<u8>> {
     let last = beginning.iter().rposition(|byte| *byte < 0xff)?;
     let mut end = beginning.get(..=last)?.to_vec();
     *end.last_mut()? += 1;

@@ -9,43 +9,44 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::PostgresOpenError;
-use super::error::Failure;
+use super::error::DatabaseError;
 
 /// One step from the tables of a version to those of the next.
-pub(super) struct Step {
+pub(super) struct SchemaMigration {
     sql: &'static str,
     /// The lowest number that a program has to know to use the tables afterwards.
     compatible: u32,
 }
 
 /// All of them; their place is their number, from 1.
-pub(super) const SCHEMA_MIGRATIONS: &[Step] = &[
-    Step { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
+pub(super) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
+    SchemaMigration { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
     // Who does not look at the mark would use what is not whole.
-    Step { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
-    Step { sql: include_str!("migrations/0003-imports.sql"), compatible: 2 },
+    SchemaMigration { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
+    SchemaMigration { sql: include_str!("migrations/0003-imports.sql"), compatible: 2 },
 ];
 
 /// The highest number that this program knows.
-pub(super) const fn known() -> i32 {
+pub(super) const fn latest_version() -> i32 {
     SCHEMA_MIGRATIONS.len() as i32
 }
 
 /// How often it is tried again when others do the same at the same time. Each time they are waited for as long as for any lock.
-const TRIES: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// Sees to it that the tables are what is needed.
-pub(super) async fn ensure(
+pub(super) async fn ensure_current(
     client: &Client,
     place: &str,
-    steps: &[Step],
+    steps: &[SchemaMigration],
     may_change: bool,
 ) -> Result<(), PostgresOpenError> {
     let known = steps.len() as u32;
-    let failed = |error: tokio_postgres::Error| PostgresOpenError::new(place, &Failure::Server(error));
+    let failed =
+        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Server(error));
     let mut is_locked = false;
-    for _ in 0..TRIES {
-        let (found, needed) = numbers(client, false).await.map_err(failed)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let (found, needed) = read_version(client, false).await.map_err(failed)?;
         if needed > known {
             return Err(PostgresOpenError::Newer { place: place.into(), found, needed, known });
         }
@@ -55,10 +56,10 @@ pub(super) async fn ensure(
         if !may_change {
             return Err(PostgresOpenError::Older { place: place.into(), found, known });
         }
-        let Err(error) = change(client, steps).await else { continue };
+        let Err(error) = apply_migrations(client, steps).await else { continue };
         // Nothing of it is there. If the connection is lost, so is this.
         let _ = client.batch_execute("rollback").await;
-        if !is_of_others(&error) {
+        if !is_concurrent_migration(&error) {
             return Err(failed(error));
         }
         is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
@@ -74,7 +75,7 @@ pub(super) async fn ensure(
 }
 
 /// The number of the tables, and the lowest that a program has to know; 0 if there are none.
-async fn numbers(client: &Client, is_locked: bool) -> Result<(u32, u32), tokio_postgres::Error> {
+async fn read_version(client: &Client, is_locked: bool) -> Result<(u32, u32), tokio_postgres::Error> {
     let lock = if is_locked { " for update" } else { "" };
     let row = client
         .query_opt(&format!("select version, compatible from tendot_schema where id = 1{lock}"), &[])
@@ -92,7 +93,7 @@ async fn numbers(client: &Client, is_locked: bool) -> Result<(u32, u32), tokio_p
 
 /// Carries out what is missing, in one transaction, while others who want the same wait for a row. Steps can be carried out
 /// twice, for databases that do not undo the making of tables.
-async fn change(client: &Client, steps: &[Step]) -> Result<(), tokio_postgres::Error> {
+async fn apply_migrations(client: &Client, steps: &[SchemaMigration]) -> Result<(), tokio_postgres::Error> {
     client
         .batch_execute(
             "begin; \
@@ -102,7 +103,7 @@ async fn change(client: &Client, steps: &[Step]) -> Result<(), tokio_postgres::E
              insert into tendot_schema (id, version, compatible) values (1, 0, 0) on conflict (id) do nothing",
         )
         .await?;
-    let (found, mut compatible) = numbers(client, true).await?;
+    let (found, mut compatible) = read_version(client, true).await?;
     for step in steps.iter().skip(found as usize) {
         client.batch_execute(step.sql).await?;
         compatible = compatible.max(step.compatible);
@@ -116,7 +117,7 @@ async fn change(client: &Client, steps: &[Step]) -> Result<(), tokio_postgres::E
 }
 
 /// Whether somebody else was faster, or in the way.
-fn is_of_others(error: &tokio_postgres::Error) -> bool {
+fn is_concurrent_migration(error: &tokio_postgres::Error) -> bool {
     let codes = [
         SqlState::UNIQUE_VIOLATION,
         SqlState::DUPLICATE_TABLE,

@@ -9,9 +9,9 @@ use deadpool_postgres::{ClientWrapper, Object, Pool};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-use super::error::Failure;
+use super::error::DatabaseError;
 
-type Place = Mutex<Option<Arc<ClientWrapper>>>;
+type ConnectionSlot = Mutex<Option<Arc<ClientWrapper>>>;
 
 /// How many ask on one connection before the next one is used.
 const MAX_PIPELINE_DEPTH: usize = 4;
@@ -21,16 +21,16 @@ const EXTRA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A fixed number of connections that are never handed out alone. Whatever is asked on them has to be short, since others
 /// stand behind it.
-pub(super) struct Shared {
+pub(super) struct PipelinedPool {
     /// Makes them; they do not come back to it.
     pool: Pool,
     /// Each is locked only while its connection is made.
-    places: Box<[Place]>,
+    places: Box<[ConnectionSlot]>,
     next: AtomicUsize,
     patience: Duration,
 }
 
-impl Shared {
+impl PipelinedPool {
     pub(super) fn new(pool: Pool, connections: usize, patience: Duration) -> Self {
         let places = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
         Self { pool, places, next: AtomicUsize::new(0), patience }
@@ -38,7 +38,7 @@ impl Shared {
 
     /// A connection on which few ask, or if there is none, the one on which the fewest do. Another one is made only when it is
     /// needed: a server process that is just at work answers soonest.
-    pub(super) async fn get(&self) -> Result<Arc<ClientWrapper>, Failure> {
+    pub(super) async fn get(&self) -> Result<Arc<ClientWrapper>, DatabaseError> {
         let (mut best, mut vacant): (Option<Arc<ClientWrapper>>, Option<MutexGuard<'_, _>>) = (None, None);
         for place in &self.places {
             // One that is locked is just being connected.
@@ -49,10 +49,10 @@ impl Shared {
             };
             let client = Arc::clone(client);
             drop(place);
-            if depth(&client) < MAX_PIPELINE_DEPTH {
+            if in_flight(&client) < MAX_PIPELINE_DEPTH {
                 return Ok(client);
             }
-            if best.as_ref().is_none_or(|best| depth(&client) < depth(best)) {
+            if best.as_ref().is_none_or(|best| in_flight(&client) < in_flight(best)) {
                 best = Some(client);
             }
         }
@@ -60,23 +60,23 @@ impl Shared {
             (Some(best), None) => Ok(best),
             // There may be as many as the server takes.
             (Some(best), Some(place)) => {
-                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.fill(place)).await;
+                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(place)).await;
                 Ok(made.ok().and_then(Result::ok).unwrap_or(best))
             }
-            (None, Some(place)) => self.fill(place).await,
+            (None, Some(place)) => self.connect_slot(place).await,
             (None, None) => {
                 let number = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
-                let place = self.places.get(number).ok_or(Failure::Closed)?;
-                let made = async { self.fill(place.lock().await).await };
-                timeout(self.patience, made).await.unwrap_or(Err(Failure::Silent))
+                let place = self.places.get(number).ok_or(DatabaseError::Closed)?;
+                let made = async { self.connect_slot(place.lock().await).await };
+                timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Silent))
             }
         }
     }
 
-    async fn fill(
+    async fn connect_slot(
         &self,
         mut place: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
-    ) -> Result<Arc<ClientWrapper>, Failure> {
+    ) -> Result<Arc<ClientWrapper>, DatabaseError> {
         // Somebody else may have done it meanwhile.
         if let Some(client) = place.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
@@ -87,7 +87,7 @@ impl Shared {
     }
 
     /// Gives up one that does not answer. It is closed when the last who asked on it has given up.
-    pub(super) fn forget(&self, client: &Arc<ClientWrapper>) {
+    pub(super) fn discard(&self, client: &Arc<ClientWrapper>) {
         for place in &self.places {
             // One that is just being connected is another.
             let Ok(mut place) = place.try_lock() else { continue };
@@ -99,11 +99,11 @@ impl Shared {
 }
 
 /// How many ask on a connection: one is kept in its place, and one is in our hands.
-fn depth(client: &Arc<ClientWrapper>) -> usize {
+fn in_flight(client: &Arc<ClientWrapper>) -> usize {
     Arc::strong_count(client).saturating_sub(2)
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for PipelinedPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("connections", &self.places.len()).finish_non_exhaustive()
     }

@@ -9,13 +9,13 @@ use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
-use super::batch::{Batch, Wanted};
-use super::columns::{Lines, Past, Records};
-use super::error::Failure;
+use super::batch::{PrefetchKeys, WriteBatch};
+use super::columns::{HistoryColumns, LogColumns, RecordColumns};
+use super::error::DatabaseError;
 use super::nodes::PrimaryHandle;
 use super::row;
-use crate::embedded::key::record_key;
-use crate::{Change, CommitError, CommitInfo, Key, StoreError};
+use crate::embedded::key::storage_key;
+use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
 pub(super) const KEPT: i64 = 100_000;
@@ -77,11 +77,11 @@ const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
 const WHICH: &str = "select id from tendot_commits where number = $1";
 
 /// What became of each change.
-pub(super) type Results = Vec<Result<CommitInfo, CommitError>>;
+pub(super) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
 
 /// Changes that were carried out.
-pub(super) struct Done {
-    pub(super) results: Results,
+pub(super) struct CommittedGroup {
+    pub(super) results: CommitResults,
     /// The last line of the log.
     pub(super) last: u64,
 }
@@ -89,13 +89,13 @@ pub(super) struct Done {
 /// Why a transaction has not been seen to end well.
 pub(super) enum Trouble {
     /// Nothing was done.
-    Undone(Failure),
+    Undone(DatabaseError),
     /// All may have been done, or nothing.
-    Unknown { commit: Commit, done: Done, why: Failure },
+    Unknown { commit: Commit, done: CommittedGroup, why: DatabaseError },
 }
 
-impl From<Failure> for Trouble {
-    fn from(error: Failure) -> Self {
+impl From<DatabaseError> for Trouble {
+    fn from(error: DatabaseError) -> Self {
         Self::Undone(error)
     }
 }
@@ -128,22 +128,22 @@ pub(super) async fn check_privileges(client: &Object) -> Result<Option<String>, 
 }
 
 /// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
-pub(super) async fn attempt(
+pub(super) async fn try_commit_group(
     client: &Object,
-    changes: &[&Change],
+    changes: &[&ChangeSet],
     leading: &PrimaryHandle<'_>,
-) -> Result<Done, Trouble> {
+) -> Result<CommittedGroup, Trouble> {
     let loading = async {
         let read = prepare(client, READ.iter().chain([&LOCK])).await?;
         let write = prepare(client, WRITE.iter()).await?;
-        let loaded = load(client, &read, Wanted::new(changes.iter().copied())).await?;
+        let loaded = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
         Ok::<_, Trouble>((write, loaded))
     };
     // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
     let (write, (mut batch, commit)) = leading.within(loading).await??;
-    let results = changes.iter().map(|change| batch.apply(change)).collect();
-    let done = Done { results, last: batch.sequence };
-    if batch.is_nothing() {
+    let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
+    let done = CommittedGroup { results, last: batch.sequence };
+    if batch.is_empty() {
         leading.within(client.batch_execute("rollback")).await??;
         return Ok(done);
     }
@@ -156,12 +156,12 @@ pub(super) async fn attempt(
 /// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
 /// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
 /// is as durable as it is when that is.
-pub(super) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, Failure> {
+pub(super) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, DatabaseError> {
     client.batch_execute(BEGIN).await?;
     let locked = client.query_one(LOCK, &[]).await?;
     // So many came since that it would be forgotten in any case.
     if commit.number <= row::column::<i64>(&locked, 2)? - KEPT {
-        return Err(Failure::Forgotten);
+        return Err(DatabaseError::Forgotten);
     }
     let found = client.query_opt(WHICH, &[&commit.number]).await?;
     client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
@@ -176,37 +176,41 @@ async fn prepare<'s>(
 }
 
 /// Takes the lock and reads what is there.
-async fn load(client: &Object, statements: &[Statement], wanted: Wanted) -> Result<(Batch, Commit), Trouble> {
-    let [records, homed, notes, lock] = statements else { return Err(Failure::Closed.into()) };
-    let keys: Vec<_> = wanted.records.iter().map(record_key).collect();
+async fn lock_and_prefetch(
+    client: &Object,
+    statements: &[Statement],
+    wanted: PrefetchKeys,
+) -> Result<(WriteBatch, Commit), Trouble> {
+    let [records, homed, notes, lock] = statements else { return Err(DatabaseError::Closed.into()) };
+    let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-    let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(Key::as_bytes).collect();
+    let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
     let note_keys: Vec<&[u8]> = wanted.notes.iter().map(|key| &**key).collect();
     let (begun, locked, records, homed, notes) = join5(
         client.batch_execute(BEGIN),
         client.query_one(lock, &[]),
-        rows(client, records, &keys),
-        rows(client, homed, &prefixes),
-        rows(client, notes, &note_keys),
+        query_keys(client, records, &keys),
+        query_keys(client, homed, &prefixes),
+        query_keys(client, notes, &note_keys),
     )
     .await;
     begun?;
     let locked = locked?;
-    let mut batch = Batch {
-        revision: row::number(row::column(&locked, 0)?),
-        sequence: row::number(row::column(&locked, 1)?),
-        ..Batch::default()
+    let mut batch = WriteBatch {
+        revision: row::to_u64(row::column(&locked, 0)?),
+        sequence: row::to_u64(row::column(&locked, 1)?),
+        ..WriteBatch::default()
     };
     let commit = Commit { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
     for found in records? {
-        let Some(entry) = row::entry(&found, 0)? else { continue };
+        let Some(entry) = row::record(&found, 0)? else { continue };
         // Two long names could have the same key; then only one of them is here.
-        if let Some(key) = Key::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
+        if let Some(key) = NameKey::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
             batch.records.insert(key, entry);
         }
     }
     for found in homed? {
-        batch.homed.extend(Key::of_prefix(&row::text(row::column(&found, 0)?)?));
+        batch.homed.extend(NameKey::from_prefix(&row::utf8(row::column(&found, 0)?)?));
     }
     for found in notes? {
         let (key, body): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
@@ -216,26 +220,30 @@ async fn load(client: &Object, statements: &[Statement], wanted: Wanted) -> Resu
 }
 
 /// The rows of some keys; without any, nothing is asked.
-async fn rows(client: &Object, statement: &Statement, keys: &[&[u8]]) -> Result<Vec<Row>, Failure> {
+async fn query_keys(
+    client: &Object,
+    statement: &Statement,
+    keys: &[&[u8]],
+) -> Result<Vec<Row>, DatabaseError> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
     let (mut rows, mut room) = (Vec::new(), ROOM);
     let mut found = pin!(client.query_raw(statement, [&keys]).await?);
     while let Some(row) = found.try_next().await? {
-        room = room.checked_sub(row.raw_size_bytes()).ok_or(Failure::TooMuch)?;
+        room = room.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
         rows.push(row);
     }
     Ok(rows)
 }
 
 /// Statements that are sent without waiting for the answers of those before.
-struct Sending<'c> {
+struct Pipeline<'c> {
     client: &'c Object,
     sent: Vec<BoxFuture<'c, Result<(), Error>>>,
 }
 
-impl<'c> Sending<'c> {
+impl<'c> Pipeline<'c> {
     fn push<const N: usize>(&mut self, statement: &'c Statement, parameters: [&'c (dyn ToSql + Sync); N]) {
         let client = self.client;
         self.sent.push(Box::pin(async move { client.execute(statement, &parameters).await.map(drop) }));
@@ -246,22 +254,22 @@ impl<'c> Sending<'c> {
 async fn write_and_commit(
     client: &Object,
     statements: &[Statement],
-    batch: &Batch,
+    batch: &WriteBatch,
     commit: &Commit,
-) -> Result<(), Failure> {
+) -> Result<(), DatabaseError> {
     let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
     else {
-        return Err(Failure::Closed);
+        return Err(DatabaseError::Closed);
     };
-    let (revision, sequence) = (row::signed(batch.revision), row::signed(batch.sequence));
+    let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
     let forgotten = commit.number - KEPT;
-    let records = Records::new(batch);
-    let lines = Lines::new(batch.lines.iter().map(|(line, _)| line));
-    let history = Past::new(batch);
-    let is_homed = |prefix: &&Key| batch.homed.contains(*prefix);
-    let (homed, unhomed): (Vec<&Key>, Vec<&Key>) = batch.changed_homed.iter().partition(is_homed);
-    let homed: Vec<&[u8]> = homed.into_iter().map(Key::as_bytes).collect();
-    let unhomed: Vec<&[u8]> = unhomed.into_iter().map(Key::as_bytes).collect();
+    let records = RecordColumns::new(batch);
+    let lines = LogColumns::new(batch.lines.iter().map(|(line, _)| line));
+    let history = HistoryColumns::new(batch);
+    let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
+    let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
+    let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
+    let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
     let (mut note_keys, mut bodies, mut removed_notes) = (Vec::new(), Vec::new(), Vec::new());
     for key in &batch.changed_notes {
         match batch.notes.get(key) {
@@ -273,23 +281,23 @@ async fn write_and_commit(
         }
     }
 
-    let mut sending = Sending { client, sent: Vec::new() };
+    let mut sending = Pipeline { client, sent: Vec::new() };
     sending.push(number, [&commit.number, &commit.id]);
     sending.push(forget, [&forgotten]);
     sending.push(counters, [&revision, &sequence, &commit.number]);
     if !records.keys.is_empty() {
-        let Records { keys, names, revisions, states, bodies, registrations, .. } = &records;
+        let RecordColumns { keys, names, revisions, states, bodies, registrations, .. } = &records;
         sending.push(put, [keys, names, revisions, states, bodies, registrations]);
     }
     if !records.removed.is_empty() {
         sending.push(remove, [&records.removed]);
     }
     if !history.keys.is_empty() {
-        let Past { keys, sequences, names, revisions, states, bodies, registrations } = &history;
+        let HistoryColumns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
         sending.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
     }
     if !lines.sequences.is_empty() {
-        let Lines { sequences, revisions, times, by, kinds, names, counts } = &lines;
+        let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
         sending.push(log, [sequences, revisions, times, by, kinds, names, counts]);
     }
     if !homed.is_empty() {

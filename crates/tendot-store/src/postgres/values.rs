@@ -1,27 +1,27 @@
 //! Values as they stand in messages, their number first. What is kept may be longer than a message takes, so they are read by
 //! rules of their own.
 
-use tendot_proto::wire::{List, Reader, Writer};
-use tendot_proto::{DecodeError, Permissions, Reference, Ttl, Value};
+use tendot_proto::wire::{WireList, WireReader, WireWriter};
+use tendot_proto::{DecodeError, HandleValue, Ttl, ValuePermissions, ValueReference};
 
-pub(super) fn encode(values: &[Value<'_>]) -> Vec<u8> {
+pub(super) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    List::from(values).encode(&mut Writer::new(&mut out));
+    WireList::from(values).encode(&mut WireWriter::new(&mut out));
     out
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Vec<Value<'static>>, DecodeError> {
-    let reader = &mut Reader::new(body);
+pub(super) fn decode(body: &[u8]) -> Result<Vec<HandleValue<'static>>, DecodeError> {
+    let reader = &mut WireReader::new(body);
     // Grows as they are read, not by the number announced; each takes bytes, so that a wrong number ends.
     let mut values = Vec::new();
     for _ in 0..reader.u32("values")? {
-        values.push(value(reader)?);
+        values.push(decode_value(reader)?);
     }
-    reader.finish("values")?;
+    reader.expect_end("values")?;
     Ok(values)
 }
 
-fn value(reader: &mut Reader<'_>) -> Result<Value<'static>, DecodeError> {
+fn decode_value(reader: &mut WireReader<'_>) -> Result<HandleValue<'static>, DecodeError> {
     let index = reader.u32("value index")?;
     let timestamp = reader.u32("value timestamp")?;
     let ttl = match (reader.u8("value TTL type")?, reader.u32("value TTL")?) {
@@ -29,18 +29,18 @@ fn value(reader: &mut Reader<'_>) -> Result<Value<'static>, DecodeError> {
         (1, seconds) => Ttl::Absolute(seconds),
         (kind, seconds) => Ttl::Other { kind, seconds },
     };
-    let permissions = Permissions(reader.u8("value permissions")?);
-    let value_type = bytes(reader, "value type")?.into();
-    let data = bytes(reader, "value data")?.into();
+    let permissions = ValuePermissions(reader.u8("value permissions")?);
+    let value_type = read_bytes(reader, "value type")?.into();
+    let data = read_bytes(reader, "value data")?.into();
     let mut references = Vec::new();
     for _ in 0..reader.u32("value references")? {
-        let handle = bytes(reader, "reference handle")?;
-        references.push(Reference::new(reader.u32("reference index")?, handle));
+        let handle = read_bytes(reader, "reference handle")?;
+        references.push(ValueReference::new(reader.u32("reference index")?, handle));
     }
-    Ok(Value { index, timestamp, ttl, permissions, value_type, data, references })
+    Ok(HandleValue { index, timestamp, ttl, permissions, value_type, data, references })
 }
 
-fn bytes(reader: &mut Reader<'_>, field: &'static str) -> Result<Vec<u8>, DecodeError> {
+fn read_bytes(reader: &mut WireReader<'_>, field: &'static str) -> Result<Vec<u8>, DecodeError> {
     let length = reader.u32(field)? as usize;
     Ok(reader.take(field, length)?.to_vec())
 }
@@ -66,9 +66,9 @@ mod tests {
                 1 => Ttl::Absolute(seconds),
                 kind => Ttl::Other { kind, seconds },
             };
-            let references = vec![Reference::new(index, handle)];
-            let value = Value { ttl, references, data: data.into(), ..Value::new(index, "URL", "") };
-            let values = vec![value, Value::new(2, "", "")];
+            let references = vec![ValueReference::new(index, handle)];
+            let value = HandleValue { ttl, references, data: data.into(), ..HandleValue::new(index, "URL", "") };
+            let values = vec![value, HandleValue::new(2, "", "")];
             let body = encode(&values);
             prop_assert_eq!(decode(&body).unwrap(), values);
             prop_assert!(decode(&body[..body.len() - cut]).is_err());

@@ -11,18 +11,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::PostgresSettings;
-use super::error::Failure;
+use super::error::DatabaseError;
 use super::nodes::Cluster;
-use super::transaction::{self, Commit, Done, Results, Trouble};
-use crate::{Change, CommitError, CommitInfo, StoreError};
+use super::transaction::{self, Commit, CommitResults, CommittedGroup, Trouble};
+use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
 
 /// Changes that are committed together at most, and their bytes and edits.
-const TOGETHER: usize = 1_024;
+const MAX_GROUP_CHANGES: usize = 1_024;
 const MAX_GROUP_BYTES: usize = 16 << 20;
-const EDITS_TOGETHER: usize = 8_192;
+const MAX_GROUP_EDITS: usize = 8_192;
 
 /// Bytes of changes that wait or are being committed; who comes then waits before the door.
-const WAITING: usize = 64 << 20;
+const MAX_QUEUE_BYTES: usize = 64 << 20;
 
 /// How long is waited before something is tried again, at first and at most.
 const MIN_BACKOFF: Duration = Duration::from_millis(5);
@@ -31,20 +31,20 @@ const MAX_BACKOFF: Duration = Duration::from_millis(500);
 /// How often who waits for a change looks whether it is worth it.
 const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-const DOING: &str = "committing changes";
+const OPERATION: &str = "committing changes";
 
 /// The way to the task that writes, which ends when this is dropped and all that was sent is done.
 #[derive(Debug)]
-pub(super) struct Writer {
-    jobs: UnboundedSender<Job>,
+pub(super) struct WriteQueue {
+    jobs: UnboundedSender<WriteRequest>,
     room: Arc<Semaphore>,
     nodes: Arc<Cluster>,
     patience: Duration,
 }
 
 #[derive(Debug)]
-struct Job {
-    change: Change,
+struct WriteRequest {
+    change: ChangeSet,
     came: Instant,
     /// Set by whoever is first: the writer, who carries it out, or who waits for it and gives it up.
     is_taken: Arc<AtomicBool>,
@@ -53,19 +53,19 @@ struct Job {
     _room: OwnedSemaphorePermit,
 }
 
-impl Writer {
+impl WriteQueue {
     pub(super) fn start(nodes: Arc<Cluster>, settings: PostgresSettings) -> Self {
         let (jobs, inbox) = unbounded_channel();
         let patience = settings.patience;
-        tokio::spawn(Writing { nodes: Arc::clone(&nodes), settings }.run(inbox));
-        Self { jobs, room: Arc::new(Semaphore::new(WAITING)), nodes, patience }
+        tokio::spawn(WriterLoop { nodes: Arc::clone(&nodes), settings }.run(inbox));
+        Self { jobs, room: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), nodes, patience }
     }
 
-    pub(super) async fn commit(&self, change: Change) -> Result<CommitInfo, CommitError> {
+    pub(super) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let came = Instant::now();
         self.check_deadline(came)?;
-        let size = change.size().min(WAITING) as u32;
+        let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
         let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(size));
         let room = loop {
             match timeout(DEADLINE_CHECK_INTERVAL, &mut room).await {
@@ -76,7 +76,7 @@ impl Writer {
         };
         let (reply, mut answer) = oneshot::channel();
         let is_taken = Arc::new(AtomicBool::new(false));
-        let job = Job { change, came, is_taken: Arc::clone(&is_taken), reply, _room: room };
+        let job = WriteRequest { change, came, is_taken: Arc::clone(&is_taken), reply, _room: room };
         if self.jobs.send(job).is_err() {
             return Err(gone().into());
         }
@@ -98,21 +98,21 @@ impl Writer {
     /// Nobody waits for a writer that is held up, or for a primary that is not there.
     fn check_deadline(&self, came: Instant) -> Result<(), StoreError> {
         let why = match () {
-            () if self.nodes.is_without_primary() => Failure::NoPrimary,
-            () if came.elapsed() > self.patience => Failure::Busy,
+            () if self.nodes.is_without_primary() => DatabaseError::NoPrimary,
+            () if came.elapsed() > self.patience => DatabaseError::Busy,
             () => return Ok(()),
         };
-        Err(why.into_store_error(DOING))
+        Err(why.into_store_error(OPERATION))
     }
 }
 
-struct Writing {
+struct WriterLoop {
     nodes: Arc<Cluster>,
     settings: PostgresSettings,
 }
 
-impl Writing {
-    async fn run(self, mut inbox: UnboundedReceiver<Job>) {
+impl WriterLoop {
+    async fn run(self, mut inbox: UnboundedReceiver<WriteRequest>) {
         let mut held = None;
         loop {
             let first = match held.take() {
@@ -122,28 +122,28 @@ impl Writing {
                     None => return,
                 },
             };
-            if !first.take() {
+            if !first.claim() {
                 continue;
             }
-            let (mut edits, mut bytes) = (first.change.edits.len(), first.change.size());
+            let (mut edits, mut bytes) = (first.change.edits.len(), first.change.memory_size());
             let mut jobs = vec![first];
-            while jobs.len() < TOGETHER
-                && edits < EDITS_TOGETHER
+            while jobs.len() < MAX_GROUP_CHANGES
+                && edits < MAX_GROUP_EDITS
                 && let Ok(job) = inbox.try_recv()
             {
                 edits += job.change.edits.len();
-                bytes += job.change.size();
+                bytes += job.change.memory_size();
                 if bytes > MAX_GROUP_BYTES {
                     held = Some(job);
                     break;
                 }
-                if job.take() {
+                if job.claim() {
                     jobs.push(job);
                 }
             }
-            let changes: Vec<&Change> = jobs.iter().map(|job| &job.change).collect();
+            let changes: Vec<&ChangeSet> = jobs.iter().map(|job| &job.change).collect();
             let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
-            let results = self.commit(&changes, deadline).await;
+            let results = self.commit_group(&changes, deadline).await;
             for (job, result) in jobs.into_iter().zip(results) {
                 // Who no longer waits does not need to know.
                 let _ = job.reply.send(result);
@@ -152,16 +152,16 @@ impl Writing {
     }
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
-    async fn commit(&self, changes: &[&Change], deadline: Instant) -> Results {
+    async fn commit_group(&self, changes: &[&ChangeSet], deadline: Instant) -> CommitResults {
         let mut pause = MIN_BACKOFF;
         loop {
             // What is made of a record meanwhile is not kept.
-            let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
-            let why = match self.attempt(changes).await {
-                Ok(done) => return self.known(changes, done),
+            let changing = self.nodes.freshness.versions.begin_write(changes.iter().copied());
+            let why = match self.try_commit(changes).await {
+                Ok(done) => return self.record_committed(changes, done),
                 Err(Trouble::Undone(why)) => why,
                 Err(Trouble::Unknown { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
-                    Ok(true) => return self.known(changes, done),
+                    Ok(true) => return self.record_committed(changes, done),
                     Ok(false) => why,
                     Err(later) => {
                         let why = format!("{why}; then {later}");
@@ -178,12 +178,12 @@ impl Writing {
             if changes.len() > 1 && why.is_caused_by_request() {
                 let mut results = Vec::with_capacity(changes.len());
                 for change in changes {
-                    results.append(&mut Box::pin(self.commit(&[change], deadline)).await);
+                    results.append(&mut Box::pin(self.commit_group(&[change], deadline)).await);
                 }
                 return results;
             }
-            if !why.is_passing() || Instant::now() + pause > deadline || self.nodes.is_without_primary() {
-                return refused(changes, why);
+            if !why.is_retryable() || Instant::now() + pause > deadline || self.nodes.is_without_primary() {
+                return reject_all(changes, why);
             }
             sleep(pause).await;
             pause = (pause * 2).min(MAX_BACKOFF);
@@ -191,17 +191,18 @@ impl Writing {
     }
 
     /// What became of changes that were committed; from now on, who does not know them is not asked for their names.
-    fn known(&self, changes: &[&Change], done: Done) -> Results {
-        self.nodes.freshness.committed(changes.iter().copied(), done.last);
+    fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
+        self.nodes.freshness.record_commit(changes.iter().copied(), done.last);
         done.results
     }
 
-    async fn attempt(&self, changes: &[&Change]) -> Result<Done, Trouble> {
+    async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, Trouble> {
         // After this time the server will not answer any more.
-        let leading = self.nodes.leading(self.settings.statement + self.settings.patience)?;
+        let leading = self.nodes.primary_handle(self.settings.statement + self.settings.patience)?;
         let node = leading.node;
-        let client = leading.within(node.writing()).await.flatten().inspect_err(|_| node.mark_suspect())?;
-        let tried = transaction::attempt(&client, changes, &leading).await;
+        let client =
+            leading.within(node.write_connection()).await.flatten().inspect_err(|_| node.mark_suspect())?;
+        let tried = transaction::try_commit_group(&client, changes, &leading).await;
         if tried.is_err() {
             node.mark_suspect();
             // The server ends the transaction when the connection is gone, and nobody gets one that is within.
@@ -211,15 +212,15 @@ impl Writing {
     }
 
     /// Finds out whether a transaction was committed, on other connections, as long as the database can be asked.
-    async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, Failure> {
+    async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, DatabaseError> {
         let deadline = Instant::now() + 3 * self.settings.patience;
         let mut pause = MIN_BACKOFF;
         loop {
             let asked = async {
-                let leading = self.nodes.leading(self.settings.patience)?;
+                let leading = self.nodes.primary_handle(self.settings.patience)?;
                 let asked = async {
                     // Never given back: whoever gives up in the middle leaves it within a transaction.
-                    let client = Object::take(leading.node.writing().await?);
+                    let client = Object::take(leading.node.write_connection().await?);
                     transaction::is_committed(&client, commit).await
                 };
                 leading.within(asked).await.flatten()
@@ -235,22 +236,22 @@ impl Writing {
     }
 }
 
-impl Job {
+impl WriteRequest {
     /// Whether somebody still waits for it, who now has to wait until it is done.
-    fn take(&self) -> bool {
+    fn claim(&self) -> bool {
         !self.is_taken.swap(true, Ordering::SeqCst)
     }
 }
 
-fn refused(changes: &[&Change], why: Failure) -> Results {
+fn reject_all(changes: &[&ChangeSet], why: DatabaseError) -> CommitResults {
     let told = why.to_string();
     let again = |error: &StoreError| match error {
         StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
         StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
         StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
         StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
-        _ => StoreError::Failed { doing: DOING, error: told.clone().into() },
+        _ => StoreError::Failed { doing: OPERATION, error: told.clone().into() },
     };
-    let error = why.into_store_error(DOING);
+    let error = why.into_store_error(OPERATION);
     changes.iter().map(|_| Err(again(&error).into())).collect()
 }

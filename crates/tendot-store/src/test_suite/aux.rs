@@ -1,7 +1,7 @@
 //! Aux entries: edits, paging, preconditions.
 
 use super::{commit, data, put};
-use crate::{CommitError, Edit, Precondition, Key, Store};
+use crate::{CommitError, Edit, NameKey, Precondition, Store};
 
 fn put_note(key: &[u8], body: &str) -> Edit {
     Edit::PutNote { key: key.into(), body: body.as_bytes().into() }
@@ -12,7 +12,7 @@ fn remove_note(key: &[u8]) -> Edit {
 }
 
 async fn note(store: &impl Store, key: &[u8]) -> Option<String> {
-    let body = store.note(key).await.unwrap()?;
+    let body = store.get_aux(key).await.unwrap()?;
     Some(String::from_utf8(body.into_vec()).unwrap())
 }
 
@@ -31,7 +31,7 @@ pub async fn aux_entries(store: &impl Store) {
     assert_eq!(commit(store, with).await.unwrap(), first + 1);
     assert_eq!((note(store, b"a").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
     assert_eq!(commit(store, vec![remove_note(b"never there")]).await.unwrap(), first + 1);
-    let log = store.changes(0, 100).await.unwrap();
+    let log = store.read_log(0, 100).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.revision, &*line.name)).collect();
     assert_eq!(lines, [(first, "10.1000/1"), (first + 1, "10.1000/2")]);
     // What is refused leaves none and removes none.
@@ -39,12 +39,12 @@ pub async fn aux_entries(store: &impl Store) {
     commit(store, refused).await.unwrap_err();
     assert_eq!((note(store, b"d").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
     // Any bytes are a key, up to a length.
-    let longest = [0xff; Key::MAX_KEY_LEN];
+    let longest = [0xff; NameKey::MAX_KEY_LEN];
     for key in [&b"\0"[..], b"\0\0", &longest] {
         commit(store, vec![put_note(key, "odd")]).await.unwrap();
         assert_eq!(note(store, key).await.unwrap(), "odd");
     }
-    let too_long = [0xff; Key::MAX_KEY_LEN + 1];
+    let too_long = [0xff; NameKey::MAX_KEY_LEN + 1];
     for key in [&b""[..], &too_long] {
         let require = Edit::RequireNote { key: key.into(), body: None };
         for edit in [put_note(key, "none"), remove_note(key), require] {
@@ -79,7 +79,7 @@ pub async fn aux_paging(store: &impl Store) {
         ("", Some(&"a/2".repeat(5_000)), 1, &keys[5..6]),
     ];
     for (number, (beginning, after, limit, expected)) in cases.into_iter().enumerate() {
-        let found = store.notes(beginning.as_bytes(), after.map(str::as_bytes), limit).await.unwrap();
+        let found = store.list_aux(beginning.as_bytes(), after.map(str::as_bytes), limit).await.unwrap();
         assert!(found.iter().all(|(key, body)| key == body));
         let found: Vec<_> = found.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
         assert_eq!(found, expected, "case {number}");

@@ -1,19 +1,19 @@
 //! History entries: order, paging, secrets.
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
 use super::{commit, key, put, tombstone};
-use crate::{Before, Edit, EditKind, Precondition, HistoryOrder, Past, State, Store};
+use crate::{Edit, EditKind, HistoryEntry, HistoryOrder, Precondition, PriorState, RecordStatus, Store};
 
 /// The kind of a change, and the status and data of its prior state.
-fn summary(past: &Past) -> (EditKind, Option<(State, String)>) {
+fn summary(past: &HistoryEntry) -> (EditKind, Option<(RecordStatus, String)>) {
     let before = match &past.before {
-        Before::Nothing => None,
-        Before::Record(entry) => {
+        PriorState::Nothing => None,
+        PriorState::Record(entry) => {
             let data = entry.values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
             Some((entry.state, data))
         }
-        Before::Unknown => panic!("nothing is unknown"),
+        PriorState::Unknown => panic!("nothing is unknown"),
     };
     (past.line.kind, before)
 }
@@ -25,7 +25,7 @@ pub async fn history(store: &impl Store) {
     use EditKind::{Create, Remove, Tombstone, Update};
     let long = |end: &str| format!("10.1000/{}{end}", "x".repeat(4_000));
     let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
-    let live = |data: &str| Some((State::Live, data.to_owned()));
+    let live = |data: &str| Some((RecordStatus::Live, data.to_owned()));
     for name in ["10.1000/Abc", "10.1000", &"y".repeat(1_900), &long("1")] {
         // Names that begin as this one does have histories of their own, wherever these stand.
         for beside in [format!("{name}\u{0}"), format!("{name}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{1}")] {
@@ -60,10 +60,10 @@ pub async fn history(store: &impl Store) {
         assert_eq!(history.next, None);
         let revisions: Vec<u64> = history.items.iter().map(|past| past.line.revision).collect();
         assert_eq!(revisions[2..6], [revision; 4]);
-        let Before::Record(entry) = &history.items[3].before else { panic!() };
+        let PriorState::Record(entry) = &history.items[3].before else { panic!() };
         assert_eq!((entry.revision, &*entry.name), (revision, name));
         for past in &history.items {
-            let line = store.changes(past.line.sequence - 1, 1).await.unwrap();
+            let line = store.read_log(past.line.sequence - 1, 1).await.unwrap();
             assert_eq!(line, std::slice::from_ref(&past.line), "each is the log's");
             assert_eq!(&*past.line.name, name);
         }
@@ -139,14 +139,17 @@ pub async fn history_paging(store: &impl Store) {
 pub async fn history_redacts_secrets(store: &impl Store) {
     let put = |secret: &'static str| Edit::Put {
         name: "10.1000/1".into(),
-        values: vec![Value::new(300, "HS_SECKEY", secret), Value::new(1, "URL", "https://example.org/")],
+        values: vec![
+            HandleValue::new(300, "HS_SECKEY", secret),
+            HandleValue::new(1, "URL", "https://example.org/"),
+        ],
         expect: Precondition::Any,
     };
     commit(store, vec![put("first secret"), put("second secret")]).await.unwrap();
     commit(store, vec![put("third secret")]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
-    let there = Some((State::Live, "https://example.org/".to_owned()));
+    let there = Some((RecordStatus::Live, "https://example.org/".to_owned()));
     let before: Vec<_> = history.items.iter().map(|past| summary(past).1).collect();
     assert_eq!(before, [None, there.clone(), there.clone(), there]);
 }

@@ -1,19 +1,19 @@
 //! The change log, names at a revision, change counters.
 
 use super::{commit, key, put, tombstone};
-use crate::{Change, Edit, EditKind, Precondition, Store};
+use crate::{ChangeSet, Edit, EditKind, Precondition, Store};
 
 /// The log contains every edit once and in order, and can be read page by page.
 pub async fn change_log(store: &impl Store) {
     for number in 0..30 {
-        let change = Change {
+        let change = ChangeSet {
             by: format!("person {number}").into(),
             at: 1_700_000_000_000 + number,
             edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::Any)],
         };
         store.commit(change).await.unwrap();
     }
-    let whole = store.changes(0, 1000).await.unwrap();
+    let whole = store.read_log(0, 1000).await.unwrap();
     assert_eq!(whole.len(), 30);
     for (number, line) in whole.iter().enumerate() {
         assert_eq!(line.sequence, number as u64 + 1);
@@ -24,13 +24,13 @@ pub async fn change_log(store: &impl Store) {
     assert!(whole.windows(2).all(|pair| pair[0].revision < pair[1].revision));
     let (mut pieces, mut after) = (Vec::new(), 0);
     loop {
-        let piece = store.changes(after, 7).await.unwrap();
+        let piece = store.read_log(after, 7).await.unwrap();
         let Some(last) = piece.last() else { break };
         after = last.sequence;
         pieces.extend(piece);
     }
     assert_eq!(pieces, whole);
-    assert_eq!(store.changes(u64::MAX, 10).await.unwrap(), []);
+    assert_eq!(store.read_log(u64::MAX, 10).await.unwrap(), []);
 }
 
 /// Names whose record has a revision, as long as it is their latest. An import is one revision.
@@ -60,10 +60,10 @@ pub async fn names_at_revision(store: &impl Store) {
 
 /// A change counter is current until its record changes; failed changes may count, other records do not.
 pub async fn change_counters(store: &impl Store) {
-    let Some(versions) = store.versions() else { return };
+    let Some(versions) = store.change_counters() else { return };
     commit(store, vec![put("10.1000/a", "1", Precondition::Absent)]).await.unwrap();
-    let version = || versions.of(&key("10.1000/A")).unwrap();
-    let other = versions.of(&key("10.1000/b")).unwrap();
+    let version = || versions.version_of(&key("10.1000/A")).unwrap();
+    let other = versions.version_of(&key("10.1000/b")).unwrap();
     // A store that follows its own log may count an earlier change of the record once more, but not for ever.
     let mut before = version();
     for attempt in 0.. {
@@ -91,7 +91,7 @@ pub async fn change_counters(store: &impl Store) {
 async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
-        let piece = store.of_revision(revision, after.as_ref(), limit).await.unwrap();
+        let piece = store.names_at_revision(revision, after.as_ref(), limit).await.unwrap();
         assert!(piece.names.len() <= limit);
         names.extend(piece.names.into_iter().map(|listed| listed.name.into_string()));
         after = piece.next;

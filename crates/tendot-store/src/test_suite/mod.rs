@@ -19,9 +19,9 @@ pub use records::{
 };
 pub use registrations::{history_keeps_registrations, registrations};
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
-use crate::{Change, CommitError, Edit, Precondition, Key, State, Store};
+use crate::{ChangeSet, CommitError, Edit, NameKey, Precondition, RecordStatus, Store};
 
 /// Declares one test per function of the suite: `store_test_suite!(block_on, REGEX_COMPILE)`. The expression makes an empty store.
 #[macro_export]
@@ -62,16 +62,16 @@ macro_rules! store_test_suite {
     };
 }
 
-fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
+fn key(name: &str) -> NameKey {
+    NameKey::new(name).unwrap()
 }
 
 fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], expect }
 }
 
 async fn commit(store: &impl Store, edits: Vec<Edit>) -> Result<u64, CommitError> {
-    let change = Change { by: "tester".into(), at: 1_700_000_000_000, edits };
+    let change = ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits };
     store.commit(change).await.map(|committed| committed.revision)
 }
 
@@ -82,7 +82,7 @@ async fn data(store: &impl Store, name: &str) -> Option<String> {
 
 /// The revision and state that conflicted with a precondition; `None` if there was no record.
 #[track_caller]
-fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, State)> {
+fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, RecordStatus)> {
     match result.unwrap_err() {
         CommitError::Conflict(conflict) => conflict.there.map(|(_, revision, state)| (revision, state)),
         other => panic!("{other}"),
@@ -96,7 +96,7 @@ fn tombstone(name: &str) -> Edit {
 #[cfg(test)]
 mod tests {
     mod memory {
-        crate::store_test_suite!(pollster::block_on, crate::Memory::new());
+        crate::store_test_suite!(pollster::block_on, crate::MemoryStore::new());
     }
 
     mod embedded {
@@ -105,25 +105,25 @@ mod tests {
         use tempfile::TempDir;
         use tendot_testing::ram_dir;
 
-        use crate::Embedded;
+        use crate::EmbeddedStore;
 
         /// A store that is closed before its directory is removed.
         struct TempStore {
-            store: Embedded,
+            store: EmbeddedStore,
             _directory: TempDir,
         }
 
         impl TempStore {
             fn new() -> Self {
                 let directory = ram_dir();
-                Self { store: Embedded::open(directory.path()).unwrap(), _directory: directory }
+                Self { store: EmbeddedStore::open(directory.path()).unwrap(), _directory: directory }
             }
         }
 
         impl Deref for TempStore {
-            type Target = Embedded;
+            type Target = EmbeddedStore;
 
-            fn deref(&self) -> &Embedded {
+            fn deref(&self) -> &EmbeddedStore {
                 &self.store
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{commit, data, key, put, tombstone};
-use crate::{CommitError, Edit, Entry, Precondition, KeyError, State, Store};
+use crate::{CommitError, Edit, NameKeyError, Precondition, RecordStatus, Store, StoredRecord};
 
 /// Names of one prefix in order, page by page.
 pub async fn list_names(store: &impl Store) {
@@ -17,29 +17,31 @@ pub async fn list_names(store: &impl Store) {
         }
     }
     commit(store, edits).await.unwrap();
-    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), expect: Precondition::Live }]).await.unwrap();
+    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), expect: Precondition::Live }])
+        .await
+        .unwrap();
     for (prefix, mut names) in expected {
         names.sort_by_key(|name| name.to_ascii_uppercase());
         for limit in [1, 7, 25, 1000] {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
                 let listed =
-                    store.list(prefix.to_lowercase().as_bytes(), after.as_ref(), limit).await.unwrap();
+                    store.list_names(prefix.to_lowercase().as_bytes(), after.as_ref(), limit).await.unwrap();
                 assert!(listed.len() <= limit);
                 let Some(last) = listed.last() else { break };
                 after = Some(key(&last.name));
                 for listed in listed {
                     let gone = &*listed.name == "10.1/n3";
-                    assert_eq!(listed.state == State::Tombstone, gone, "{}", listed.name);
+                    assert_eq!(listed.state == RecordStatus::Tombstone, gone, "{}", listed.name);
                     seen.push(listed.name.into_string());
                 }
             }
             assert_eq!(seen, names, "{prefix} by {limit}");
         }
     }
-    assert_eq!(store.list(b"10", None, 10).await.unwrap(), []);
+    assert_eq!(store.list_names(b"10", None, 10).await.unwrap(), []);
     let beyond = key("10.2/x");
-    assert_eq!(store.list(b"10.1", Some(&beyond), 10).await.unwrap(), [], "after all of them");
+    assert_eq!(store.list_names(b"10.1", Some(&beyond), 10).await.unwrap(), [], "after all of them");
 }
 
 /// All records, or those of one prefix, once and in order, until the visitor stops.
@@ -60,14 +62,14 @@ pub async fn scan_records(store: &impl Store) {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
                 let before = seen.len();
-                let visit = |entry: &Entry| {
+                let visit = |entry: &StoredRecord| {
                     assert!(seen.len() - before < limit, "more were not wanted");
-                    assert_eq!(entry.state == State::Tombstone, &*entry.name == "10.1/c");
+                    assert_eq!(entry.state == RecordStatus::Tombstone, &*entry.name == "10.1/c");
                     assert_eq!(&*entry.values[0].data, entry.name.as_bytes());
                     seen.push(entry.name.clone());
                     seen.len() - before < limit
                 };
-                store.visit(prefix, after.as_ref(), visit).await.unwrap();
+                store.scan_records(prefix, after.as_ref(), visit).await.unwrap();
                 let Some(last) = seen.get(before..).and_then(<[_]>::last) else { break };
                 after = Some(key(last));
             }
@@ -86,22 +88,22 @@ pub async fn homed_prefixes(store: &impl Store) {
     commit(store, vec![home("10.1000"), home("10.5555"), home("20.abc")]).await.unwrap();
     assert!(store.is_homed(b"20.ABC").await.unwrap() && store.is_homed(b"20.abc").await.unwrap());
     assert!(!store.is_homed(b"10.100").await.unwrap() && !store.is_homed(b"").await.unwrap());
-    assert_eq!(store.homed(None, 2).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
-    assert_eq!(store.homed(Some(b"10.5555"), 9).await.unwrap(), ["20.ABC".into()]);
+    assert_eq!(store.list_homed(None, 2).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
+    assert_eq!(store.list_homed(Some(b"10.5555"), 9).await.unwrap(), ["20.ABC".into()]);
     // Too long to be one, and the store goes on.
     let long = "1".repeat(256);
     let refused = commit(store, vec![home(&long)]).await.unwrap_err();
     assert!(
-        matches!(refused, CommitError::Name { error: KeyError::PrefixTooLong { length: 256 }, .. }),
+        matches!(refused, CommitError::Name { error: NameKeyError::PrefixTooLong { length: 256 }, .. }),
         "{refused}"
     );
     assert!(!store.is_homed("1".repeat(5_000).as_bytes()).await.unwrap());
-    assert_eq!(store.list("1".repeat(5_000).as_bytes(), None, 9).await.unwrap(), []);
-    assert_eq!(store.homed(Some("2".repeat(5_000).as_bytes()), 9).await.unwrap(), []);
+    assert_eq!(store.list_names("1".repeat(5_000).as_bytes(), None, 9).await.unwrap(), []);
+    assert_eq!(store.list_homed(Some("2".repeat(5_000).as_bytes()), 9).await.unwrap(), []);
     commit(store, vec![home(&long[1..])]).await.unwrap();
     commit(store, vec![Edit::Unhome { prefix: long[1..].into() }]).await.unwrap();
     commit(store, vec![Edit::Unhome { prefix: "20.Abc".into() }, home("10.1000")]).await.unwrap();
-    assert_eq!(store.homed(None, 9).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
+    assert_eq!(store.list_homed(None, 9).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
 }
 
 /// Names that are hard on storage keys: long, short, without a slash, prefixes of each other, any bytes.
@@ -131,14 +133,15 @@ pub async fn unusual_names(store: &impl Store) {
         let entry = store.get(&key(name)).await.unwrap().unwrap();
         assert_eq!(*entry.name, **name);
     }
-    let listed = store.list(b"10.1000", None, 100).await.unwrap();
+    let listed = store.list_names(b"10.1000", None, 100).await.unwrap();
     assert_eq!(listed.len(), 10, "all with this prefix, also the one that is nothing else");
     assert_eq!(data(store, &long("3")).await, None);
     let too_long = long("12");
-    let refused = commit(store, vec![put(&format!("{too_long}4"), "x", Precondition::Any)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::TooLong { length: 4_097 } }));
+    let refused =
+        commit(store, vec![put(&format!("{too_long}4"), "x", Precondition::Any)]).await.unwrap_err();
+    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::TooLong { length: 4_097 } }));
     let refused = commit(store, vec![put("", "x", Precondition::Any)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
+    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::Empty }));
 }
 
 /// Live names of one prefix are counted page by page; tombstones are not counted.
@@ -156,7 +159,7 @@ pub async fn count_names(store: &impl Store) {
         for limit in [1, 2, 7, 26, 27, 28, usize::MAX] {
             let (mut live, mut after, mut calls) = (0, None, 0);
             loop {
-                let counted = store.count_under(prefix, after.as_ref(), limit).await.unwrap();
+                let counted = store.count_names(prefix, after.as_ref(), limit).await.unwrap();
                 assert!(counted.live <= limit as u64);
                 live += counted.live;
                 calls += 1;
@@ -169,8 +172,8 @@ pub async fn count_names(store: &impl Store) {
             assert!(calls <= 27 / limit + 1, "{prefix:?} by {limit}: {calls} calls");
         }
     }
-    let none = store.count_under("1".repeat(5_000).as_bytes(), None, 9).await.unwrap();
+    let none = store.count_names("1".repeat(5_000).as_bytes(), None, 9).await.unwrap();
     assert_eq!((none.live, none.next), (0, None));
     // Whoever knows the number of all without counting knows the right one.
-    assert!(store.size().await.unwrap().is_none_or(|size| size == 77));
+    assert!(store.name_count().await.unwrap().is_none_or(|size| size == 77));
 }

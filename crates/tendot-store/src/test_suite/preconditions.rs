@@ -1,7 +1,7 @@
 //! Preconditions of edits and required revisions.
 
 use super::{commit, conflict, data, key, put, tombstone};
-use crate::{CommitError, Edit, Precondition, KeyError, State, Store};
+use crate::{CommitError, Edit, NameKeyError, Precondition, RecordStatus, Store};
 
 /// A precondition that does not hold rejects the change set and returns the actual state.
 pub async fn preconditions(store: &impl Store) {
@@ -12,7 +12,7 @@ pub async fn preconditions(store: &impl Store) {
     let second = commit(store, vec![put("10.1000/1", "b", Precondition::Revision(first))]).await.unwrap();
     assert!(second > first);
     let late = commit(store, vec![put("10.1000/1", "c", Precondition::Revision(first))]).await;
-    assert_eq!(conflict(late), Some((second, State::Live)));
+    assert_eq!(conflict(late), Some((second, RecordStatus::Live)));
     commit(store, vec![put("10.1000/1", "d", Precondition::Live)]).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "d");
 }
@@ -72,11 +72,11 @@ pub async fn required_revisions(store: &impl Store) {
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
     // An edit of the same change comes before what is required after it.
     let late = vec![put("10.1000/1", "c", Precondition::Any), require("10.1000/1", Some(revision))];
-    assert_eq!(conflict(commit(store, late).await), Some((revision + 1, State::Live)));
+    assert_eq!(conflict(commit(store, late).await), Some((revision + 1, RecordStatus::Live)));
     let gone = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
     commit(store, vec![gone, require("10.1000/1", None)]).await.unwrap();
     let refused = commit(store, vec![require("", None)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
+    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::Empty }));
 }
 
 /// Requirements are not logged and use no revision.
@@ -89,7 +89,7 @@ pub async fn requirements_are_not_logged(store: &impl Store) {
     }
     let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Precondition::Absent)];
     assert_eq!(commit(store, with).await.unwrap(), first + 1);
-    let log = store.changes(0, 100).await.unwrap();
+    let log = store.read_log(0, 100).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.sequence, line.revision, &*line.name)).collect();
     assert_eq!(lines, [(1, first, "10.1000/1"), (2, first + 1, "10.1000/2")]);
     assert_eq!(store.get(&key("10.1000/1")).await.unwrap().unwrap().revision, first);

@@ -1,15 +1,15 @@
 //! Records: spelling, round trip, atomicity, tombstones, removal.
 
-use tendot_proto::{Permissions, Reference, Ttl, Value};
+use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
 
 use super::{commit, conflict, data, key, put};
-use crate::{CommitError, Edit, EditKind, Precondition, State, Store};
+use crate::{CommitError, Edit, EditKind, Precondition, RecordStatus, Store};
 
 /// Names are compared without ASCII case and keep their first spelling; other letters are compared exactly.
 pub async fn names_ignore_ascii_case(store: &impl Store) {
     let first = commit(store, vec![put("10.1000/Abc", "one", Precondition::Absent)]).await.unwrap();
     let again = commit(store, vec![put("10.1000/ABC", "two", Precondition::Absent)]).await;
-    assert_eq!(conflict(again), Some((first, State::Live)));
+    assert_eq!(conflict(again), Some((first, RecordStatus::Live)));
     commit(store, vec![put("10.1000/aBC", "three", Precondition::Any)]).await.unwrap();
     let entry = store.get(&key("10.1000/abc")).await.unwrap().unwrap();
     assert_eq!((&*entry.name, &*entry.values[0].data), ("10.1000/Abc", &b"three"[..]));
@@ -25,30 +25,34 @@ pub async fn names_ignore_ascii_case(store: &impl Store) {
 
 /// Every field of every value is returned unchanged and in order.
 pub async fn record_round_trip(store: &impl Store) {
-    let odd = Value {
+    let odd = HandleValue {
         index: 7,
         timestamp: 1_704_164_645,
         ttl: Ttl::Absolute(1_893_456_000),
-        permissions: Permissions(0x0c),
+        permissions: ValuePermissions(0x0c),
         value_type: b"10320/\xff".to_vec().into(),
         data: (0..=255).collect::<Vec<u8>>().into(),
-        references: vec![Reference::new(300, &b"0.NA/10.1000"[..]), Reference::new(0, &b""[..])],
+        references: vec![ValueReference::new(300, &b"0.NA/10.1000"[..]), ValueReference::new(0, &b""[..])],
     };
     let values = vec![
-        Value::new(100, "HS_ADMIN", "not what it should be"),
+        HandleValue::new(100, "HS_ADMIN", "not what it should be"),
         odd,
-        Value {
+        HandleValue {
             ttl: Ttl::Other { kind: 9, seconds: 5 },
-            ..Value::new(1, "URL", "https://example.org/10.1000/X")
+            ..HandleValue::new(1, "URL", "https://example.org/10.1000/X")
         },
-        Value { permissions: Permissions(0xff), timestamp: u32::MAX, ..Value::new(u32::MAX, "", "") },
-        Value::new(2, "URL", "https://example.org/".repeat(3_000)),
+        HandleValue {
+            permissions: ValuePermissions(0xff),
+            timestamp: u32::MAX,
+            ..HandleValue::new(u32::MAX, "", "")
+        },
+        HandleValue::new(2, "URL", "https://example.org/".repeat(3_000)),
     ];
     let name: Box<str> = "10.1000/x".into();
     let edit = Edit::Put { name: name.clone(), values: values.clone(), expect: Precondition::Absent };
     let revision = commit(store, vec![edit]).await.unwrap();
     let entry = store.get(&key("10.1000/X")).await.unwrap().unwrap();
-    assert_eq!((entry.revision, entry.state), (revision, State::Live));
+    assert_eq!((entry.revision, entry.state), (revision, RecordStatus::Live));
     assert_eq!(entry.values, values);
     // A record may have no values at all.
     let edit = Edit::Put { name, values: Vec::new(), expect: Precondition::Revision(revision) };
@@ -59,7 +63,7 @@ pub async fn record_round_trip(store: &impl Store) {
 /// One failing edit rejects the whole change set; edits see the ones before them.
 pub async fn change_sets_are_atomic(store: &impl Store) {
     commit(store, vec![put("10.1000/1", "a", Precondition::Absent)]).await.unwrap();
-    let log = store.changes(0, 100).await.unwrap().len();
+    let log = store.read_log(0, 100).await.unwrap().len();
     let refused = commit(
         store,
         vec![
@@ -73,15 +77,16 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
     assert_eq!((conflict.edit, &*conflict.name), (2, "10.1000/1"));
     assert_eq!(data(store, "10.1000/2").await, None);
     assert!(!store.is_homed(b"10.1000").await.unwrap());
-    assert_eq!(store.changes(0, 100).await.unwrap().len(), log);
+    assert_eq!(store.read_log(0, 100).await.unwrap().len(), log);
 
-    let twice = vec![put("10.1000/3", "a", Precondition::Absent), put("10.1000/3", "b", Precondition::Absent)];
+    let twice =
+        vec![put("10.1000/3", "a", Precondition::Absent), put("10.1000/3", "b", Precondition::Absent)];
     assert!(commit(store, twice).await.is_err());
     assert_eq!(data(store, "10.1000/3").await, None);
     let both = vec![put("10.1000/3", "a", Precondition::Absent), put("10.1000/3", "b", Precondition::Live)];
     let revision = commit(store, both).await.unwrap();
     assert_eq!(data(store, "10.1000/3").await.unwrap(), "b");
-    let logged = store.changes(log as u64, 100).await.unwrap();
+    let logged = store.read_log(log as u64, 100).await.unwrap();
     let kinds: Vec<_> = logged.iter().map(|line| (line.revision, line.kind)).collect();
     assert_eq!(kinds, [(revision, EditKind::Create), (revision, EditKind::Update)]);
 }
@@ -90,17 +95,18 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
 pub async fn tombstones_are_final(store: &impl Store) {
     let name: Box<str> = "10.1000/1".into();
     commit(store, vec![put(&name, "a", Precondition::Absent)]).await.unwrap();
-    let end =
-        commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Precondition::Live }]).await.unwrap();
+    let end = commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Precondition::Live }])
+        .await
+        .unwrap();
     let entry = store.get(&key(&name)).await.unwrap().unwrap();
-    assert_eq!((entry.state, &*entry.values[0].data), (State::Tombstone, &b"a"[..]));
+    assert_eq!((entry.state, &*entry.values[0].data), (RecordStatus::Tombstone, &b"a"[..]));
     for expect in [Precondition::Any, Precondition::Absent, Precondition::Live, Precondition::Revision(end)] {
         assert_eq!(
             conflict(commit(store, vec![put(&name, "b", expect)]).await),
-            Some((end, State::Tombstone))
+            Some((end, RecordStatus::Tombstone))
         );
         let remove = Edit::Remove { name: name.clone(), expect };
-        assert_eq!(conflict(commit(store, vec![remove]).await), Some((end, State::Tombstone)));
+        assert_eq!(conflict(commit(store, vec![remove]).await), Some((end, RecordStatus::Tombstone)));
     }
 }
 
@@ -113,7 +119,7 @@ pub async fn removed_names_can_be_recreated(store: &impl Store) {
     assert_eq!(conflict(commit(store, vec![remove]).await), None);
     commit(store, vec![put("10.1000/aBC", "b", Precondition::Absent)]).await.unwrap();
     assert_eq!(&*store.get(&key("10.1000/abc")).await.unwrap().unwrap().name, "10.1000/aBC");
-    let log = store.changes(0, 10).await.unwrap();
+    let log = store.read_log(0, 10).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.kind, &*line.name)).collect();
     let expected = [
         (EditKind::Create, "10.1000/Abc"),

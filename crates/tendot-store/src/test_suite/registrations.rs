@@ -1,13 +1,13 @@
 //! Registrations and their history.
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 
 use super::history::WHOLE_HISTORY;
 use super::{commit, conflict, key, put, tombstone};
-use crate::{Before, Edit, Entry, Precondition, State, Store};
+use crate::{Edit, Precondition, PriorState, RecordStatus, Store, StoredRecord};
 
 fn register(name: &str, data: &str, registration: &str) -> Edit {
-    let values = vec![Value::new(1, "URL", data.to_owned())];
+    let values = vec![HandleValue::new(1, "URL", data.to_owned())];
     Edit::Register {
         name: name.into(),
         values,
@@ -44,7 +44,7 @@ pub async fn registrations(store: &impl Store) {
         assert_eq!(registration(store, "10.1000/1").await.as_deref(), expected, "step {number}");
     }
     let refused = commit(store, vec![register("10.1000/1", "j", "too late")]).await;
-    assert!(matches!(conflict(refused), Some((_, State::Tombstone))));
+    assert!(matches!(conflict(refused), Some((_, RecordStatus::Tombstone))));
     assert_eq!(registration(store, "10.1000/1").await.unwrap(), "known at last");
     // Edits of one change see each other's, also among others.
     let name = "10.1000/2";
@@ -73,11 +73,11 @@ pub async fn registrations(store: &impl Store) {
     assert_eq!(registration(store, "10.1000/5").await, None);
     assert_eq!(registration(store, "10.1000/6").await.unwrap(), "six");
     let mut seen = Vec::new();
-    let visit = |entry: &Entry| {
+    let visit = |entry: &StoredRecord| {
         seen.push(String::from_utf8_lossy(&entry.registration).into_owned());
         true
     };
-    store.visit(Some(b"10.1000"), None, visit).await.unwrap();
+    store.scan_records(Some(b"10.1000"), None, visit).await.unwrap();
     assert_eq!(seen, ["known at last", "", "of another", "two", "six"]);
 }
 
@@ -85,19 +85,21 @@ pub async fn registrations(store: &impl Store) {
 pub async fn history_keeps_registrations(store: &impl Store) {
     let secret = |registration: &str| Edit::Register {
         name: "10.1000/1".into(),
-        values: vec![Value::new(300, "HS_SECKEY", "secret")],
+        values: vec![HandleValue::new(300, "HS_SECKEY", "secret")],
         registration: registration.as_bytes().into(),
         expect: Precondition::Any,
     };
     commit(store, vec![register("10.1000/1", "a", "one")]).await.unwrap();
-    commit(store, vec![put("10.1000/1", "b", Precondition::Live), secret("two"), secret("three")]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "b", Precondition::Live), secret("two"), secret("three")])
+        .await
+        .unwrap();
     commit(store, vec![put("10.1000/1", "c", Precondition::Live)]).await.unwrap();
     commit(store, vec![Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live }]).await.unwrap();
     commit(store, vec![put("10.1000/1", "d", Precondition::Absent)]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
     let before = history.items.iter().map(|past| match &past.before {
-        Before::Record(entry) => Some(String::from_utf8_lossy(&entry.registration).into_owned()),
+        PriorState::Record(entry) => Some(String::from_utf8_lossy(&entry.registration).into_owned()),
         _ => None,
     });
     let expected =

@@ -13,9 +13,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use pollster::block_on;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::{
-    Change, Edit, Embedded, Entry, Precondition, History, EmbeddedImporter, Key, LogEntry, Note, HistoryOrder, Store, restore,
+    ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, History, HistoryOrder, LogEntry, NameKey, Note,
+    Precondition, Store, StoredRecord, restore,
 };
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
@@ -34,35 +35,39 @@ const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
 
 /// Everything readable in a store.
-type StoreSnapshot = (Vec<Entry>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+type StoreSnapshot = (Vec<StoredRecord>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<Note>);
 
-fn state(store: &Embedded) -> StoreSnapshot {
-    let log = block_on(store.changes(0, usize::MAX)).unwrap();
-    let histories = log
-        .iter()
-        .filter_map(|line| Key::new(&line.name).ok())
-        .map(|key| block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap());
+fn state(store: &EmbeddedStore) -> StoreSnapshot {
+    let log = block_on(store.read_log(0, usize::MAX)).unwrap();
+    let histories = log.iter().filter_map(|line| NameKey::new(&line.name).ok()).map(|key| {
+        block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap()
+    });
     let histories = histories.collect();
-    let (records, homed) = (store.scan(None, usize::MAX).unwrap(), block_on(store.homed(None, 100)).unwrap());
-    (records, log, homed, histories, block_on(store.notes(b"", None, usize::MAX)).unwrap())
+    let (records, homed) =
+        (store.scan(None, usize::MAX).unwrap(), block_on(store.list_homed(None, 100)).unwrap());
+    (records, log, homed, histories, block_on(store.list_aux(b"", None, usize::MAX)).unwrap())
 }
 
 /// Opens and verifies an image.
 fn reopen(directory: &Path) -> StoreSnapshot {
-    let store = Embedded::open(directory).unwrap_or_else(|error| panic!("{error}"));
+    let store = EmbeddedStore::open(directory).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     state(&store)
 }
 
-fn values(data: &str) -> Vec<Value<'static>> {
-    vec![Value::new(1, "URL", format!("https://example.org/records/{data}"))]
+fn values(data: &str) -> Vec<HandleValue<'static>> {
+    vec![HandleValue::new(1, "URL", format!("https://example.org/records/{data}"))]
 }
 
 /// Change sets of all kinds: of one name and several, of small records and of some that need pages of their own.
-fn change(number: usize) -> Change {
+fn change(number: usize) -> ChangeSet {
     let put = |name: usize, length: usize| {
         let data = format!("{number}-{}", "x".repeat(length));
-        Edit::Put { name: format!("10.1/name-{name}").into(), values: values(&data), expect: Precondition::Any }
+        Edit::Put {
+            name: format!("10.1/name-{name}").into(),
+            values: values(&data),
+            expect: Precondition::Any,
+        }
     };
     let register = |name: usize, length: usize| Edit::Register {
         name: format!("10.1/name-{name}").into(),
@@ -85,7 +90,7 @@ fn change(number: usize) -> Change {
         _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
         _ => vec![Edit::Tombstone { name: named(9 + number), expect: Precondition::Live }],
     };
-    Change { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { by: "somebody".into(), at: number as u64, edits }
 }
 
 #[test]
@@ -94,12 +99,12 @@ fn commits_survive_power_loss() {
     let root = ram_dir();
     let path = Path::new("data/store");
     let recording = RecordingGuard::start(root.path());
-    let mut store = Embedded::open(&root.path().join(path)).unwrap();
+    let mut store = EmbeddedStore::open(&root.path().join(path)).unwrap();
     let mut states = vec![state(&store)];
     for number in 0..18 {
         if number == 9 {
             drop(store);
-            store = Embedded::open(&root.path().join(path)).unwrap();
+            store = EmbeddedStore::open(&root.path().join(path)).unwrap();
         }
         block_on(store.commit(change(number))).unwrap();
         recording.mark(number + 1);
@@ -119,7 +124,7 @@ fn commits_survive_power_loss() {
         // The store can be written.
         number += 1;
         if number % 5 == 0 {
-            let store = Embedded::open(&image.join(path)).unwrap();
+            let store = EmbeddedStore::open(&image.join(path)).unwrap();
             for number in [100, 102, 104] {
                 block_on(store.commit(change(number))).unwrap();
             }
@@ -135,16 +140,19 @@ fn imports_survive_power_loss() {
     const RECORDS: usize = 130;
     let root = ram_dir();
     let path = Path::new("store");
-    let before = Embedded::open(&root.path().join(path)).unwrap();
+    let before = EmbeddedStore::open(&root.path().join(path)).unwrap();
     block_on(before.commit(change(0))).unwrap();
     drop(before);
     let import = |directory: &Path| {
-        let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap().together(40).buffer(10_000);
+        let mut importer = EmbeddedImporter::open(directory, "importer", 1)
+            .unwrap()
+            .records_per_transaction(40)
+            .buffer_bytes(10_000);
         for number in 0..RECORDS {
             let data = format!("{number}-{}", "y".repeat(number * 3));
-            importer.put(format!("10.2/Name-{:03}", number * 7 % RECORDS).into(), &values(&data)).unwrap();
+            importer.add(format!("10.2/Name-{:03}", number * 7 % RECORDS).into(), &values(&data)).unwrap();
         }
-        importer.home("10.2").unwrap();
+        importer.home_prefix("10.2").unwrap();
         importer.finish(|_| {}).unwrap();
     };
     let was_there = capture_disk(root.path());
@@ -153,7 +161,7 @@ fn imports_survive_power_loss() {
     recording.mark(1);
     let events = recording.events();
     drop(recording);
-    let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
+    let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<HandleValue<'static>>> {
         state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
     };
     let whole = records(reopen(&root.path().join(path)));
@@ -180,7 +188,8 @@ fn restore_survives_power_loss() {
     let _lock = run_beside_others();
     let root = ram_dir();
     let path = Path::new("store");
-    let (old, mut backup) = (Embedded::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
+    let (old, mut backup) =
+        (EmbeddedStore::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
     block_on(old.commit(change(0))).unwrap();
     old.backup(&mut backup).unwrap();
     let restored = state(&old);

@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pollster::block_on;
 use tempfile::TempDir;
-use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Embedded, Precondition, EmbeddedImporter, Key, Store, StoreError, restore};
+use tendot_proto::HandleValue;
+use tendot_store::{
+    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, NameKey, Precondition, Store, StoreError,
+    restore,
+};
 use tendot_testing::{child_test, ram_dir, wait_until};
 
 use crate::libc_shim::{DiskCall, RecordingGuard};
@@ -29,16 +32,17 @@ const INJECTED_ERRORS: [(i32, bool, &str); 4] = [
 /// More calls than any test makes.
 const MAX_CALLS: u32 = 200;
 
-fn put(number: usize, length: usize) -> Change {
-    let values = vec![Value::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
-    let edit = |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Absent };
+fn put(number: usize, length: usize) -> ChangeSet {
+    let values = vec![HandleValue::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
+    let edit =
+        |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Absent };
     let edits = vec![edit(format!("10.1/name-{number}")), edit(format!("10.1/name-{number}-twin"))];
-    Change { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { by: "somebody".into(), at: number as u64, edits }
 }
 
 /// The numbers of the change sets in the store; asserts that each is there completely.
-fn committed_changes(store: &Embedded) -> Vec<usize> {
-    let has = |name: String| block_on(store.get(&Key::new(&name).unwrap())).unwrap().is_some();
+fn committed_changes(store: &EmbeddedStore) -> Vec<usize> {
+    let has = |name: String| block_on(store.get(&NameKey::new(&name).unwrap())).unwrap().is_some();
     let mut numbers = Vec::new();
     for number in 0..100 {
         let is_stored = has(format!("10.1/name-{number}"));
@@ -48,13 +52,13 @@ fn committed_changes(store: &Embedded) -> Vec<usize> {
         }
     }
     assert_eq!(store.count().unwrap(), 2 * numbers.len() as u64);
-    assert_eq!(block_on(store.changes(0, 1_000)).unwrap().len(), 2 * numbers.len());
+    assert_eq!(block_on(store.read_log(0, 1_000)).unwrap().len(), 2 * numbers.len());
     numbers
 }
 
 /// Opens and verifies the store, and returns its change sets.
 fn reopen_and_check(directory: &Path) -> Vec<usize> {
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     committed_changes(&store)
 }
@@ -62,7 +66,7 @@ fn reopen_and_check(directory: &Path) -> Vec<usize> {
 /// After a failed write of the meta page LMDB wrote it once more, with half of its earlier content: `verify` reports that until
 /// the next commit.
 fn repair_meta_page(directory: &Path) {
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     for damage in store.verify(|_| {}).unwrap().damage {
         assert_contains(&damage, "the last change may be missing");
     }
@@ -82,7 +86,7 @@ fn commits() {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let path = root.path().join("store");
-            let store = Embedded::open(&path).unwrap();
+            let store = EmbeddedStore::open(&path).unwrap();
             let mut acknowledged = Vec::new();
             for number in 0..3 {
                 block_on(store.commit(put(number, 5_000))).unwrap();
@@ -136,7 +140,7 @@ fn commits() {
             }
             let found = reopen_and_check(&path);
             assert!(acknowledged.iter().all(|number| found.contains(number)), "{call}: {found:?}");
-            block_on(Embedded::open(&path).unwrap().commit(put(61, 10))).unwrap();
+            block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
         }
         assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
     }
@@ -148,7 +152,7 @@ fn readers_during_write_errors() {
     let _lock = run_beside_others();
     for call in 1..MAX_CALLS {
         let root = ram_dir();
-        let store = Embedded::open(&root.path().join("store")).unwrap();
+        let store = EmbeddedStore::open(&root.path().join("store")).unwrap();
         block_on(store.commit(put(1, 10))).unwrap();
         let recording = RecordingGuard::start(root.path());
         recording.inject(call, libc::EIO, false);
@@ -157,9 +161,9 @@ fn readers_during_write_errors() {
             let readers = [(); 4].map(|()| {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::SeqCst) {
-                        let key = Key::new("10.1/name-1").unwrap();
+                        let key = NameKey::new("10.1/name-1").unwrap();
                         assert!(block_on(store.get(&key)).unwrap().is_some());
-                        assert!(!block_on(store.list(b"10.1", None, 9)).unwrap().is_empty());
+                        assert!(!block_on(store.list_names(b"10.1", None, 9)).unwrap().is_empty());
                         reads.fetch_add(1, Ordering::SeqCst);
                     }
                 })
@@ -187,7 +191,7 @@ fn creation() {
             let path = root.path().join("data/store");
             let recording = RecordingGuard::start(root.path());
             recording.inject(call, error, stays);
-            let made = Embedded::open(&path);
+            let made = EmbeddedStore::open(&path);
             let failed = recording.clear();
             match made {
                 Ok(_) => {
@@ -201,7 +205,7 @@ fn creation() {
                 }
             }
             drop(recording);
-            block_on(Embedded::open(&path).unwrap().commit(put(1, 1))).unwrap();
+            block_on(EmbeddedStore::open(&path).unwrap().commit(put(1, 1))).unwrap();
             assert_eq!(reopen_and_check(&path), [1], "{call}");
         }
     }
@@ -211,9 +215,10 @@ fn creation() {
 fn imports() {
     let _lock = run_beside_others();
     let import = |directory: &Path| -> Result<(), Box<dyn std::error::Error>> {
-        let mut importer = EmbeddedImporter::open(directory, "importer", 1)?.together(10).buffer(2_000);
+        let mut importer =
+            EmbeddedImporter::open(directory, "importer", 1)?.records_per_transaction(10).buffer_bytes(2_000);
         for number in 0..35 {
-            importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(200))])?;
+            importer.add(format!("10.2/{number}").into(), &[HandleValue::new(1, "URL", "x".repeat(200))])?;
         }
         Ok(importer.finish(|_| {}).map(|_| ())?)
     };
@@ -221,7 +226,7 @@ fn imports() {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let path = root.path().join("store");
-            block_on(Embedded::open(&path).unwrap().commit(put(1, 10))).unwrap();
+            block_on(EmbeddedStore::open(&path).unwrap().commit(put(1, 10))).unwrap();
             let recording = RecordingGuard::start(root.path());
             recording.inject(call, error, stays);
             let done = import(&path);
@@ -235,13 +240,13 @@ fn imports() {
             if failed == Some(DiskCall::DurableWrite) {
                 repair_meta_page(&path);
             }
-            let store = Embedded::open(&path).unwrap();
+            let store = EmbeddedStore::open(&path).unwrap();
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
-            assert!(block_on(store.get(&Key::new("10.1/name-1").unwrap())).unwrap().is_some());
+            assert!(block_on(store.get(&NameKey::new("10.1/name-1").unwrap())).unwrap().is_some());
             drop(store);
             import(&path).unwrap();
             let settled = if failed == Some(DiskCall::DurableWrite) { 2 } else { 0 };
-            assert_eq!(Embedded::open(&path).unwrap().count().unwrap(), 37 + settled);
+            assert_eq!(EmbeddedStore::open(&path).unwrap().count().unwrap(), 37 + settled);
         }
     }
 }
@@ -254,9 +259,9 @@ fn backups_and_restores() {
             let root = ram_dir();
             let (path, file) = (root.path().join("store"), root.path().join("backup"));
             let other = root.path().join("other");
-            let store = Embedded::open(&path).unwrap();
+            let store = EmbeddedStore::open(&path).unwrap();
             block_on(store.commit(put(1, 10))).unwrap();
-            block_on(Embedded::open(&other).unwrap().commit(put(2, 10))).unwrap();
+            block_on(EmbeddedStore::open(&other).unwrap().commit(put(2, 10))).unwrap();
             let mut good = tempfile::tempfile().unwrap();
             store.backup(&mut good).unwrap();
             let recording = RecordingGuard::start(root.path());
@@ -331,7 +336,7 @@ impl Drop for TmpfsMount {
 }
 
 /// Commits until the disk is full; returns the acknowledged change sets.
-fn fill_disk(store: &Embedded) -> Vec<usize> {
+fn fill_disk(store: &EmbeddedStore) -> Vec<usize> {
     let mut acknowledged = committed_changes(store);
     let error = loop {
         let number = acknowledged.len();
@@ -354,7 +359,7 @@ fn disk_full() {
     for size in [300, 332, 376, 408] {
         let Some(full) = TmpfsMount::new(&format!("size={size}k")) else { return };
         let path = full.0.path().join("store");
-        let store = Embedded::open(&path).unwrap();
+        let store = EmbeddedStore::open(&path).unwrap();
         let acknowledged = fill_disk(&store);
         let mut backup = File::options()
             .read(true)
@@ -372,17 +377,20 @@ fn disk_full() {
         assert_eq!(found, [&acknowledged[..], &[95]].concat());
 
         full.remount("remount,size=500k");
-        let mut importer = EmbeddedImporter::open(&path, "importer", 1).unwrap().together(10).buffer(100_000);
+        let mut importer = EmbeddedImporter::open(&path, "importer", 1)
+            .unwrap()
+            .records_per_transaction(10)
+            .buffer_bytes(100_000);
         let imported = (0..500).try_for_each(|number| {
-            importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(2_000))])
+            importer.add(format!("10.2/{number}").into(), &[HandleValue::new(1, "URL", "x".repeat(2_000))])
         });
         let imported = imported.and_then(|()| importer.finish(|_| {}).map(|_| ()));
         assert_contains(&imported.unwrap_err().to_string(), "No space left on device");
         full.remount("remount,size=20m");
-        let store = Embedded::open(&path).unwrap();
+        let store = EmbeddedStore::open(&path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         for number in found {
-            let key = Key::new(&format!("10.1/name-{number}")).unwrap();
+            let key = NameKey::new(&format!("10.1/name-{number}")).unwrap();
             assert!(block_on(store.get(&key)).unwrap().is_some());
         }
     }
@@ -409,7 +417,7 @@ fn child_with_file_size_limit() {
         };
         // SAFETY: ignores a signal.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-        let store = Embedded::open(&path).unwrap();
+        let store = EmbeddedStore::open(&path).unwrap();
         set(limit);
         let acknowledged = fill_disk(&store);
         set(libc::RLIM_INFINITY);
@@ -425,15 +433,15 @@ fn read_only_file_system() {
     let _lock = serialize_tests();
     let Some(disk) = TmpfsMount::new("size=8m") else { return };
     let path = disk.0.path().join("store");
-    let store = Embedded::open(&path).unwrap();
+    let store = EmbeddedStore::open(&path).unwrap();
     block_on(store.commit(put(1, 10))).unwrap();
     drop(store);
     disk.remount("remount,ro");
     let expected = "Read-only file system";
-    assert_contains(&Embedded::open(&path).unwrap_err().to_string(), expected);
-    assert_contains(&Embedded::open(&disk.0.path().join("new")).unwrap_err().to_string(), expected);
+    assert_contains(&EmbeddedStore::open(&path).unwrap_err().to_string(), expected);
+    assert_contains(&EmbeddedStore::open(&disk.0.path().join("new")).unwrap_err().to_string(), expected);
     assert_contains(&EmbeddedImporter::open(&path, "importer", 1).unwrap_err().to_string(), expected);
-    let reader = Embedded::open_read_only(&path);
+    let reader = EmbeddedStore::open_read_only(&path);
     // LMDB reads without a reader table where it cannot create one.
     assert_eq!(committed_changes(&reader.unwrap()), [1]);
     disk.remount("remount,rw");
@@ -459,6 +467,9 @@ fn child_without_permission() {
     let Some(path) = child_directory() else { return };
     // SAFETY: gives up the privileges of this process.
     unsafe { libc::setuid(65_534) };
-    assert_contains(&Embedded::open(&path).unwrap_err().to_string(), "Permission denied");
-    assert_contains(&EmbeddedImporter::open(&path.join("new"), "x", 1).unwrap_err().to_string(), "Permission denied");
+    assert_contains(&EmbeddedStore::open(&path).unwrap_err().to_string(), "Permission denied");
+    assert_contains(
+        &EmbeddedImporter::open(&path.join("new"), "x", 1).unwrap_err().to_string(),
+        "Permission denied",
+    );
 }

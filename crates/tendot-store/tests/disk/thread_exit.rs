@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::EmbeddedImporter;
 use tendot_testing::ram_dir;
 
@@ -40,7 +40,7 @@ fn import_thread_exits_before_close() {
     let _lock = serialize_tests();
     let directory = ram_dir();
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 1).unwrap();
-    importer.put("10.1/name".into(), &[Value::new(1, "URL", "https://example.org/")]).unwrap();
+    importer.add("10.1/name".into(), &[HandleValue::new(1, "URL", "https://example.org/")]).unwrap();
     IS_ACTIVE.store(true, Ordering::SeqCst);
     importer.finish(|_| {}).unwrap();
     IS_ACTIVE.store(false, Ordering::SeqCst);

@@ -11,8 +11,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use pollster::block_on;
-use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Entry, Precondition, EmbeddedImporter, Key, Store};
+use tendot_proto::HandleValue;
+use tendot_store::{
+    ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, NameKey, Precondition, Store, StoredRecord,
+};
 use tendot_testing::{
     SeededRng, child_test, emit, emitted_lines, is_full_run, ram_dir, repetitions, test_seed,
 };
@@ -52,22 +54,24 @@ fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
     (rng.below(length), 1 << rng.below(8))
 }
 
-fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
+fn key(name: &str) -> NameKey {
+    NameKey::new(name).unwrap()
 }
 
 fn put(name: &str, data: String) -> Edit {
-    let values =
-        vec![Value::new(1, "URL", format!("https://example.org/{data}")), Value::new(2, "EMAIL", data)];
+    let values = vec![
+        HandleValue::new(1, "URL", format!("https://example.org/{data}")),
+        HandleValue::new(2, "EMAIL", data),
+    ];
     Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
-fn commit(store: &Embedded, edits: Vec<Edit>) {
-    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+fn commit(store: &EmbeddedStore, edits: Vec<Edit>) {
+    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
 }
 
 /// Every state that each name ever had, the latest last.
-type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
+type RecordVersions = BTreeMap<String, Vec<Option<StoredRecord>>>;
 
 /// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
 fn build_store(directory: &Path) -> RecordVersions {
@@ -75,12 +79,12 @@ fn build_store(directory: &Path) -> RecordVersions {
     let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap();
     for name in &names {
         importer
-            .put((**name).into(), &[Value::new(1, "URL", format!("https://example.org/{name}"))])
+            .add((**name).into(), &[HandleValue::new(1, "URL", format!("https://example.org/{name}"))])
             .unwrap();
     }
-    importer.home("10.1").unwrap();
+    importer.home_prefix("10.1").unwrap();
     importer.finish(|_| {}).unwrap();
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     let mut versions = RecordVersions::new();
     let note = |versions: &mut RecordVersions| {
         for name in &names {
@@ -209,7 +213,7 @@ fn child_flips_bits() {
 
 /// Verifies and reads everything.
 fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
-    let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
+    let Ok(store) = EmbeddedStore::open_read_only(path) else { return "refused" };
     let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
     if is_found {
         emit("found");
@@ -234,7 +238,7 @@ fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static s
         (true, true) => "found,old",
         (true, false) => "found",
         (false, _) => {
-            let listed = block_on(store.list(b"10.1", None, 1_000)).unwrap();
+            let listed = block_on(store.list_names(b"10.1", None, 1_000)).unwrap();
             assert_eq!(
                 listed.len(),
                 versions.values().filter(|versions| versions.last().unwrap().is_some()).count()
@@ -247,13 +251,17 @@ fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static s
 
 /// A flip that `verify` does not report does no harm when the store is written.
 fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
-    let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
+    let store = EmbeddedStore::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
     let mut changed = BTreeSet::new();
     for round in 0..6 {
         let name = format!("10.1/new-{round}");
         commit(&store, vec![put(&name, "y".repeat(round * 1_500))]);
-        let live = |versions: &Vec<Option<Entry>>| {
-            versions.last().unwrap().as_ref().is_some_and(|entry| entry.state == tendot_store::State::Live)
+        let live = |versions: &Vec<Option<StoredRecord>>| {
+            versions
+                .last()
+                .unwrap()
+                .as_ref()
+                .is_some_and(|entry| entry.state == tendot_store::RecordStatus::Live)
         };
         let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
         commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Precondition::Live }]);

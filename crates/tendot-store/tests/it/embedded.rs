@@ -7,30 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollster::block_on;
 use proptest::prelude::*;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::{
-    Change, CommitError, Edit, Embedded, Entry, Precondition, Key, Memory, OpenError, HistoryOrder, State, Store,
-    StoreError,
+    ChangeSet, CommitError, Edit, EmbeddedStore, HistoryOrder, MemoryStore, NameKey, OpenError, Precondition,
+    RecordStatus, Store, StoreError, StoredRecord,
 };
 use tendot_testing::{ram_dir, wait_until};
 
-fn change(edits: Vec<Edit>) -> Change {
-    Change { by: "tester".into(), at: 1_700_000_000_000, edits }
+fn change(edits: Vec<Edit>) -> ChangeSet {
+    ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits }
 }
 
 fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    let values =
-        vec![Value::new(1, "URL", data.to_owned()), Value::new(100, "HS_ADMIN", "somebody with rights")];
+    let values = vec![
+        HandleValue::new(1, "URL", data.to_owned()),
+        HandleValue::new(100, "HS_ADMIN", "somebody with rights"),
+    ];
     Edit::Put { name: name.into(), values, expect }
 }
 
 fn register(name: &str, registration: &str, expect: Precondition) -> Edit {
-    let values = vec![Value::new(1, "URL", format!("https://example.org/{registration}"))];
+    let values = vec![HandleValue::new(1, "URL", format!("https://example.org/{registration}"))];
     Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
 }
 
-fn get(store: &impl Store, name: &str) -> Option<Entry> {
-    block_on(store.get(&Key::new(name).unwrap())).unwrap()
+fn get(store: &impl Store, name: &str) -> Option<StoredRecord> {
+    block_on(store.get(&NameKey::new(name).unwrap())).unwrap()
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn commits_survive_reopen() {
     let directory = ram_dir();
     let mut expected = BTreeMap::new();
     for round in 0..5 {
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         for number in 0..50 {
             let name = format!("10.1000/Name-{}", number * 3 % 50);
             let data = format!("https://example.org/{round}/{number}");
@@ -49,7 +51,7 @@ fn commits_survive_reopen() {
             let entry = get(&store, name).unwrap();
             assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
         }
-        let log = block_on(store.changes(0, 10_000)).unwrap();
+        let log = block_on(store.read_log(0, 10_000)).unwrap();
         assert_eq!(log.len(), 50 * (round + 1));
         assert_eq!(log.last().unwrap().revision, log.len() as u64);
     }
@@ -58,24 +60,25 @@ fn commits_survive_reopen() {
 #[test]
 fn single_writer_many_readers() {
     let directory = ram_dir();
-    let refused = Embedded::open_read_only(directory.path()).unwrap_err();
+    let refused = EmbeddedStore::open_read_only(directory.path()).unwrap_err();
     assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
-    let refused = Embedded::open(directory.path()).unwrap_err().to_string();
+    let refused = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
     let who = format!("is in use by process {}", std::process::id());
     assert!(refused.ends_with(&who), "{refused}");
     drop(store);
-    let reader = Embedded::open_read_only(directory.path()).unwrap();
+    let reader = EmbeddedStore::open_read_only(directory.path()).unwrap();
     assert!(get(&reader, "10.1000/1").is_some());
-    let refused = block_on(reader.commit(change(vec![put("10.1000/2", "a", Precondition::Absent)]))).unwrap_err();
+    let refused =
+        block_on(reader.commit(change(vec![put("10.1000/2", "a", Precondition::Absent)]))).unwrap_err();
     assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 }
 
 #[test]
 fn rejects_other_formats() {
     let directory = ram_dir();
-    drop(Embedded::open(directory.path()).unwrap());
+    drop(EmbeddedStore::open(directory.path()).unwrap());
     let file = directory.path().join("data.mdb");
     let mut bytes = std::fs::read(&file).unwrap();
     let mut changed = 0;
@@ -87,11 +90,11 @@ fn rejects_other_formats() {
     }
     assert!(changed > 0);
     std::fs::write(&file, &bytes).unwrap();
-    let error = Embedded::open(directory.path()).unwrap_err().to_string();
+    let error = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("checksum"), "{error}");
     // A file that is not a store.
     std::fs::write(&file, b"something else".repeat(10_000)).unwrap();
-    assert!(Embedded::open(directory.path()).is_err());
+    assert!(EmbeddedStore::open(directory.path()).is_err());
 }
 
 /// Bytes of records are changed one by one: a read returns what was written, nothing, or an error.
@@ -99,7 +102,7 @@ fn rejects_other_formats() {
 fn corruption_is_never_served() {
     let directory = ram_dir();
     let names: Vec<String> = (0..40).map(|number| format!("10.1000/Name-{number}")).collect();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     for name in &names {
         let data = format!("https://example.org/{name}");
         block_on(store.commit(change(vec![put(name, &data, Precondition::Absent)]))).unwrap();
@@ -124,7 +127,7 @@ fn corruption_is_never_served() {
             let copy = ram_dir();
             std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
             // `verify` reports what readers would miss or reject.
-            let verified = Embedded::open_read_only(copy.path())
+            let verified = EmbeddedStore::open_read_only(copy.path())
                 .map(|store| store.verify(|_| {}).unwrap())
                 .map_or(1, |verified| verified.damaged);
             match read_all(copy.path(), &names) {
@@ -141,10 +144,10 @@ fn corruption_is_never_served() {
 
 /// Whether all records are there; an error if one is corrupt. Panics if one has other content.
 fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
-    let Ok(store) = Embedded::open_read_only(directory) else { return Ok(false) };
+    let Ok(store) = EmbeddedStore::open_read_only(directory) else { return Ok(false) };
     let mut all = true;
     for name in names {
-        match block_on(store.get(&Key::new(name).unwrap()))? {
+        match block_on(store.get(&NameKey::new(name).unwrap()))? {
             Some(entry) => {
                 assert_eq!(*entry.name, **name);
                 assert_eq!(*entry.values[0].data, *format!("https://example.org/{name}").as_bytes());
@@ -159,8 +162,8 @@ fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
 #[test]
 fn one_of_64_registrations_wins() {
     let directory = ram_dir();
-    let embedded = Embedded::open(directory.path()).unwrap();
-    let memory = Memory::new();
+    let embedded = EmbeddedStore::open(directory.path()).unwrap();
+    let memory = MemoryStore::new();
     for round in 0..20 {
         check_one_wins(&embedded, round);
         check_one_wins(&memory, round);
@@ -224,13 +227,13 @@ proptest! {
     #[test]
     fn matches_memory_store(changes in edits()) {
         let directory = ram_dir();
-        let memory = Memory::new();
-        let mut embedded = Embedded::open(directory.path()).unwrap();
+        let memory = MemoryStore::new();
+        let mut embedded = EmbeddedStore::open(directory.path()).unwrap();
         let middle = changes.len() / 2;
         for (number, edits) in changes.into_iter().enumerate() {
             if number == middle {
                 drop(embedded);
-                embedded = Embedded::open(directory.path()).unwrap();
+                embedded = EmbeddedStore::open(directory.path()).unwrap();
             }
             let expected = block_on(memory.commit(change(edits.clone())));
             let found = block_on(embedded.commit(change(edits)));
@@ -248,19 +251,19 @@ proptest! {
         for number in 0..6 {
             let name = format!("10.{}/name{number}", number % 2);
             prop_assert_eq!(get(&memory, &name), get(&embedded, &name));
-            let (key, order) = (Key::new(&name).unwrap(), HistoryOrder::OldestFirst { after: 0 });
+            let (key, order) = (NameKey::new(&name).unwrap(), HistoryOrder::OldestFirst { after: 0 });
             let expected = block_on(memory.history(&key, order, 999)).unwrap();
             prop_assert_eq!(expected, block_on(embedded.history(&key, order, 999)).unwrap());
         }
         for prefix in [&b"10.0"[..], b"10.1"] {
-            let listed = block_on(embedded.list(prefix, None, 99)).unwrap();
-            prop_assert_eq!(block_on(memory.list(prefix, None, 99)).unwrap(), listed);
+            let listed = block_on(embedded.list_names(prefix, None, 99)).unwrap();
+            prop_assert_eq!(block_on(memory.list_names(prefix, None, 99)).unwrap(), listed);
         }
-        let notes = block_on(memory.notes(b"", None, 99)).unwrap();
-        prop_assert_eq!(&notes, &block_on(embedded.notes(b"", None, 99)).unwrap());
+        let notes = block_on(memory.list_aux(b"", None, 99)).unwrap();
+        prop_assert_eq!(&notes, &block_on(embedded.list_aux(b"", None, 99)).unwrap());
         prop_assert_eq!(notes.len() as u64, embedded.verify(|_| {}).unwrap().notes);
-        prop_assert_eq!(block_on(memory.homed(None, 9)).unwrap(), block_on(embedded.homed(None, 9)).unwrap());
-        prop_assert_eq!(block_on(memory.changes(0, 999)).unwrap(), block_on(embedded.changes(0, 999)).unwrap());
+        prop_assert_eq!(block_on(memory.list_homed(None, 9)).unwrap(), block_on(embedded.list_homed(None, 9)).unwrap());
+        prop_assert_eq!(block_on(memory.read_log(0, 999)).unwrap(), block_on(embedded.read_log(0, 999)).unwrap());
         prop_assert_eq!(embedded.verify(|_| {}).unwrap().damage, [""; 0]);
     }
 }
@@ -270,7 +273,7 @@ proptest! {
 fn aux_entries_and_registrations_are_durable() {
     let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let edits = vec![register("10.1000/1", known, Precondition::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
     let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
@@ -279,8 +282,8 @@ fn aux_entries_and_registrations_are_durable() {
     store.backup(&mut file).unwrap();
     drop(store);
     let check = |directory: &Path| {
-        let store = Embedded::open(directory).unwrap();
-        assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), note.as_bytes());
+        let store = EmbeddedStore::open(directory).unwrap();
+        assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), note.as_bytes());
         assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, known.as_bytes());
         let verified = store.verify(|_| {}).unwrap();
         assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
@@ -299,16 +302,16 @@ fn aux_entries_and_registrations_are_durable() {
         }
         let copy = ram_dir();
         std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
-        let store = Embedded::open_read_only(copy.path()).unwrap();
+        let store = EmbeddedStore::open_read_only(copy.path()).unwrap();
         let damage = store.verify(|_| {}).unwrap().damage;
         let expected = if what == note { "note `key`: its checksum" } else { "registration `" };
         assert!(damage.iter().any(|damage| damage.starts_with(expected)), "{what}: {damage:?}");
         let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
         if what == note {
-            assert!(block_on(store.note(b"key")).is_err_and(is_damaged));
-            assert!(block_on(store.notes(b"", None, 9)).is_err_and(is_damaged));
+            assert!(block_on(store.get_aux(b"key")).is_err_and(is_damaged));
+            assert!(block_on(store.list_aux(b"", None, 9)).is_err_and(is_damaged));
         } else {
-            assert!(block_on(store.get(&Key::new("10.1000/1").unwrap())).is_err_and(is_damaged));
+            assert!(block_on(store.get(&NameKey::new("10.1000/1").unwrap())).is_err_and(is_damaged));
         }
     }
 }
@@ -317,7 +320,7 @@ fn aux_entries_and_registrations_are_durable() {
 fn rejects_oversized_records() {
     const LIMIT: usize = 4 << 20;
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let register = |length: usize| Edit::Register {
         name: "10.1000/1".into(),
         values: Vec::new(),
@@ -336,19 +339,19 @@ fn rejects_oversized_records() {
 #[test]
 fn tombstones_keep_their_values() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
     let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Precondition::Live };
     block_on(store.commit(change(vec![end]))).unwrap();
     let entry = get(&store, "10.1000/1").unwrap();
-    assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
+    assert_eq!((entry.state, entry.values.len()), (RecordStatus::Tombstone, 2));
 }
 
 /// Change sets of one record that are committed together see each other, also their dictionary entries.
 #[test]
 fn changes_of_one_record_in_one_transaction() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     for round in 0..100 {
         let name = format!("10.1000/{round}");
         block_on(store.commit(change(vec![put(&name, "https://a/b/c", Precondition::Absent)]))).unwrap();
@@ -364,7 +367,7 @@ fn changes_of_one_record_in_one_transaction() {
         for result in both {
             assert!(!matches!(result, Err(CommitError::Store(_))), "{result:?}");
         }
-        assert_eq!(get(&store, &name).unwrap().state, State::Tombstone);
+        assert_eq!(get(&store, &name).unwrap().state, RecordStatus::Tombstone);
     }
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }
@@ -373,7 +376,7 @@ fn changes_of_one_record_in_one_transaction() {
 #[test]
 fn rejects_truncated_files() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     for number in 0..500 {
         let name = format!("10.1000/{number}");
         block_on(store.commit(change(vec![put(&name, &name, Precondition::Absent)]))).unwrap();
@@ -384,7 +387,7 @@ fn rejects_truncated_files() {
     let mut rejected = 0;
     for length in (8_192..bytes.len()).rev().step_by(4_096).chain([0]) {
         std::fs::write(&file, &bytes[..length]).unwrap();
-        match Embedded::open_read_only(directory.path()) {
+        match EmbeddedStore::open_read_only(directory.path()) {
             Err(error) => {
                 assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
                 rejected += 1;
@@ -398,22 +401,22 @@ fn rejects_truncated_files() {
                 continue;
             }
         }
-        let error = Embedded::open(directory.path()).unwrap_err();
+        let error = EmbeddedStore::open(directory.path()).unwrap_err();
         assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
     }
     assert!(rejected > 0);
     std::fs::write(&file, &bytes).unwrap();
-    assert!(Embedded::open(directory.path()).is_ok());
+    assert!(EmbeddedStore::open(directory.path()).is_ok());
 }
 
 /// Secrets are not in the dictionary, so that they are removed with their record.
 #[test]
 fn secrets_are_not_interned() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
-    let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let parts = |store: &EmbeddedStore| store.verify(|_| {}).unwrap().parts;
     let secret = |name: &str, data: &str| {
-        let values = vec![Value::new(1, "HS_SECKEY", data.to_owned())];
+        let values = vec![HandleValue::new(1, "HS_SECKEY", data.to_owned())];
         Edit::Put { name: name.into(), values, expect: Precondition::Any }
     };
     for number in 0..4 {
@@ -430,11 +433,12 @@ fn secrets_are_not_interned() {
 #[test]
 fn dictionary_grows_with_record_count() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
         // What occurs a second time is added to the dictionary.
         for _ in 0..2 {
-            let address = |index| Value::new(index, "URL", format!("https://example.org/{name}/{index}/"));
+            let address =
+                |index| HandleValue::new(index, "URL", format!("https://example.org/{name}/{index}/"));
             let edit = Edit::Put {
                 name: name.into(),
                 values: (1..=2_048).map(address).collect(),
@@ -457,7 +461,8 @@ fn dictionary_grows_with_record_count() {
 fn unwritten_free_pages_are_valid() {
     let directory = ram_dir();
     for round in 0..20 {
-        let store = Embedded::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let store =
+            EmbeddedStore::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         // The first one keeps the writer busy, so that the others are committed together.
@@ -477,7 +482,7 @@ fn unwritten_free_pages_are_valid() {
 fn verify_under_load() {
     const VERIFICATIONS: u64 = 50;
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let verified = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for writer in 0..8 {

@@ -8,10 +8,10 @@ use std::process::Output;
 use std::sync::Mutex;
 
 use pollster::block_on;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::{
-    Before, Change, Edit, EditKind, Embedded, Precondition, FAIL_POINTS, EmbeddedImporter, Key, OpenError, HistoryOrder, Store,
-    migrate, restore,
+    ChangeSet, Edit, EditKind, EmbeddedImporter, EmbeddedStore, FAIL_POINTS, HistoryOrder, NameKey,
+    OpenError, Precondition, PriorState, Store, migrate, restore,
 };
 use tendot_testing::{child_test, emit, emitted_lines, ram_dir};
 
@@ -105,9 +105,10 @@ fn prepare(child: &str, directory: &Path) {
     match child {
         "child_imports" => {
             // An interrupted import, which the next one has to recover.
-            let mut importer = EmbeddedImporter::open(&store, "first", 1).unwrap().together(10);
+            let mut importer =
+                EmbeddedImporter::open(&store, "first", 1).unwrap().records_per_transaction(10);
             for number in 0..IMPORTED_RECORDS {
-                importer.put(format!("10.1/before-{number:03}").into(), &values("before")).unwrap();
+                importer.add(format!("10.1/before-{number:03}").into(), &values("before")).unwrap();
             }
             let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted")))
@@ -115,28 +116,28 @@ fn prepare(child: &str, directory: &Path) {
             assert!(interrupted.is_err());
         }
         "child_migrates" => {
-            let source = Embedded::open(&directory.join("source")).unwrap();
+            let source = EmbeddedStore::open(&directory.join("source")).unwrap();
             for number in 1..=CHANGE_COUNT {
                 block_on(source.commit(put(&format!("name-{}", number % 3), number))).unwrap();
             }
         }
         "child_restores" => {
             for (name, to) in [("old", "store"), ("new", "other")] {
-                let store = Embedded::open(&directory.join(to)).unwrap();
+                let store = EmbeddedStore::open(&directory.join(to)).unwrap();
                 block_on(store.commit(put(name, 1))).unwrap();
             }
             let mut file = File::create_new(directory.join("backup")).unwrap();
-            Embedded::open_read_only(&directory.join("other")).unwrap().backup(&mut file).unwrap();
+            EmbeddedStore::open_read_only(&directory.join("other")).unwrap().backup(&mut file).unwrap();
         }
         _ => {}
     }
 }
 
-fn values(data: &str) -> Vec<Value<'static>> {
-    vec![Value::new(1, "URL", format!("https://example.org/{data}"))]
+fn values(data: &str) -> Vec<HandleValue<'static>> {
+    vec![HandleValue::new(1, "URL", format!("https://example.org/{data}"))]
 }
 
-fn put(name: &str, number: u64) -> Change {
+fn put(name: &str, number: u64) -> ChangeSet {
     let edit = |name: String| Edit::Put {
         name: name.into(),
         values: values(&number.to_string()),
@@ -150,14 +151,14 @@ fn put(name: &str, number: u64) -> Change {
     };
     let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
     let edits = vec![edit(format!("10.1/{name}")), note, twin];
-    Change { by: "somebody".into(), at: number, edits }
+    ChangeSet { by: "somebody".into(), at: number, edits }
 }
 
 /// Child process: commits change sets one after the other.
 #[test]
 fn child_commits() {
     let Some(directory) = child_directory() else { return };
-    let store = Embedded::open(&directory.join("store")).unwrap();
+    let store = EmbeddedStore::open(&directory.join("store")).unwrap();
     for number in 1..=CHANGE_COUNT {
         block_on(store.commit(put(&format!("name-{}", number % 3), number))).unwrap();
         emit(&format!("durable {number}"));
@@ -166,9 +167,9 @@ fn child_commits() {
 
 fn check_commits(directory: &Path, output: &Output) {
     let last = emitted(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
-    let store = Embedded::open(&directory.join("store")).unwrap();
+    let store = EmbeddedStore::open(&directory.join("store")).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
-    let log = block_on(store.changes(0, 1_000)).unwrap();
+    let log = block_on(store.read_log(0, 1_000)).unwrap();
     let there = log.last().map_or(0, |line| line.at);
     assert!(there == last || there == last + 1, "{last} was acknowledged, {there} is stored");
     assert_eq!(log.len() as u64, 2 * there, "two log entries for each change set");
@@ -176,16 +177,16 @@ fn check_commits(directory: &Path, output: &Output) {
         let newest = (1..=there).rev().find(|number| number % 3 == name);
         let expected = newest.map(|number| values(&number.to_string()));
         for name in [format!("10.1/name-{name}"), format!("10.1/name-{name}-twin")] {
-            let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
+            let entry = block_on(store.get(&NameKey::new(&name).unwrap())).unwrap();
             assert_eq!(entry.map(|entry| entry.values), expected, "{name}");
         }
         let written = newest.map(|number| number.to_string().into_bytes().into_boxed_slice());
-        let note = block_on(store.note(format!("name-{name}").as_bytes())).unwrap();
+        let note = block_on(store.get_aux(format!("name-{name}").as_bytes())).unwrap();
         assert_eq!(note, written, "{name}");
-        let twin = block_on(store.get(&Key::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
+        let twin = block_on(store.get(&NameKey::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
         assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         // The history has the same changes, each with the result of the one before as prior state.
-        let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
+        let name = NameKey::new(&format!("10.1/name-{name}-twin")).unwrap();
         let history = block_on(store.history(&name, HistoryOrder::OldestFirst { after: 0 }, 100)).unwrap();
         let of_it: Vec<u64> = (1..=there)
             .filter(|number| format!("10.1/NAME-{}-TWIN", number % 3) == name.to_string())
@@ -198,7 +199,7 @@ fn check_commits(directory: &Path, output: &Output) {
             .items
             .into_iter()
             .map(|past| match past.before {
-                Before::Record(entry) => Some(entry.values),
+                PriorState::Record(entry) => Some(entry.values),
                 _ => None,
             })
             .collect();
@@ -217,17 +218,18 @@ fn child_imports() {
 }
 
 fn import(store: &Path) {
-    let mut importer = EmbeddedImporter::open(store, "second", 2).unwrap().together(10).buffer(1_500);
+    let mut importer =
+        EmbeddedImporter::open(store, "second", 2).unwrap().records_per_transaction(10).buffer_bytes(1_500);
     for number in (0..IMPORTED_RECORDS).rev() {
-        importer.put(format!("10.1/Import-{number:03}").into(), &values(&number.to_string())).unwrap();
+        importer.add(format!("10.1/Import-{number:03}").into(), &values(&number.to_string())).unwrap();
     }
-    importer.home("10.1").unwrap();
+    importer.home_prefix("10.1").unwrap();
     importer.finish(|_| {}).unwrap();
 }
 
 fn check_import(directory: &Path, output: &Output) {
     let path = directory.join("store");
-    let expected: BTreeMap<String, Vec<Value<'_>>> = (0..IMPORTED_RECORDS)
+    let expected: BTreeMap<String, Vec<HandleValue<'_>>> = (0..IMPORTED_RECORDS)
         .map(|number| (format!("10.1/Import-{number:03}"), values(&number.to_string())))
         .chain((0..10).map(|number| (format!("10.1/before-{number:03}"), values("before"))))
         .collect();
@@ -236,14 +238,14 @@ fn check_import(directory: &Path, output: &Output) {
         if again {
             import(&path);
         }
-        let store = Embedded::open(&path).unwrap();
+        let store = EmbeddedStore::open(&path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         let found = store.scan(None, 1_000).unwrap();
         for entry in &found {
             assert_eq!(Some(&entry.values), expected.get(&*entry.name), "{}", entry.name);
         }
         // Every imported record belongs to one log entry, which counts them.
-        let log = block_on(store.changes(0, 1_000)).unwrap();
+        let log = block_on(store.read_log(0, 1_000)).unwrap();
         for line in log.iter().filter(|line| line.kind == EditKind::Import) {
             let of_it = found.iter().filter(|entry| entry.revision == line.revision).count();
             assert_eq!(of_it as u64, line.count, "revision {}", line.revision);
@@ -265,7 +267,7 @@ fn check_import(directory: &Path, output: &Output) {
 fn child_migrates() {
     let Some(directory) = child_directory() else { return };
     migrate_store(&directory);
-    let source = Embedded::open(&directory.join("source")).unwrap();
+    let source = EmbeddedStore::open(&directory.join("source")).unwrap();
     block_on(source.commit(put("name-0", CHANGE_COUNT + 1))).unwrap();
     drop(source);
     migrate_store(&directory);
@@ -273,17 +275,17 @@ fn child_migrates() {
 }
 
 fn migrate_store(directory: &Path) {
-    let source = Embedded::open_read_only(&directory.join("source")).unwrap();
-    let mut target = Embedded::open_target(&directory.join("store")).unwrap();
+    let source = EmbeddedStore::open_read_only(&directory.join("source")).unwrap();
+    let mut target = EmbeddedStore::open_target(&directory.join("store")).unwrap();
     let moved = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
     assert_eq!(moved.differences, [""; 0]);
 }
 
 /// An incomplete target cannot be opened; a complete one equals the source; repeating the migration completes it.
 fn check_migration(directory: &Path, output: &Output) {
-    let log = |store: &Embedded| block_on(store.changes(0, 1_000)).unwrap();
-    let source = log(&Embedded::open_read_only(&directory.join("source")).unwrap());
-    match Embedded::open(&directory.join("store")) {
+    let log = |store: &EmbeddedStore| block_on(store.read_log(0, 1_000)).unwrap();
+    let source = log(&EmbeddedStore::open_read_only(&directory.join("source")).unwrap());
+    match EmbeddedStore::open(&directory.join("store")) {
         Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
         opened => {
             let there = log(&opened.unwrap()).len();
@@ -295,7 +297,7 @@ fn check_migration(directory: &Path, output: &Output) {
         }
     }
     migrate_store(directory);
-    let store = Embedded::open(&directory.join("store")).unwrap();
+    let store = EmbeddedStore::open(&directory.join("store")).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     assert_eq!(log(&store), source);
     block_on(store.commit(put("afterwards", 1))).unwrap();
@@ -318,14 +320,14 @@ fn replace(directory: &Path) -> Option<PathBuf> {
 fn check_restore(directory: &Path, output: &Output) {
     let path = directory.join("store");
     let has = |path: &Path, name: &str| {
-        let store = Embedded::open(path).unwrap();
+        let store = EmbeddedStore::open(path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         ["", "-twin"]
-            .map(|twin| Key::new(&format!("10.1/{name}{twin}")).unwrap())
+            .map(|twin| NameKey::new(&format!("10.1/{name}{twin}")).unwrap())
             .map(|key| block_on(store.get(&key)).unwrap().is_some())
     };
     // Readers find one of the stores and recover nothing.
-    drop(Embedded::open_read_only(&path).unwrap());
+    drop(EmbeddedStore::open_read_only(&path).unwrap());
     let (old, new) = (has(&path, "old"), has(&path, "new"));
     assert!(
         old == [true; 2] && new == [false; 2] || old == [false; 2] && new == [true; 2],

@@ -4,25 +4,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pollster::block_on;
-use tendot_proto::{Reference, Value};
+use tendot_proto::{HandleValue, ValueReference};
 use tendot_store::{
-    Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Precondition, ImportError, ImportSummary, EmbeddedImporter,
-    Key, OpenError, HistoryOrder, State, Store,
+    ChangeSet, CommitError, Edit, EditKind, EmbeddedImporter, EmbeddedStore, HistoryOrder, ImportError,
+    ImportSummary, NameKey, OpenError, Precondition, PriorState, RecordStatus, Store, StoredRecord,
 };
 use tendot_testing::{is_full_run, ram_dir};
 
-fn values(data: &str) -> Vec<Value<'static>> {
+fn values(data: &str) -> Vec<HandleValue<'static>> {
     vec![
-        Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", data.to_owned()) },
-        Value::new(100, "HS_ADMIN", "somebody with rights"),
+        HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", data.to_owned()) },
+        HandleValue::new(100, "HS_ADMIN", "somebody with rights"),
     ]
 }
 
 fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> ImportSummary {
-    let mut importer = EmbeddedImporter::open(directory, "importer", 1_700_000_000_000).unwrap().buffer(buffer);
+    let mut importer =
+        EmbeddedImporter::open(directory, "importer", 1_700_000_000_000).unwrap().buffer_bytes(buffer);
     for (name, data) in records {
-        importer.put((**name).into(), &values(data)).unwrap();
-        importer.home(name.split('/').next().unwrap()).unwrap();
+        importer.add((**name).into(), &values(data)).unwrap();
+        importer.home_prefix(name.split('/').next().unwrap()).unwrap();
     }
     let mut reports = 0;
     let imported = importer.finish(|_| reports += 1).unwrap();
@@ -31,12 +32,12 @@ fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Impo
 }
 
 /// All records, read page by page.
-fn scan(store: &Embedded) -> Vec<Entry> {
+fn scan(store: &EmbeddedStore) -> Vec<StoredRecord> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let piece = store.scan(after.as_ref(), 777).unwrap();
         let Some(last) = piece.last() else { return all };
-        after = Some(Key::new(&last.name).unwrap());
+        after = Some(NameKey::new(&last.name).unwrap());
         all.extend(piece);
     }
 }
@@ -55,7 +56,7 @@ fn imports_unsorted_records() {
         let imported = import(directory.path(), buffer, &records);
         assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
         assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
-        let store = Embedded::open(directory.path()).unwrap();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
         let found: BTreeMap<String, Vec<u8>> = scan(&store)
             .into_iter()
             .map(|entry| (entry.name.into_string(), entry.values[0].data.to_vec()))
@@ -64,12 +65,12 @@ fn imports_unsorted_records() {
             records.iter().map(|(name, data)| (name.clone(), data.clone().into_bytes())).collect();
         assert_eq!(found, expected);
         // One log entry for each homed prefix, and one for the import.
-        let log = block_on(store.changes(0, 100)).unwrap();
+        let log = block_on(store.read_log(0, 100)).unwrap();
         assert_eq!(log.len(), 8);
         assert_eq!((log[7].kind, log[7].count, &*log[7].by), (EditKind::Import, 5_000, "importer"));
         assert!(log[..7].iter().all(|line| line.kind == EditKind::Home));
         assert!(block_on(store.is_homed(b"10.3")).unwrap());
-        let first = block_on(store.get(&Key::new("10.1/rec-1").unwrap())).unwrap().unwrap();
+        let first = block_on(store.get(&NameKey::new("10.1/rec-1").unwrap())).unwrap().unwrap();
         assert_eq!(
             (first.revision, first.values),
             (log[7].revision, values("https://example.org/articles/1"))
@@ -87,11 +88,11 @@ fn reimport_is_idempotent() {
     import(directory.path(), 1_000, &records);
     let second = import(directory.path(), 1_000, &records);
     assert_eq!((second.created, second.changed, second.unchanged), (0, 0, 100));
-    let store = Embedded::open(directory.path()).unwrap();
-    let log = block_on(store.changes(0, 100)).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let log = block_on(store.read_log(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
     let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Precondition::Live };
-    block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
+    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
     assert!(matches!(EmbeddedImporter::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
     drop(store);
 
@@ -108,8 +109,8 @@ fn reimport_is_idempotent() {
         assert_eq!(imported.superseded, 1, "the same name twice");
         assert_eq!((imported.ended, imported.ended_names), (1, vec!["10.1000/Rec-7".into()]));
     }
-    let store = Embedded::open(directory.path()).unwrap();
-    let get = |name: &str| block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let get = |name: &str| block_on(store.get(&NameKey::new(name).unwrap())).unwrap().unwrap();
     assert_eq!(
         (&*get("10.1000/rec-1").name, &*get("10.1000/rec-1").values[0].data),
         ("10.1000/Rec-1", &b"https://b/"[..])
@@ -118,7 +119,7 @@ fn reimport_is_idempotent() {
         (&*get("10.1000/new").name, &*get("10.1000/new").values[0].data),
         ("10.1000/new", &b"https://c/"[..])
     );
-    assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
+    assert_eq!(get("10.1000/rec-7").state, RecordStatus::Tombstone);
 }
 
 /// Long names, whose storage keys are ordered only by their beginning.
@@ -129,9 +130,9 @@ fn long_names() {
         .map(|number| (format!("10.1000/{}{number}", "x".repeat(3_000)), format!("https://a/{number}")))
         .collect();
     import(directory.path(), 50_000, &records);
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     for (name, data) in &records {
-        let entry = block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+        let entry = block_on(store.get(&NameKey::new(name).unwrap())).unwrap().unwrap();
         assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
     }
     assert_eq!(scan(&store).len(), 50);
@@ -141,11 +142,11 @@ fn long_names() {
 fn rejects_invalid_records_only() {
     let directory = ram_dir();
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
-    assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
-    assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
-    let large = [Value::with_data(1, "URL", vec![0; 5 << 20])];
-    assert!(matches!(importer.put("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
-    importer.put("10.1000/2".into(), &values("https://a/")).unwrap();
+    assert!(matches!(importer.add("".into(), &[]), Err(ImportError::Name(_))));
+    assert!(matches!(importer.add("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
+    let large = [HandleValue::with_data(1, "URL", vec![0; 5 << 20])];
+    assert!(matches!(importer.add("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
+    importer.add("10.1000/2".into(), &values("https://a/")).unwrap();
     assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
 }
 
@@ -155,13 +156,13 @@ fn transactions_are_bounded_by_bytes() {
     let directory = ram_dir();
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
     for number in 0..40 {
-        let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
-        importer.put(format!("10.1000/{number}").into(), &large).unwrap();
+        let large = [HandleValue::with_data(1, "DESC", vec![number; 1 << 20])];
+        importer.add(format!("10.1000/{number}").into(), &large).unwrap();
     }
     let mut reports = Vec::new();
     assert_eq!(importer.finish(|imported| reports.push(imported.created)).unwrap().created, 40);
     assert!(reports.len() >= 3, "{reports:?}");
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     assert_eq!(scan(&store).len(), 40);
 }
 
@@ -169,16 +170,16 @@ fn transactions_are_bounded_by_bytes() {
 #[test]
 fn all_bytes_of_a_record_count() {
     let directory = ram_dir();
-    let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
-    let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
+    let references = (0..5).map(|index| ValueReference::new(index, vec![b'x'; 1 << 20])).collect();
+    let large = vec![HandleValue { references, ..HandleValue::new(1, "DESC", "") }];
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
-    let refused = importer.put("10.1000/1".into(), &large);
+    let refused = importer.add("10.1000/1".into(), &large);
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
     assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Precondition::Any };
-    let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
+    let refused = block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
@@ -192,23 +193,25 @@ fn interrupted() {
     let records: Vec<(String, String)> =
         (0..number).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
     let interrupted = std::panic::catch_unwind(|| {
-        let mut importer = EmbeddedImporter::open(directory.path(), "importer", 5).unwrap().together(together);
+        let mut importer = EmbeddedImporter::open(directory.path(), "importer", 5)
+            .unwrap()
+            .records_per_transaction(together);
         for (name, data) in &records {
-            importer.put((**name).into(), &values(data)).unwrap();
+            importer.add((**name).into(), &values(data)).unwrap();
         }
         importer.finish(|_| std::panic::resume_unwind(Box::new("the plug"))).unwrap();
     });
     assert!(interrupted.is_err());
-    let store = Embedded::open(directory.path()).unwrap();
-    let log = block_on(store.changes(0, 10)).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let log = block_on(store.read_log(0, 10)).unwrap();
     assert_eq!(log.len(), 1);
     assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, together, 5));
     assert_eq!(scan(&store).len() as u64, together);
     drop(store);
     let second = import(directory.path(), 32 << 20, &records);
     assert_eq!((second.created, second.changed, second.unchanged), (number - together, 0, together));
-    let store = Embedded::open(directory.path()).unwrap();
-    assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    assert_eq!(block_on(store.read_log(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len() as u64, number);
 }
 
@@ -221,15 +224,15 @@ fn names_at_import_revision() {
     };
     import(directory.path(), 32 << 20, &names(0, 25_000));
     import(directory.path(), 32 << 20, &names(24_999, 25_002));
-    let store = Embedded::open(directory.path()).unwrap();
-    let log = block_on(store.changes(0, 10)).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let log = block_on(store.read_log(0, 10)).unwrap();
     let imports: Vec<_> = log.iter().filter(|line| line.kind == EditKind::Import).collect();
-    let piece = |revision, after: Option<&Key>, limit| {
-        let piece = block_on(store.of_revision(revision, after, limit)).unwrap();
+    let piece = |revision, after: Option<&NameKey>, limit| {
+        let piece = block_on(store.names_at_revision(revision, after, limit)).unwrap();
         (piece.names.len(), piece.next)
     };
     let (first, next) = piece(imports[0].revision, None, 9_000);
-    assert_eq!((first, next.as_ref()), (9_000, Some(&Key::new("10.1000/0008999").unwrap())));
+    assert_eq!((first, next.as_ref()), (9_000, Some(&NameKey::new("10.1000/0008999").unwrap())));
     // The names of the second import come after all others.
     let (mut found, mut after, mut calls) = (0, None, 0);
     loop {
@@ -250,12 +253,15 @@ fn names_at_import_revision() {
 fn imports_are_in_the_history() {
     use EditKind::{Create, Import, Remove, Update};
     let directory = ram_dir();
-    let put =
-        |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Precondition::Any };
+    let put = |name: &str, data: &str| Edit::Put {
+        name: name.into(),
+        values: values(data),
+        expect: Precondition::Any,
+    };
     let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
     let commit = |edits| {
-        let change = Change { by: "somebody".into(), at: 1, edits };
-        block_on(Embedded::open(directory.path()).unwrap().commit(change)).unwrap();
+        let change = ChangeSet { by: "somebody".into(), at: 1, edits };
+        block_on(EmbeddedStore::open(directory.path()).unwrap().commit(change)).unwrap();
     };
     let long = format!("10.1/{}", "x".repeat(3_000));
     let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
@@ -266,9 +272,9 @@ fn imports_are_in_the_history() {
     import(directory.path(), 100, &[record("10.1/Found", "j"), record("10.1/only", "i"), record(&long, "j")]);
     commit(vec![put("10.1/removed", "b"), put("10.1/changed", "b"), put("10.1/changed", "c")]);
 
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let check = |name: &str, expected: &[(EditKind, Option<&str>)]| {
-        let key = Key::new(name).unwrap();
+        let key = NameKey::new(name).unwrap();
         for limit in [1, 2, 100] {
             for is_back in [false, true] {
                 let (mut found, mut from) = (Vec::new(), if is_back { u64::MAX } else { 0 });
@@ -279,9 +285,9 @@ fn imports_are_in_the_history() {
                     };
                     let history = block_on(store.history(&key, order, limit)).unwrap();
                     found.extend(history.items.into_iter().map(|past| match past.before {
-                        Before::Nothing => (past.line.kind, None),
-                        Before::Record(entry) => (past.line.kind, Some(entry.values)),
-                        Before::Unknown => panic!("{name}: nothing is unknown"),
+                        PriorState::Nothing => (past.line.kind, None),
+                        PriorState::Record(entry) => (past.line.kind, Some(entry.values)),
+                        PriorState::Unknown => panic!("{name}: nothing is unknown"),
                     }));
                     let Some(next) = history.next else { break };
                     from = next;
@@ -309,7 +315,7 @@ fn imports_are_in_the_history() {
 #[test]
 fn import_keeps_registrations_and_aux() {
     let directory = ram_dir();
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let edits = vec![
         Edit::Register {
             name: "10.1/found".into(),
@@ -319,19 +325,19 @@ fn import_keeps_registrations_and_aux() {
         },
         Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
     ];
-    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
     drop(store);
     let records = ["10.1/found", "10.1/new"].map(|name| (name.to_owned(), "i".to_owned()));
     import(directory.path(), 100, &records);
-    let store = Embedded::open(directory.path()).unwrap();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
     let entries = scan(&store);
     let known: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
     assert_eq!(known, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
     assert!(entries.iter().all(|entry| entry.values == values("i")));
-    let (key, order) = (Key::new("10.1/found").unwrap(), HistoryOrder::OldestFirst { after: 0 });
+    let (key, order) = (NameKey::new("10.1/found").unwrap(), HistoryOrder::OldestFirst { after: 0 });
     let history = block_on(store.history(&key, order, 9)).unwrap();
-    let Before::Record(before) = &history.items[1].before else { panic!("{history:?}") };
+    let PriorState::Record(before) = &history.items[1].before else { panic!("{history:?}") };
     assert_eq!((&before.values, &*before.registration), (&values("a"), &b"known"[..]));
-    assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), b"body");
+    assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), b"body");
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }

@@ -5,8 +5,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollster::block_on;
-use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Precondition, Key, Memory, State, Store};
+use tendot_proto::HandleValue;
+use tendot_store::{
+    ChangeSet, CommitError, Edit, EmbeddedStore, MemoryStore, NameKey, Precondition, RecordStatus, Store,
+    StoredRecord,
+};
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
 /// Histories for each store.
@@ -23,7 +26,7 @@ const RECORD_NAMES: usize = 2;
 
 /// State of one name in the sequential model: revision, record status, data, registration. An aux entry has neither revision nor
 /// registration.
-type ModelState = Option<(u64, State, u64, u64)>;
+type ModelState = Option<(u64, RecordStatus, u64, u64)>;
 
 /// Operation on one name and its observed result.
 #[derive(Clone, Debug)]
@@ -31,26 +34,26 @@ enum Observation {
     Put {
         expect: Precondition,
         data: u64,
-        result: Result<u64, Option<(u64, State)>>,
+        result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Register {
         expect: Precondition,
         data: u64,
-        result: Result<u64, Option<(u64, State)>>,
+        result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Tombstone {
         expect: Precondition,
-        result: Result<u64, Option<(u64, State)>>,
+        result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Remove {
         expect: Precondition,
-        result: Result<u64, Option<(u64, State)>>,
+        result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Get {
         found: ModelState,
     },
     Listed {
-        found: Option<State>,
+        found: Option<RecordStatus>,
     },
     PutNote {
         data: u64,
@@ -81,10 +84,10 @@ impl Observation {
     fn apply(&self, there: ModelState) -> Option<ModelState> {
         let head = there.map(|(revision, state, ..)| (revision, state));
         let known = there.map_or(0, |(.., known)| known);
-        let note = |data: u64| Some((0, State::Live, data, 0));
+        let note = |data: u64| Some((0, RecordStatus::Live, data, 0));
         let data_there = there.map(|(_, _, data, _)| data);
         let written = |expect: &Precondition,
-                       result: &Result<u64, Option<(u64, State)>>,
+                       result: &Result<u64, Option<(u64, RecordStatus)>>,
                        next: &dyn Fn(u64) -> ModelState| {
             match result {
                 Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
@@ -93,13 +96,13 @@ impl Observation {
         };
         match self {
             Self::Put { expect, data, result } => {
-                written(expect, result, &|revision| Some((revision, State::Live, *data, known)))
+                written(expect, result, &|revision| Some((revision, RecordStatus::Live, *data, known)))
             }
             Self::Register { expect, data, result } => {
-                written(expect, result, &|revision| Some((revision, State::Live, *data, *data)))
+                written(expect, result, &|revision| Some((revision, RecordStatus::Live, *data, *data)))
             }
             Self::Tombstone { expect, result } => written(expect, result, &|revision| {
-                Some((revision, State::Tombstone, data_there.unwrap_or(0), known))
+                Some((revision, RecordStatus::Tombstone, data_there.unwrap_or(0), known))
             }),
             Self::Remove { expect, result } => written(expect, result, &|_| None),
             Self::Get { found } => (*found == there).then_some(there),
@@ -116,11 +119,11 @@ impl Observation {
 }
 
 /// The definition of preconditions, written down independently.
-fn is_met(expect: Precondition, there: Option<(u64, State)>) -> bool {
+fn is_met(expect: Precondition, there: Option<(u64, RecordStatus)>) -> bool {
     match there {
         None => matches!(expect, Precondition::Any | Precondition::Absent),
-        Some((_, State::Tombstone)) => false,
-        Some((revision, State::Live)) => match expect {
+        Some((_, RecordStatus::Tombstone)) => false,
+        Some((revision, RecordStatus::Live)) => match expect {
             Precondition::Any | Precondition::Live => true,
             Precondition::Absent => false,
             Precondition::Revision(expected) => expected == revision,
@@ -160,7 +163,7 @@ fn name(history: u64, number: usize) -> String {
     format!("10.{history}/name-{number}")
 }
 
-fn data_of(values: &[Value<'_>]) -> u64 {
+fn data_of(values: &[HandleValue<'_>]) -> u64 {
     values.first().map_or(0, |value| number_of(&value.data))
 }
 
@@ -178,7 +181,7 @@ fn run_aux_operation(
 ) -> Observation {
     let key = || name.as_bytes().into();
     let body = |data: u64| data.to_string().into_bytes().into();
-    let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
+    let commit = |edits| block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits }));
     let put = || Edit::PutNote { key: key(), body: body(data) };
     match choice {
         0..=2 => {
@@ -202,7 +205,7 @@ fn run_aux_operation(
             Observation::Replace { expected, data, is_met }
         }
         _ => {
-            *known = block_on(store.note(name.as_bytes())).unwrap().map(|body| number_of(&body));
+            *known = block_on(store.get_aux(name.as_bytes())).unwrap().map(|body| number_of(&body));
             Observation::GetNote { found: *known }
         }
     }
@@ -229,7 +232,7 @@ fn run_thread(
         };
         let data = (thread * 100 + step + 1) as u64;
         let commit = |edit: Edit| {
-            let change = Change { by: "somebody".into(), at: 0, edits: vec![edit] };
+            let change = ChangeSet { by: "somebody".into(), at: 0, edits: vec![edit] };
             match block_on(store.commit(change)) {
                 Ok(committed) => Ok(committed.revision),
                 Err(CommitError::Conflict(conflict)) => {
@@ -245,7 +248,7 @@ fn run_thread(
         if waits_before {
             std::thread::yield_now();
         }
-        let values = vec![Value::new(1, "DATA", data.to_string())];
+        let values = vec![HandleValue::new(1, "DATA", data.to_string())];
         let observation = match choice {
             _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
             0..=1 => {
@@ -266,14 +269,15 @@ fn run_thread(
                 Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
             }
             8..=10 => {
-                let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
-                let found = |entry: Entry| {
+                let entry = block_on(store.get(&NameKey::new(&name).unwrap())).unwrap();
+                let found = |entry: StoredRecord| {
                     (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
                 };
                 Observation::Get { found: entry.map(found) }
             }
             _ => {
-                let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
+                let listed =
+                    block_on(store.list_names(format!("10.{history}").as_bytes(), None, 10)).unwrap();
                 let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
                 Observation::Listed { found }
             }
@@ -325,13 +329,13 @@ fn check(store: &impl Store, histories: u64) {
 
 #[test]
 fn memory_store() {
-    check(&Memory::new(), history_count());
+    check(&MemoryStore::new(), history_count());
 }
 
 #[test]
 fn embedded_store() {
     let directory = ram_dir();
-    check(&Embedded::open(directory.path()).unwrap(), history_count());
+    check(&EmbeddedStore::open(directory.path()).unwrap(), history_count());
 }
 
 /// Change sets of several names are atomic: no list contains a part of one, and revisions never go back.
@@ -345,19 +349,20 @@ fn check_atomicity(store: &impl Store) {
             let names = &names;
             threads.push(scope.spawn(move || {
                 for round in 0..ROUNDS {
-                    let data = || vec![Value::new(1, "DATA", (writer * 1_000 + round).to_string())];
+                    let data = || vec![HandleValue::new(1, "DATA", (writer * 1_000 + round).to_string())];
                     let put = |name: &String| Edit::Put {
                         name: (**name).into(),
                         values: data(),
                         expect: Precondition::Any,
                     };
-                    let remove = |name: &String| Edit::Remove { name: (**name).into(), expect: Precondition::Live };
+                    let remove =
+                        |name: &String| Edit::Remove { name: (**name).into(), expect: Precondition::Live };
                     let edits = if round % 3 == 2 {
                         names.iter().map(remove).collect()
                     } else {
                         names.iter().map(put).collect()
                     };
-                    match block_on(store.commit(Change { by: "writer".into(), at: 0, edits })) {
+                    match block_on(store.commit(ChangeSet { by: "writer".into(), at: 0, edits })) {
                         Ok(_) | Err(CommitError::Conflict(_)) => {}
                         Err(error) => panic!("{error}"),
                     }
@@ -369,11 +374,11 @@ fn check_atomicity(store: &impl Store) {
             threads.push(scope.spawn(move || {
                 let mut last = 0;
                 for _ in 0..4 * ROUNDS {
-                    let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
+                    let listed = block_on(store.list_names(b"10.1", None, 100)).unwrap();
                     assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change set: {listed:?}");
                     let revisions: Vec<u64> = names
                         .iter()
-                        .filter_map(|name| block_on(store.get(&Key::new(name).unwrap())).unwrap())
+                        .filter_map(|name| block_on(store.get(&NameKey::new(name).unwrap())).unwrap())
                         .map(|entry| entry.revision)
                         .collect();
                     for revision in revisions {
@@ -386,7 +391,7 @@ fn check_atomicity(store: &impl Store) {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     // The log contains each change set completely, in the order of revisions.
-    let log = block_on(store.changes(0, usize::MAX)).unwrap();
+    let log = block_on(store.read_log(0, usize::MAX)).unwrap();
     assert!(log.is_sorted_by_key(|line| line.revision));
     let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
     assert_eq!(log.len(), revisions.len() * GROUP);
@@ -394,13 +399,13 @@ fn check_atomicity(store: &impl Store) {
 
 #[test]
 fn change_sets_are_atomic_memory() {
-    check_atomicity(&Memory::new());
+    check_atomicity(&MemoryStore::new());
 }
 
 #[test]
 fn change_sets_are_atomic_embedded() {
     let directory = ram_dir();
-    check_atomicity(&Embedded::open(directory.path()).unwrap());
+    check_atomicity(&EmbeddedStore::open(directory.path()).unwrap());
 }
 
 /// The search accepts valid histories and rejects invalid ones.
@@ -409,7 +414,7 @@ fn checker_rejects_invalid_histories() {
     let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
     let put = |data, result| Observation::Put { expect: Precondition::Absent, data, result };
     let get = |found| Observation::Get { found };
-    let there = |revision, data| Some((revision, State::Live, data, 0));
+    let there = |revision, data| Some((revision, RecordStatus::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
         // Missing after it was acknowledged.
@@ -419,7 +424,10 @@ fn checker_rejects_invalid_histories() {
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
         // Both registered the same name.
         (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
-        (true, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, State::Live)))))]),
+        (
+            true,
+            vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, RecordStatus::Live)))))],
+        ),
         // Read once, and then missing.
         (
             false,

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use pollster::block_on;
-use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Precondition, EmbeddedImporter, Key, Store};
+use tendot_proto::HandleValue;
+use tendot_store::{ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, NameKey, Precondition, Store};
 use tendot_testing::{SeededRng, child_test, emit, ram_dir, repetitions, test_seed};
 
 /// Set in child processes: the store.
@@ -32,9 +32,9 @@ const IMPORTED_RECORDS: u64 = 1_000;
 #[test]
 fn child_writes() {
     let Ok(directory) = std::env::var(DIRECTORY_VAR) else { return };
-    let store = Embedded::open(Path::new(&directory)).unwrap();
+    let store = EmbeddedStore::open(Path::new(&directory)).unwrap();
     emit("opened");
-    let before = block_on(store.changes(0, usize::MAX)).unwrap().len() as u64;
+    let before = block_on(store.read_log(0, usize::MAX)).unwrap().len() as u64;
     std::thread::scope(|scope| {
         for writer in 0..4 {
             let store = &store;
@@ -49,7 +49,7 @@ fn child_writes() {
                         Edit::PutNote { key: name.as_bytes().into(), body },
                         register(&format!("{name}-twin"), round),
                     ];
-                    let change = Change { by: "writer".into(), at: round, edits };
+                    let change = ChangeSet { by: "writer".into(), at: round, edits };
                     block_on(store.commit(change)).unwrap();
                     emit(&format!("durable {round} {name}"));
                 }
@@ -58,8 +58,8 @@ fn child_writes() {
     });
 }
 
-fn values(name: &str, round: u64) -> Vec<Value<'static>> {
-    vec![Value::new(1, "URL", format!("https://example.org/{round}/{name}"))]
+fn values(name: &str, round: u64) -> Vec<HandleValue<'static>> {
+    vec![HandleValue::new(1, "URL", format!("https://example.org/{round}/{name}"))]
 }
 
 fn put(name: &str, round: u64) -> Edit {
@@ -75,13 +75,15 @@ fn register(name: &str, round: u64) -> Edit {
 #[test]
 fn child_imports() {
     let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY_VAR), std::env::var(ROUND_VAR)) else { return };
-    let mut importer =
-        EmbeddedImporter::open(Path::new(&directory), "importer", 1).unwrap().together(100).buffer(50_000);
+    let mut importer = EmbeddedImporter::open(Path::new(&directory), "importer", 1)
+        .unwrap()
+        .records_per_transaction(100)
+        .buffer_bytes(50_000);
     emit("opened");
     for number in 0..IMPORTED_RECORDS {
         // Not in the order of names.
         let name = imported_name(number * 389 % IMPORTED_RECORDS);
-        importer.put(name.clone().into(), &values(&name, round.parse().unwrap())).unwrap();
+        importer.add(name.clone().into(), &values(&name, round.parse().unwrap())).unwrap();
     }
     importer.finish(|_| {}).unwrap();
     emit("imported");
@@ -196,8 +198,8 @@ fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: KillTim
 
 /// Imported records are of the current import or of the one before; a completed import is there completely.
 fn check_import(directory: &Path, round: u64, imported: u64) {
-    let store = Embedded::open(directory).unwrap();
-    let names = block_on(store.list(b"10.2000", None, usize::MAX)).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
+    let names = block_on(store.list_names(b"10.2000", None, usize::MAX)).unwrap();
     let found: Vec<u64> =
         (0..IMPORTED_RECORDS).filter_map(|number| stored_round(&store, &imported_name(number))).collect();
     assert_eq!(names.len(), found.len(), "each name once");
@@ -213,12 +215,12 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
 
 /// The store has at least what was acknowledged, and every change set completely or not at all.
 fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     for (name, round) in durable {
         let found = stored_round(&store, name);
         assert!(found >= Some(*round), "{name}: {round} was acknowledged, {found:?} is stored");
     }
-    let log = block_on(store.changes(0, usize::MAX)).unwrap();
+    let log = block_on(store.read_log(0, usize::MAX)).unwrap();
     assert_eq!(log.last().map_or(0, |line| line.sequence), log.len() as u64, "the log has a gap");
     for writer in 0..4 {
         for number in 0..50 {
@@ -226,15 +228,15 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
             let (round, twin) = (stored_round(&store, &name), format!("{name}-twin"));
             assert_eq!(round, stored_round(&store, &twin), "{name}");
             let written = round.map(|round| round.to_string().into_bytes().into_boxed_slice());
-            assert_eq!(block_on(store.note(name.as_bytes())).unwrap(), written, "{name}");
-            let twin = block_on(store.get(&Key::new(&twin).unwrap())).unwrap();
+            assert_eq!(block_on(store.get_aux(name.as_bytes())).unwrap(), written, "{name}");
+            let twin = block_on(store.get(&NameKey::new(&twin).unwrap())).unwrap();
             assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         }
     }
 }
 
-fn stored_round(store: &Embedded, name: &str) -> Option<u64> {
-    let entry = block_on(store.get(&Key::new(name).unwrap())).unwrap()?;
+fn stored_round(store: &EmbeddedStore, name: &str) -> Option<u64> {
+    let entry = block_on(store.get(&NameKey::new(name).unwrap())).unwrap()?;
     let data = String::from_utf8(entry.values[0].data.to_vec()).unwrap();
     data.split('/').nth(3).unwrap().parse().ok()
 }

@@ -22,9 +22,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
-use tendot_proto::lookup::Config;
-use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
-use tendot_proto::{Envelope, Fragments, Framer, Now, Reassembly, Value, tunnel};
+use tendot_proto::lookup::LookupConfig;
+use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteServer};
+use tendot_proto::{Envelope, Fragments, Framer, HandleValue, Now, Reassembly, tunnel};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
@@ -35,7 +35,8 @@ use crate::free_port;
 pub use tendot_proto::endpoint::Transport as ServerTransport;
 
 /// Every transport of a [`TestHandleServer`].
-pub const ALL_TRANSPORTS: &[Transport] = &[Transport::UDP, Transport::TCP, Transport::HTTP];
+pub const ALL_TRANSPORTS: &[InterfaceProtocol] =
+    &[InterfaceProtocol::UDP, InterfaceProtocol::TCP, InterfaceProtocol::HTTP];
 
 /// A Handle server on loopback: UDP and TCP on one port, HTTP on another.
 pub struct TestHandleServer {
@@ -86,14 +87,15 @@ impl TestHandleServer {
     }
 
     /// This server as an entry of a site, with these transports.
-    pub fn server(&self, transports: &[Transport]) -> Server<'static> {
+    pub fn server(&self, transports: &[InterfaceProtocol]) -> SiteServer<'static> {
         let interfaces = transports.iter().map(|transport| {
-            let port = if *transport == Transport::HTTP { self.http.port() } else { self.address.port() };
-            Interface { kind: InterfaceKind::BOTH, transport: *transport, port: u32::from(port) }
+            let port =
+                if *transport == InterfaceProtocol::HTTP { self.http.port() } else { self.address.port() };
+            ServerInterface { kind: InterfaceKind::BOTH, transport: *transport, port: u32::from(port) }
         });
-        Server {
+        SiteServer {
             id: 1,
-            address: Server::address_of(self.address.ip()),
+            address: SiteServer::encode_address(self.address.ip()),
             public_key: self.service().public_key().to_bytes().into(),
             interfaces: interfaces.collect(),
         }
@@ -105,25 +107,25 @@ impl TestHandleServer {
     }
 
     /// Settings of a client that has this server as its root, and may follow records to loopback addresses.
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> LookupConfig {
         config(vec![self.site()])
     }
 }
 
 /// A primary site of these servers.
-pub fn site(servers: Vec<Server<'static>>) -> Site<'static> {
+pub fn site(servers: Vec<SiteServer<'static>>) -> Site<'static> {
     Site { flags: Site::FLAG_PRIMARY, serial: 1, servers, ..Site::default() }
 }
 
 /// Settings of a client that has these sites as its root, and may follow records to loopback addresses.
-pub fn config(root: Vec<Site<'static>>) -> Config {
+pub fn config(root: Vec<Site<'static>>) -> LookupConfig {
     let root = root.into_iter().map(Arc::new).collect();
-    Config { private_addresses: true, ..Config::new(root) }
+    LookupConfig { private_addresses: true, ..LookupConfig::new(root) }
 }
 
 /// A value that describes a site, for prefix and service records.
-pub fn site_value(index: u32, site: &Site<'_>) -> Value<'static> {
-    Value::with_data(index, "HS_SITE", site.to_bytes())
+pub fn site_value(index: u32, site: &Site<'_>) -> HandleValue<'static> {
+    HandleValue::with_data(index, "HS_SITE", site.to_bytes())
 }
 
 /// The current time, as `tendot-proto` expects it.
@@ -159,7 +161,7 @@ async fn serve_datagrams(
     loop {
         let Ok((length, client)) = socket.recv_from(&mut buffer).await else { continue };
         let Ok(Some(request)) = reassembly.insert(now(), client, &buffer[..length]) else { continue };
-        service.lock().unwrap().requests.push((Transport::UDP, client));
+        service.lock().unwrap().requests.push((InterfaceProtocol::UDP, client));
         if faults.dropped_requests > 0 {
             faults.dropped_requests -= 1;
             continue;
@@ -196,7 +198,7 @@ async fn serve_streams(listener: TcpListener, service: Arc<Mutex<TestHandleServi
 /// Answers one request and closes the connection, as deployed servers do.
 async fn serve_stream(mut stream: TcpStream, service: Arc<Mutex<TestHandleService>>, is_http: bool) {
     let Some(request) = read_request(&mut stream, is_http).await else { return };
-    let transport = if is_http { Transport::HTTP } else { Transport::TCP };
+    let transport = if is_http { InterfaceProtocol::HTTP } else { InterfaceProtocol::TCP };
     service.lock().unwrap().requests.push((transport, stream.peer_addr().unwrap()));
     let mut messages = service.lock().unwrap().respond(&request, ServerTransport::Tcp);
     if is_http {

@@ -2,16 +2,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Policy, ServerKeyExchange, SessionLimits, SessionTable,
+    AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ServerKeyExchange, SessionLimits,
+    SessionTable,
 };
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
-use tendot_proto::endpoint::{Endpoint, Incoming, Reason, SealContext};
+use tendot_proto::endpoint::{Endpoint, IncomingRequest, RejectionReason, SealContext};
 use tendot_proto::message::KeyExchangeMode;
-use tendot_proto::record::{PublicKey, Transport};
-use tendot_proto::wire::List;
+use tendot_proto::record::{InterfaceProtocol, PublicKey};
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Envelope, EnvelopeFlags, Handle, Message, OpFlags, Opcode, Outcome, Reference, Request, ResponseCode,
-    Value, Work, limits,
+    Budget, Envelope, EnvelopeFlags, Handle, HandleValue, Message, OpFlags, Opcode, Request, ResponseCode,
+    ResponseData, ValueReference, limits,
 };
 
 use super::{ServerTransport, now};
@@ -21,15 +22,15 @@ use crate::handle_keys;
 /// with a key in one of the records may do everything.
 pub struct TestHandleService {
     /// Records by handle, in upper case.
-    pub records: BTreeMap<Vec<u8>, Vec<Value<'static>>>,
+    pub records: BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>,
     /// Homed prefixes.
     pub homed: BTreeSet<Vec<u8>>,
     /// The referral with which every request is answered: code, handle and values.
-    pub referral: Option<(ResponseCode, Vec<u8>, Vec<Value<'static>>)>,
+    pub referral: Option<(ResponseCode, Vec<u8>, Vec<HandleValue<'static>>)>,
     /// The response code with which every request is answered.
     pub forced_code: Option<ResponseCode>,
     /// Requests received: transport and client address.
-    pub requests: Vec<(Transport, SocketAddr)>,
+    pub requests: Vec<(InterfaceProtocol, SocketAddr)>,
     /// Operations received, and whether they were encrypted.
     pub operations: Vec<(Opcode, bool)>,
     /// Serial number and role of the site.
@@ -76,7 +77,7 @@ impl TestHandleService {
             leaks_private_values: false,
             clock_lag_secs: 0,
             public_key: handle_keys::public_key(public),
-            challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
+            challenges: ChallengeTable::new(ChallengeLimits::default(), AuthPolicy::default()),
             sessions: SessionTable::new(SessionLimits::default()),
             key: handle_keys::private_key(private).signing_key(&AwsLcProvider).unwrap(),
         }
@@ -84,15 +85,15 @@ impl TestHandleService {
 
     /// Adds a record.
     #[must_use]
-    pub fn with_record(mut self, handle: &str, values: Vec<Value<'static>>) -> Self {
-        self.records.insert(Handle::from(handle).folded().into_owned(), values);
+    pub fn with_record(mut self, handle: &str, values: Vec<HandleValue<'static>>) -> Self {
+        self.records.insert(Handle::from(handle).canonical().into_owned(), values);
         self
     }
 
     /// Adds a record with one URL, at index 1.
     #[must_use]
     pub fn with_url(self, handle: &str, url: &str) -> Self {
-        self.with_record(handle, vec![Value::new(1, "URL", url.to_owned())])
+        self.with_record(handle, vec![HandleValue::new(1, "URL", url.to_owned())])
     }
 
     /// The public key of the server.
@@ -111,7 +112,7 @@ impl TestHandleService {
     }
 
     /// The transports of the requests received, in order.
-    pub fn transports(&self) -> Vec<Transport> {
+    pub fn transports(&self) -> Vec<InterfaceProtocol> {
         self.requests.iter().map(|(transport, _)| *transport).collect()
     }
 
@@ -120,7 +121,7 @@ impl TestHandleService {
         let mut now = now();
         now.unix -= self.clock_lag_secs;
         let Ok(envelope) = Envelope::from_bytes(bytes) else { return Vec::new() };
-        let mut work = Work::PER_REQUEST;
+        let mut work = Budget::PER_REQUEST;
         let opened;
         let mut bytes = bytes;
         let is_challenged = self.challenges.contains(envelope.session_id);
@@ -128,11 +129,11 @@ impl TestHandleService {
         if encrypted {
             match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
                 Ok((plain, _)) => opened = plain,
-                Err(error) => return self.error_response(envelope, Reason::Session(error)),
+                Err(error) => return self.error_response(envelope, RejectionReason::Session(error)),
             }
             bytes = &opened;
         }
-        let incoming = match self.endpoint.read(bytes, transport, now) {
+        let incoming = match self.endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => incoming,
             Err(refusal) => return refusal.response().map(Into::into).into_iter().collect(),
         };
@@ -143,54 +144,68 @@ impl TestHandleService {
         if envelope.session_id != 0
             && !encrypted
             && !is_challenge_response
-            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
+            && let Err(error) =
+                self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
         {
-            return self.error_response(envelope, Reason::Session(error));
+            return self.error_response(envelope, RejectionReason::Session(error));
         }
         let mut incoming = incoming;
-        match Answer::of(&incoming.request) {
+        match ChallengeResponse::of(&incoming.request) {
             Some(answer) => self.authenticate(incoming, &answer),
             None => self.execute(&mut incoming, false),
         }
     }
 
-    fn error_response(&self, envelope: Envelope, reason: Reason) -> Vec<Vec<u8>> {
-        self.endpoint.refuse(envelope, None, reason, now()).response().map(Into::into).into_iter().collect()
+    fn error_response(&self, envelope: Envelope, reason: RejectionReason) -> Vec<Vec<u8>> {
+        self.endpoint.reject(envelope, None, reason, now()).response().map(Into::into).into_iter().collect()
     }
 
-    fn authenticate(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>) -> Vec<Vec<u8>> {
-        let taken = self.challenges.take(incoming.message.envelope.session_id, now());
+    fn authenticate(
+        &mut self,
+        mut incoming: IncomingRequest<'_>,
+        answer: &ChallengeResponse<'_>,
+    ) -> Vec<Vec<u8>> {
+        let taken = self.challenges.consume(incoming.message.envelope.session_id, now());
         let proven = taken.and_then(|pending| {
-            let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
-            let index = pending.verify(answer, &values, &Policy::default(), &AwsLcProvider, &mut incoming.work)?;
-            Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
+            let values = self.records.get(&*answer.key_handle.canonical()).cloned().unwrap_or_default();
+            let index = pending.verify(
+                answer,
+                &values,
+                &AuthPolicy::default(),
+                &AwsLcProvider,
+                &mut incoming.work,
+            )?;
+            Ok((pending, ValueReference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
         match proven {
             Ok((pending, identity)) => {
-                self.sessions.authenticate(pending.id(), &identity);
-                let request = self.endpoint.read(pending.request(), incoming.transport, now()).unwrap();
+                self.sessions.mark_authenticated(pending.id(), &identity);
+                let request =
+                    self.endpoint.decode_request(pending.request(), incoming.transport, now()).unwrap();
                 self.execute(&mut request.resume_after_challenge(incoming), true)
             }
             Err(error) => {
                 let text = error.to_string();
-                let failed = Outcome::Failed { message: Some(text.as_bytes()) };
+                let failed = ResponseData::Failed { message: Some(text.as_bytes()) };
                 let response = incoming.respond(error.response_code(), failed);
                 vec![self.seal(&mut incoming, response)]
             }
         }
     }
 
-    fn execute(&mut self, incoming: &mut Incoming<'_>, is_authenticated: bool) -> Vec<Vec<u8>> {
+    fn execute(&mut self, incoming: &mut IncomingRequest<'_>, is_authenticated: bool) -> Vec<Vec<u8>> {
         let session = incoming.session_id;
-        let proven = self.sessions.get_mut(session).is_some_and(|session| session.authenticated().is_some());
+        let proven =
+            self.sessions.get_mut(session).is_some_and(|session| session.authenticated_identity().is_some());
         let opcode = incoming.message.header.opcode;
         if let Some(code) = self.forced_code {
-            let response = incoming.respond(code, Outcome::Failed { message: Some(b"forced code") });
+            let response = incoming.respond(code, ResponseData::Failed { message: Some(b"forced code") });
             return vec![self.seal(incoming, response)];
         }
         if let Some((code, handle, values)) = self.referral.clone() {
-            let values = Some(List::from(&values[..])).filter(|values| !values.is_empty());
-            let response = incoming.respond(code, Outcome::Referral { handle: Handle::new(&handle), values });
+            let values = Some(WireList::from(&values[..])).filter(|values| !values.is_empty());
+            let response =
+                incoming.respond(code, ResponseData::Referral { handle: Handle::new(&handle), values });
             return vec![self.seal(incoming, response)];
         }
         if opcode.is_admin() && !is_authenticated && !proven {
@@ -218,25 +233,25 @@ impl TestHandleService {
 
     fn resolve(
         &mut self,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingRequest<'_>,
         handle: Handle<'_>,
-        indexes: List<'_, u32>,
-        types: List<'_, &[u8]>,
+        indexes: WireList<'_, u32>,
+        types: WireList<'_, &[u8]>,
         is_authenticated: bool,
     ) -> Vec<Vec<u8>> {
-        let failed = Outcome::Failed { message: Some(b"") };
-        let Some(values) = self.records.get(&*handle.folded()).cloned() else {
+        let failed = ResponseData::Failed { message: Some(b"") };
+        let Some(values) = self.records.get(&*handle.canonical()).cloned() else {
             let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
             return vec![self.seal(incoming, response)];
         };
         let public_only =
             incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
         let all = indexes.is_empty() && types.is_empty();
-        let is_requested = |value: &Value<'_>| {
+        let is_requested = |value: &HandleValue<'_>| {
             all || indexes.iter().any(|index| index == value.index)
                 || types.iter().any(|requested| value.matches_type_filter(requested))
         };
-        let selected: Vec<Value<'_>> = values
+        let selected: Vec<HandleValue<'_>> = values
             .into_iter()
             .filter(|value| is_requested(value) && (!public_only || value.permissions.is_public()))
             .collect();
@@ -247,7 +262,9 @@ impl TestHandleService {
         }
         let (code, outcome) = match &selected[..] {
             [] => (ResponseCode::VALUES_NOT_FOUND, failed),
-            selected => (ResponseCode::SUCCESS, Outcome::Resolved { handle, values: List::from(selected) }),
+            selected => {
+                (ResponseCode::SUCCESS, ResponseData::Resolved { handle, values: WireList::from(selected) })
+            }
         };
         let response = incoming.respond(code, outcome);
         vec![self.seal(incoming, response)]
@@ -259,9 +276,9 @@ impl TestHandleService {
         request: &Request<'r>,
         flags: OpFlags,
         minted: &'r mut Vec<u8>,
-    ) -> (ResponseCode, Outcome<'r>) {
-        let done = (ResponseCode::SUCCESS, Outcome::Done);
-        let failed = |code| (code, Outcome::Failed { message: Some(&b"failed"[..]) });
+    ) -> (ResponseCode, ResponseData<'r>) {
+        let done = (ResponseCode::SUCCESS, ResponseData::Done);
+        let failed = |code| (code, ResponseData::Failed { message: Some(&b"failed"[..]) });
         match *request {
             Request::Values { handle, values } => {
                 let mut name = handle.as_bytes().to_vec();
@@ -269,15 +286,15 @@ impl TestHandleService {
                     name.extend_from_slice(b"minted");
                 }
                 *minted = name;
-                let key = Handle::new(minted).folded().into_owned();
-                let values = values.iter().map(Value::into_owned);
+                let key = Handle::new(minted).canonical().into_owned();
+                let values = values.iter().map(HandleValue::into_owned);
                 match (opcode, self.records.get_mut(&key)) {
                     (Opcode::CREATE_HANDLE, Some(_)) if !flags.has(OpFlags::OVERWRITE) => {
                         failed(ResponseCode::HANDLE_ALREADY_EXISTS)
                     }
                     (Opcode::CREATE_HANDLE, _) => {
                         self.records.insert(key, values.collect());
-                        (ResponseCode::SUCCESS, Outcome::Created { handle: Some(Handle::new(minted)) })
+                        (ResponseCode::SUCCESS, ResponseData::Created { handle: Some(Handle::new(minted)) })
                     }
                     (_, None) => failed(ResponseCode::HANDLE_NOT_FOUND),
                     (_, Some(record)) => {
@@ -289,7 +306,7 @@ impl TestHandleService {
                     }
                 }
             }
-            Request::RemoveValues { handle, indexes } => match self.records.get_mut(&*handle.folded()) {
+            Request::RemoveValues { handle, indexes } => match self.records.get_mut(&*handle.canonical()) {
                 Some(record) => {
                     record.retain(|value| indexes.iter().all(|index| index != value.index));
                     done
@@ -297,7 +314,7 @@ impl TestHandleService {
                 None => failed(ResponseCode::HANDLE_NOT_FOUND),
             },
             Request::Named { handle } => {
-                let key = handle.folded().into_owned();
+                let key = handle.canonical().into_owned();
                 match opcode {
                     Opcode::DELETE_HANDLE if self.records.remove(&key).is_none() => {
                         failed(ResponseCode::HANDLE_NOT_FOUND)
@@ -318,7 +335,7 @@ impl TestHandleService {
     }
 
     /// A list of handles, in as many messages as it needs.
-    fn list(&mut self, incoming: &mut Incoming<'_>) -> Vec<Vec<u8>> {
+    fn list(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<Vec<u8>> {
         let names: Vec<Vec<u8>> = match incoming.request {
             Request::Named { handle } => {
                 let prefix = handle.suffix().unwrap_or(handle.as_bytes()).to_ascii_uppercase();
@@ -336,7 +353,7 @@ impl TestHandleService {
         for (number, batch) in messages.into_iter().enumerate() {
             let batch: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
             let mut response =
-                incoming.respond(ResponseCode::SUCCESS, Outcome::Handles(List::from(&batch[..])));
+                incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&batch[..])));
             if number < last {
                 response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
             }
@@ -347,24 +364,30 @@ impl TestHandleService {
 
     fn set_up_session(
         &mut self,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingRequest<'_>,
         setup: &tendot_proto::message::SessionSetup<'_>,
     ) -> Vec<u8> {
         let envelope = incoming.message.envelope;
-        let policy = Policy::default();
-        let answer =
-            ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut incoming.work)
-                .unwrap();
-        let data = answer.data().to_vec();
+        let policy = AuthPolicy::default();
+        let answer = ServerKeyExchange::new(
+            setup,
+            &envelope,
+            &policy,
+            &AwsLcProvider,
+            &mut SystemRandom,
+            &mut incoming.work,
+        )
+        .unwrap();
+        let data = answer.response_data().to_vec();
         let taken = |id| self.challenges.contains(id);
         let id = self.sessions.insert(answer, now(), &mut SystemRandom, taken);
-        let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+        let outcome = ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         response.envelope.session_id = id;
         self.seal(incoming, response)
     }
 
-    fn challenge(&mut self, incoming: &mut Incoming<'_>) -> Vec<u8> {
+    fn challenge(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<u8> {
         let request = incoming.message.to_bytes().unwrap();
         let taken = |id| self.sessions.contains(id);
         let work = &mut incoming.work;
@@ -374,12 +397,12 @@ impl TestHandleService {
         self.seal(incoming, challenge)
     }
 
-    fn seal(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
-        let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
+    fn seal(&mut self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> Vec<u8> {
+        let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session_mut());
         let mut sealing = SealContext {
             crypto: &AwsLcProvider,
             random: &mut SystemRandom,
-            policy: &Policy::default(),
+            policy: &AuthPolicy::default(),
             key: self.is_signing.then_some(&*self.key),
             session,
         };
@@ -387,6 +410,9 @@ impl TestHandleService {
     }
 }
 
-fn incoming_challenge(pending: &tendot_proto::auth::Pending, incoming: &Incoming<'_>) -> Vec<u8> {
+fn incoming_challenge(
+    pending: &tendot_proto::auth::PendingChallenge,
+    incoming: &IncomingRequest<'_>,
+) -> Vec<u8> {
     incoming.challenge(pending).to_bytes().unwrap()
 }

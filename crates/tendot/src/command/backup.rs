@@ -7,89 +7,96 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tendot_store::Embedded;
+use tendot_store::EmbeddedStore;
 
 use crate::args::BackupArguments;
-use crate::failure::tell;
-use crate::output::Output;
+use crate::failure::eprint_line;
+use crate::output::StdoutWriter;
 use crate::replacement::AtomicFile;
-use crate::store::{BYTES, Place, is_standard, progress, unopened, unread};
-use crate::{Answer, Failure, moving};
+use crate::store::{BYTE_PROGRESS, StoreLocation, is_stdio, open_error, progress_bar, read_error};
+use crate::{CliError, CommandStatus, moving};
 
 #[derive(Serialize)]
-struct Summary {
+struct BackupJson {
     bytes: u64,
 }
 
-pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
-    if is_standard(&arguments.file) {
-        return Err(Failure::new("a backup is written to a file, since it is read and checked afterwards")
-            .hint("`./-` is a file of that name"));
+pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandStatus, CliError> {
+    if is_stdio(&arguments.file) {
+        return Err(CliError::new("a backup is written to a file, since it is read and checked afterwards")
+            .with_hint("`./-` is a file of that name"));
     }
-    if let Place::Database(address) = arguments.store.place()? {
+    if let StoreLocation::Database(address) = arguments.store.location()? {
         return backup_postgres(arguments, address);
     }
-    arguments.store.check_target(&arguments.file)?;
+    arguments.store.ensure_not_store_file(&arguments.file)?;
     let store = arguments.store.open_read_only()?;
-    write(arguments, &store, &arguments.store.directory()?)
+    write(arguments, &store, &arguments.store.embedded_dir()?)
 }
 
 /// Moves the store of a database to an embedded one beside the file, and makes the backup of that.
-fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<Answer, Failure> {
+fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<CommandStatus, CliError> {
     let mut name = OsString::from(".");
     name.push(arguments.file.file_name().unwrap_or_default());
     name.push(".moving");
     let folder = arguments.file.with_file_name(name);
-    let to = Place::Directory(folder.clone());
+    let to = StoreLocation::Directory(folder.clone());
     let was_there = folder.exists();
     let moved =
-        moving::migrate(&Place::Database(address), &to, false).map_err(|failure| match was_there {
-            true => failure.hint(format!(
-                "`{}` is what an earlier backup left; without it, this one begins anew",
-                folder.display()
-            )),
-            false => failure,
-        })?;
+        moving::migrate(&StoreLocation::Database(address), &to, false).map_err(
+            |failure| match was_there {
+                true => failure.with_hint(format!(
+                    "`{}` is what an earlier backup left; without it, this one begins anew",
+                    folder.display()
+                )),
+                false => failure,
+            },
+        )?;
     if moved.different > 0 {
-        return Err(Failure::new(format!(
+        return Err(CliError::new(format!(
             "the copy in `{}` is not the same: {}",
             folder.display(),
             moved.differences.join("; ")
         )));
     }
-    let store = Embedded::open_read_only(&folder).map_err(|error| unopened(&error))?;
+    let store = EmbeddedStore::open_read_only(&folder).map_err(|error| open_error(&error))?;
     let answer = write(arguments, &store, &folder)?;
     drop(store);
     std::fs::remove_dir_all(&folder)
-        .map_err(|error| Failure::io(format!("`{}` can't be removed", folder.display()), &error))?;
+        .map_err(|error| CliError::io(format!("`{}` can't be removed", folder.display()), &error))?;
     Ok(answer)
 }
 
-fn write(arguments: &BackupArguments, store: &Embedded, directory: &Path) -> Result<Answer, Failure> {
+fn write(
+    arguments: &BackupArguments,
+    store: &EmbeddedStore,
+    directory: &Path,
+) -> Result<CommandStatus, CliError> {
     let mut replacement = AtomicFile::create(&arguments.file)?;
-    if !replacement.is_regular() {
-        return Err(Failure::new(format!(
+    if !replacement.is_regular_file() {
+        return Err(CliError::new(format!(
             "`{}` is no file that a backup can be written to",
             arguments.file.display()
         ))
-        .hint("a backup is read and checked after it was written"));
+        .with_hint("a backup is read and checked after it was written"));
     }
     let path = replacement.path().to_owned();
-    let bar = progress(length(&directory.join("data.mdb")), BYTES);
-    let bytes = watched(&bar, &path, || store.backup(replacement.file())).map_err(|error| unread(&error))?;
+    let bar = progress_bar(file_len(&directory.join("data.mdb")), BYTE_PROGRESS);
+    let bytes = with_size_progress(&bar, &path, || store.backup(replacement.file()))
+        .map_err(|error| read_error(&error))?;
     bar.finish_and_clear();
-    replacement.finish()?;
-    tell(format_args!("{bytes} bytes in `{}`", arguments.file.display()));
+    replacement.commit()?;
+    eprint_line(format_args!("{bytes} bytes in `{}`", arguments.file.display()));
     if arguments.json {
-        let mut output = Output::new();
-        output.json(&Summary { bytes })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&BackupJson { bytes })?;
         output.flush()?;
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 /// Does something, while the bar shows how long a file has become.
-fn watched<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
+fn with_size_progress<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
     if bar.is_hidden() {
         return work();
     }
@@ -100,7 +107,7 @@ fn watched<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
             while is_done.recv_timeout(Duration::from_millis(200))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                bar.set_position(length(path));
+                bar.set_position(file_len(path));
             }
         });
         let result = work();
@@ -109,6 +116,6 @@ fn watched<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
     })
 }
 
-fn length(path: &Path) -> u64 {
+fn file_len(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }

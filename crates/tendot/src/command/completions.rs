@@ -2,15 +2,15 @@
 
 use clap::CommandFactory as _;
 
-use crate::args::{Arguments, CompletionsArguments};
-use crate::output::Output;
-use crate::{Answer, Failure};
+use crate::args::{Cli, CompletionsArguments};
+use crate::output::StdoutWriter;
+use crate::{CliError, CommandStatus};
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &CompletionsArguments) -> Result<CommandStatus, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "tendot", &mut script);
-    let mut output = Output::new();
-    output.write(&script)?;
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "tendot", &mut script);
+    let mut output = StdoutWriter::new();
+    output.write_bytes(&script)?;
     output.flush()?;
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }

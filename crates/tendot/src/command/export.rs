@@ -4,29 +4,34 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use indicatif::ProgressBar;
 use tendot_proto::Handle;
-use tendot_proto::record::Record;
+use tendot_proto::record::HandleRecord;
 use tendot_registry::doi::is_reserved;
 use tendot_registry::party::is_reserved_prefix;
-use tendot_store::{AnyStore, Entry, Key, PostgresSettings, State, Store, StoreError};
+use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, Store, StoreError, StoredRecord};
 use tokio::runtime::Runtime;
 
 use crate::args::{ExportArguments, ExportFormat};
-use crate::failure::tell;
+use crate::failure::eprint_line;
 use crate::replacement::AtomicFile;
-use crate::store::{Place, RECORDS, few_connections, is_standard, open_postgres, progress, runtime, unread};
-use crate::{Answer, Failure};
+use crate::store::{
+    RECORD_PROGRESS, StoreLocation, few_connections, is_stdio, multi_thread, open_postgres, progress_bar,
+    read_error,
+};
+use crate::{CliError, CommandStatus};
 
 /// Records that are read in one transaction, so that a writer beside us need not keep old pages for long.
-const SLICE: usize = 1_000;
+const PAGE_RECORDS: usize = 1_000;
 
 /// Bytes of values after which no more records are read in it.
 const PAGE_BYTES: usize = 4 << 20;
 
-pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
-    let runtime = runtime()?;
-    match arguments.store.place()? {
-        Place::Directory(_) => export_store(arguments, &runtime, &arguments.store.open_read_only()?.into()),
-        Place::Database(address) => {
+pub(crate) fn run(arguments: &ExportArguments) -> Result<CommandStatus, CliError> {
+    let runtime = multi_thread()?;
+    match arguments.store.location()? {
+        StoreLocation::Directory(_) => {
+            export_store(arguments, &runtime, &arguments.store.open_read_only()?.into())
+        }
+        StoreLocation::Database(address) => {
             let settings = PostgresSettings { migrate: false, ..few_connections() };
             let store = runtime.block_on(open_postgres(&address, &settings))?;
             export_store(arguments, &runtime, &store.into())
@@ -34,45 +39,50 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
     }
 }
 
-fn export_store(arguments: &ExportArguments, runtime: &Runtime, store: &AnyStore) -> Result<Answer, Failure> {
+fn export_store(
+    arguments: &ExportArguments,
+    runtime: &Runtime,
+    store: &AnyStore,
+) -> Result<CommandStatus, CliError> {
     let bar = || {
-        let size = runtime.block_on(store.size()).map_err(|error| unread(&error))?;
-        Ok::<_, Failure>(size.map_or_else(ProgressBar::hidden, |size| progress(size, RECORDS)))
+        let size = runtime.block_on(store.name_count()).map_err(|error| read_error(&error))?;
+        Ok::<_, CliError>(size.map_or_else(ProgressBar::hidden, |size| progress_bar(size, RECORD_PROGRESS)))
     };
-    match arguments.file.as_deref().filter(|file| !is_standard(file)) {
+    match arguments.file.as_deref().filter(|file| !is_stdio(file)) {
         None => {
             // A bar amid the records would be of no use to who watches them.
             let is_watched = io::stdout().is_terminal();
             let bar = if is_watched { ProgressBar::hidden() } else { bar()? };
-            export(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
+            write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
         }
         Some(path) => {
-            arguments.store.check_target(path)?;
+            arguments.store.ensure_not_store_file(path)?;
             let mut replacement = AtomicFile::create(path)?;
             let what = format!("`{}`", path.display());
-            export(runtime, store, arguments.format, &bar()?, &what, replacement.file())?;
-            replacement.finish()?;
+            write_records(runtime, store, arguments.format, &bar()?, &what, replacement.file())?;
+            replacement.commit()?;
         }
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
-fn export(
+fn write_records(
     runtime: &Runtime,
     store: &AnyStore,
     format: ExportFormat,
     bar: &ProgressBar,
     what: &str,
     output: impl Write,
-) -> Result<(), Failure> {
-    let unwritten = |error: &io::Error| Failure::io(format!("{what} can't be written"), error);
+) -> Result<(), CliError> {
+    let unwritten = |error: &io::Error| CliError::io(format!("{what} can't be written"), error);
     let mut output = BufWriter::with_capacity(1 << 18, output);
     let mut left_out = 0_u64;
     let mut after = None;
     loop {
-        let entries = runtime.block_on(slice(store, after.as_ref())).map_err(|error| unread(&error))?;
+        let entries =
+            runtime.block_on(next_page(store, after.as_ref())).map_err(|error| read_error(&error))?;
         let Some(last) = entries.last() else { break };
-        after = Some(Key::new(&last.name).map_err(|error| Failure::new(error.to_string()))?);
+        after = Some(NameKey::new(&last.name).map_err(|error| CliError::new(error.to_string()))?);
         bar.inc(entries.len() as u64);
         for entry in entries.into_iter().filter(is_exported) {
             let written = match format {
@@ -85,37 +95,37 @@ fn export(
     output.flush().map_err(|error| unwritten(&error))?;
     bar.finish_and_clear();
     if left_out > 0 {
-        tell(format_args!("{left_out} records have no URL and were left out"));
+        eprint_line(format_args!("{left_out} records have no URL and were left out"));
     }
     Ok(())
 }
 
 /// The next records, none at the end.
-async fn slice(store: &AnyStore, after: Option<&Key>) -> Result<Vec<Entry>, StoreError> {
+async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<StoredRecord>, StoreError> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
-    let visit = |entry: &Entry| {
+    let visit = |entry: &StoredRecord| {
         bytes += entry.values.iter().map(|value| value.data.len()).sum::<usize>();
         entries.push(entry.clone());
-        entries.len() < SLICE && bytes < PAGE_BYTES
+        entries.len() < PAGE_RECORDS && bytes < PAGE_BYTES
     };
-    store.visit(None, after, visit).await?;
+    store.scan_records(None, after, visit).await?;
     Ok(entries)
 }
 
 /// What has ended stays behind, and so does what is no record, or not for everybody yet: brought in elsewhere, it would be.
-fn is_exported(entry: &Entry) -> bool {
+fn is_exported(entry: &StoredRecord) -> bool {
     let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
-    entry.state == State::Live && !is_own && !is_reserved(entry)
+    entry.state == RecordStatus::Live && !is_own && !is_reserved(entry)
 }
 
-fn write_json(output: &mut impl Write, entry: Entry) -> io::Result<()> {
-    let record = Record { handle: entry.name.as_bytes().into(), values: entry.values };
+fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {
+    let record = HandleRecord { handle: entry.name.as_bytes().into(), values: entry.values };
     serde_json::to_writer(&mut *output, &record)?;
     output.write_all(b"\n")
 }
 
 /// The name and its first URL.
-fn write_csv(output: &mut impl Write, entry: &Entry, left_out: &mut u64) -> io::Result<()> {
+fn write_csv(output: &mut impl Write, entry: &StoredRecord, left_out: &mut u64) -> io::Result<()> {
     let url = entry.values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"URL"));
     let Some(url) = url else {
         *left_out += 1;

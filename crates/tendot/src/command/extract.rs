@@ -11,39 +11,40 @@ use serde::Serialize;
 use tendot_names::Extractor;
 
 use crate::args::ExtractArguments;
-use crate::extract::{Hit, Job, Paths, Told};
-use crate::failure::{escaped, tell, tell_error, tell_that_input_is_awaited};
-use crate::output::Output;
-use crate::pool::in_order;
-use crate::{Answer, Failure};
+use crate::extract::{ExtractEvent, ExtractJob, FileWalk, Hit};
+use crate::failure::{eprint_error, eprint_line, eprint_stdin_notice, escape_control};
+use crate::output::StdoutWriter;
+use crate::pool::map_ordered;
+use crate::{CliError, CommandStatus};
 
-pub(crate) fn run(arguments: &ExtractArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &ExtractArguments) -> Result<CommandStatus, CliError> {
     let standard_input = [PathBuf::from("-")];
     let paths = if arguments.paths.is_empty() { &standard_input[..] } else { &arguments.paths };
     if paths.iter().any(|path| path.as_os_str() == "-") {
-        tell_that_input_is_awaited();
+        eprint_stdin_notice();
     }
     let threads = arguments.threads.and_then(|threads| NonZero::new(usize::from(threads)));
     let threads =
         threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
-    let extractor = Extractor::new().join_lines(arguments.join_lines).keep_publisher_tails(arguments.keep_tails);
+    let extractor =
+        Extractor::new().join_lines(arguments.join_lines).keep_publisher_tails(arguments.keep_tails);
     // A name that is broken at a line's end could be broken between two parts.
     let in_parts = !arguments.join_lines;
     let with_lines = arguments.json;
-    let jobs = Paths::new(paths).flat_map(move |path| Job::for_path(path, in_parts));
-    let mut report = Report::new(arguments);
-    in_order(
+    let jobs = FileWalk::new(paths).flat_map(move |path| ExtractJob::for_path(path, in_parts));
+    let mut report = ExtractReport::new(arguments);
+    map_ordered(
         threads,
         jobs,
         |job, results| job.search(extractor, with_lines, results),
-        |told| report.told(told),
+        |told| report.handle_event(told),
     )?;
     report.finish()
 }
 
 /// What is printed.
-struct Report {
-    output: Output,
+struct ExtractReport {
+    output: StdoutWriter,
     count_only: bool,
     json: bool,
     /// Comparison keys of the names seen, when each is wanted only once.
@@ -71,51 +72,51 @@ struct CountJson {
     count: u64,
 }
 
-impl Report {
+impl ExtractReport {
     fn new(arguments: &ExtractArguments) -> Self {
         Self {
-            output: Output::new(),
+            output: StdoutWriter::new(),
             count_only: arguments.count,
             json: arguments.json,
             seen: arguments.unique.then(HashSet::new),
             count: 0,
             lines: 0,
             incomplete: false,
-            progress: progress(&arguments.paths),
+            progress: extract_progress(&arguments.paths),
         }
     }
 
-    fn told(&mut self, told: Told) -> Result<(), Failure> {
+    fn handle_event(&mut self, told: ExtractEvent) -> Result<(), CliError> {
         match told {
-            Told::Names(names, count) if self.seen.is_none() => {
+            ExtractEvent::Names(names, count) if self.seen.is_none() => {
                 self.count += count;
                 if !self.count_only {
-                    self.output.write(&names)?;
+                    self.output.write_bytes(&names)?;
                 }
             }
-            Told::Names(names, _) => {
+            ExtractEvent::Names(names, _) => {
                 for name in names.split_inclusive(|byte| *byte == b'\n') {
-                    if self.is_new(name) && !self.count_only {
-                        self.output.write(name)?;
+                    if self.insert_if_new(name) && !self.count_only {
+                        self.output.write_bytes(name)?;
                     }
                 }
             }
-            Told::Hits(path, hits) => {
+            ExtractEvent::Hits(path, hits) => {
                 for hit in &hits {
-                    self.hit(&path, hit)?;
+                    self.print_hit(&path, hit)?;
                 }
             }
-            Told::End { lines, bytes, is_last } => {
+            ExtractEvent::End { lines, bytes, is_last } => {
                 self.lines = if is_last { 0 } else { self.lines + lines };
                 self.progress.inc(bytes);
                 return Ok(());
             }
-            Told::Failed(path, error) => {
+            ExtractEvent::Failed(path, error) => {
                 // The rest goes on.
                 self.incomplete = true;
                 self.lines = 0;
-                let path = escaped(&path.to_string_lossy());
-                self.progress.suspend(|| tell_error(&format!("`{path}` can't be read: {error}")));
+                let path = escape_control(&path.to_string_lossy());
+                self.progress.suspend(|| eprint_error(&format!("`{path}` can't be read: {error}")));
                 return Ok(());
             }
         }
@@ -123,8 +124,8 @@ impl Report {
         self.output.flush()
     }
 
-    fn hit(&mut self, path: &Path, hit: &Hit) -> Result<(), Failure> {
-        if !self.is_new(hit.name.as_bytes()) || self.count_only {
+    fn print_hit(&mut self, path: &Path, hit: &Hit) -> Result<(), CliError> {
+        if !self.insert_if_new(hit.name.as_bytes()) || self.count_only {
             return Ok(());
         }
         let object = HitJson {
@@ -136,42 +137,45 @@ impl Report {
             text: &hit.text,
             flags: hit.flags.iter().map(|flag| flag.code()).collect(),
         };
-        self.output.json(&object)
+        self.output.write_json(&object)
     }
 
     /// Counts a name, unless it was seen and only new ones are wanted.
-    fn is_new(&mut self, name: &[u8]) -> bool {
+    fn insert_if_new(&mut self, name: &[u8]) -> bool {
         let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(name.to_ascii_uppercase()));
         self.count += u64::from(is_new);
         is_new
     }
 
-    fn finish(mut self) -> Result<Answer, Failure> {
+    fn finish(mut self) -> Result<CommandStatus, CliError> {
         self.progress.finish_and_clear();
         if self.count_only && self.json {
-            self.output.json(&CountJson { count: self.count })?;
+            self.output.write_json(&CountJson { count: self.count })?;
         } else if self.count_only {
-            self.output.line(self.count)?;
+            self.output.write_line(self.count)?;
         }
         self.output.flush()?;
         if self.incomplete {
-            return Ok(Answer::Incomplete);
+            return Ok(CommandStatus::Incomplete);
         }
         if self.count == 0 {
-            tell("no DOI name found");
-            return Ok(Answer::No);
+            eprint_line("no DOI name found");
+            return Ok(CommandStatus::No);
         }
-        Ok(Answer::Yes)
+        Ok(CommandStatus::Yes)
     }
 }
 
 /// A bar on stderr when somebody watches it and the names go elsewhere.
-fn progress(paths: &[PathBuf]) -> ProgressBar {
+fn extract_progress(paths: &[PathBuf]) -> ProgressBar {
     if paths.is_empty() || !io::stderr().is_terminal() || io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bytes =
-        Paths::new(paths).flatten().filter_map(|(_, metadata)| metadata).map(|metadata| metadata.len()).sum();
+    let bytes = FileWalk::new(paths)
+        .flatten()
+        .filter_map(|(_, metadata)| metadata)
+        .map(|metadata| metadata.len())
+        .sum();
     let template = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style)

@@ -6,13 +6,13 @@ use serde::Serialize;
 use tendot_store::{MigrationReport, PreviousRun};
 
 use crate::args::MigrateArguments;
-use crate::failure::{escaped, tell};
-use crate::output::Output;
-use crate::store::Place;
-use crate::{Answer, Failure, moving};
+use crate::failure::{eprint_line, escape_control};
+use crate::output::StdoutWriter;
+use crate::store::StoreLocation;
+use crate::{CliError, CommandStatus, moving};
 
 #[derive(Serialize)]
-struct Summary<'a> {
+struct MigrationJson<'a> {
     resumed: Option<&'static str>,
     revision: u64,
     sequence: u64,
@@ -27,19 +27,20 @@ struct Summary<'a> {
     seconds: f64,
 }
 
-pub(crate) fn run(arguments: &MigrateArguments) -> Result<Answer, Failure> {
-    let from = Place::read("--from", &arguments.from)?;
-    let to = Place::read("--to", &arguments.to)?;
+pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliError> {
+    let from = StoreLocation::parse("--from", &arguments.from)?;
+    let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
     let moved = moving::migrate(&from, &to, arguments.compare_all)?;
-    let MigrationReport { revision, sequence, records, lines, history, notes, compared, different, .. } = moved;
-    let mut output = Output::new();
+    let MigrationReport { revision, sequence, records, lines, history, notes, compared, different, .. } =
+        moved;
+    let mut output = StdoutWriter::new();
     if arguments.json {
         let resumed = moved.resumed.map(|resumed| match resumed {
             PreviousRun::Interrupted => "interrupted",
             PreviousRun::Finished(_) => "finished",
         });
-        output.json(&Summary {
+        output.write_json(&MigrationJson {
             resumed,
             revision,
             sequence,
@@ -57,26 +58,26 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<Answer, Failure> {
         moved
             .differences
             .iter()
-            .try_for_each(|what| output.line(format_args!("differs: {}", escaped(what))))?;
+            .try_for_each(|what| output.write_line(format_args!("differs: {}", escape_control(what))))?;
     }
     output.flush()?;
-    tell(format_args!(
+    eprint_line(format_args!(
         "copied: {records} records, {history} changes of them, {lines} lines of the log, {notes} notes; \
          compared: {compared} names"
     ));
     if different > 0 {
-        tell(format_args!(
+        eprint_line(format_args!(
             "{different} differences were found that no change of the source explains; the target is not whole, and is \
              refused by other commands"
         ));
-        return Ok(Answer::No);
+        return Ok(CommandStatus::No);
     }
-    tell(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
+    eprint_line(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
     if moved.restless_notes > 0 {
-        tell(format_args!("{} notes changed while they were copied", moved.restless_notes));
+        eprint_line(format_args!("{} notes changed while they were copied", moved.restless_notes));
     }
-    tell(
+    eprint_line(
         "when the source's server has been stopped, give the same command once more; then start the target's",
     );
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }

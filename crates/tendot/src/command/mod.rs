@@ -28,8 +28,8 @@ use tendot_names::Parser;
 use crate::args::ParseArguments;
 
 impl ParseArguments {
-    fn reader(self) -> Parser {
+    fn parser(self) -> Parser {
         let reader = if self.strict { Parser::strict() } else { Parser::lenient() };
-        reader.rules(self.rules.0).max_len(crate::lines::LONGEST)
+        reader.rules(self.rules.0).max_len(crate::lines::MAX_LINE_LEN)
     }
 }

@@ -5,50 +5,52 @@ use std::fmt::Write as _;
 use std::io;
 
 use serde::Serialize;
-use tendot_names::{Error, OutputForm, Doi, Note, Parser, ParsedName, SyntaxRules, DoiOrShortDoi, repair};
+use tendot_names::{
+    Adjustment, Doi, DoiOrShortDoi, Error, OutputForm, ParsedName, Parser, SyntaxRules, repair,
+};
 
 use crate::args::NameArguments;
-use crate::failure::{shown, tell_error, tell_that_input_is_awaited};
-use crate::lines::Lines;
-use crate::output::Output;
-use crate::{Answer, Failure};
+use crate::failure::{eprint_error, eprint_stdin_notice, shown};
+use crate::lines::LineReader;
+use crate::output::StdoutWriter;
+use crate::{CliError, CommandStatus};
 
-pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: NameArguments) -> Result<CommandStatus, CliError> {
     let NameArguments { names, form, repair, reading, json } = arguments;
     let style = match form {
-        Some(form) => Style::Form(form.0),
-        None if json => Style::Json,
-        None => Style::Text,
+        Some(form) => NameOutput::Form(form.0),
+        None if json => NameOutput::Json,
+        None => NameOutput::Text,
     };
     let mut printer = NamePrinter {
-        reader: reading.reader(),
+        reader: reading.parser(),
         repair,
         style,
-        output: Output::new(),
+        output: StdoutWriter::new(),
         all_are_names: true,
         first: true,
     };
     if names.is_empty() {
-        tell_that_input_is_awaited();
-        let mut lines = Lines::new(io::stdin().lock());
+        eprint_stdin_notice();
+        let mut lines = LineReader::stdin_like(io::stdin().lock());
         loop {
             if lines.is_buffer_empty() {
                 printer.output.flush()?;
             }
-            let Some(line) = lines.next()? else { break };
-            printer.print(line)?;
+            let Some(line) = lines.next_line()? else { break };
+            printer.print_input(line)?;
         }
     } else {
         for name in &names {
-            printer.print(name.as_encoded_bytes())?;
+            printer.print_input(name.as_encoded_bytes())?;
         }
     }
     printer.output.flush()?;
-    Ok(if printer.all_are_names { Answer::Yes } else { Answer::No })
+    Ok(if printer.all_are_names { CommandStatus::Yes } else { CommandStatus::No })
 }
 
 #[derive(Clone, Copy)]
-enum Style {
+enum NameOutput {
     Text,
     Json,
     Form(OutputForm),
@@ -57,46 +59,46 @@ enum Style {
 struct NamePrinter {
     reader: Parser,
     repair: bool,
-    style: Style,
-    output: Output,
+    style: NameOutput,
+    output: StdoutWriter,
     all_are_names: bool,
     first: bool,
 }
 
 impl NamePrinter {
-    fn print(&mut self, input: &[u8]) -> Result<(), Failure> {
-        let read = self.read(input);
+    fn print_input(&mut self, input: &[u8]) -> Result<(), CliError> {
+        let read = self.parse_input(input);
         if let Err(error) = &read {
-            self.refuse(input, &format!("no DOI name: {error}"));
+            self.report_invalid(input, &format!("no DOI name: {error}"));
         }
         match (self.style, &read) {
-            (Style::Form(form), Ok(read)) => match read.target.written_as(form) {
-                Some(written) => self.output.line(written),
+            (NameOutput::Form(form), Ok(read)) => match read.target.written_as(form) {
+                Some(written) => self.output.write_line(written),
                 None => {
-                    self.refuse(input, &format!("without a form `{}`", form.as_str()));
-                    self.output.line("")
+                    self.report_invalid(input, &format!("without a form `{}`", form.as_str()));
+                    self.output.write_line("")
                 }
             },
-            (Style::Form(_), Err(_)) => self.output.line(""),
-            (Style::Json, Ok(read)) => self.output.json(&Described::new(input, read)),
-            (Style::Json, Err(error)) => self.output.json(&Refused::new(input, error)),
-            (Style::Text, Ok(read)) => {
+            (NameOutput::Form(_), Err(_)) => self.output.write_line(""),
+            (NameOutput::Json, Ok(read)) => self.output.write_json(&ParsedNameJson::new(input, read)),
+            (NameOutput::Json, Err(error)) => self.output.write_json(&InvalidNameJson::new(input, error)),
+            (NameOutput::Text, Ok(read)) => {
                 let gap = if std::mem::take(&mut self.first) { "" } else { "\n" };
-                self.output.write(gap.as_bytes())?;
-                self.output.write(text(read).as_bytes())
+                self.output.write_bytes(gap.as_bytes())?;
+                self.output.write_bytes(format_details(read).as_bytes())
             }
-            (Style::Text, Err(_)) => Ok(()),
+            (NameOutput::Text, Err(_)) => Ok(()),
         }
     }
 
-    fn refuse(&mut self, input: &[u8], why: &str) {
+    fn report_invalid(&mut self, input: &[u8], why: &str) {
         self.all_are_names = false;
-        tell_error(&format!("`{}` is {why}", shown(input)));
+        eprint_error(&format!("`{}` is {why}", shown(input)));
     }
 
-    fn read<'a>(&self, input: &'a [u8]) -> Result<Read<'a>, Error> {
+    fn parse_input<'a>(&self, input: &'a [u8]) -> Result<ParsedInput<'a>, Error> {
         if self.repair
-            && input.len() <= crate::lines::LONGEST
+            && input.len() <= crate::lines::MAX_LINE_LEN
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
             // A name that other rules forbid is left to the reader, which says why.
@@ -105,45 +107,46 @@ impl NamePrinter {
             // The form and the notes are those of the whole, where that can be read.
             let whole = self.reader.parse(field).ok();
             let form = whole.as_ref().map_or("name", |reading| reading.input_form().as_str());
-            let mut notes: Vec<Note> = whole.iter().flat_map(|reading| reading.adjustments().iter()).collect();
+            let mut notes: Vec<Adjustment> =
+                whole.iter().flat_map(|reading| reading.adjustments().iter()).collect();
             let untouched = whole.is_some_and(|reading| *reading.identifier() == repaired.target);
-            let cut = (!untouched).then_some(Cut { before: repaired.before, after: repaired.after });
+            let cut = (!untouched).then_some(RemovedText { before: repaired.before, after: repaired.after });
             if cut.is_some() {
-                notes.push(Note::Repaired);
+                notes.push(Adjustment::Repaired);
             }
-            return Ok(Read { target: repaired.target, form, notes, cut });
+            return Ok(ParsedInput { target: repaired.target, form, notes, cut });
         }
         let reading: ParsedName<'a> = self.reader.parse_bytes(input)?;
         let (form, notes) = (reading.input_form().as_str(), reading.adjustments().iter().collect());
-        Ok(Read { target: reading.into_identifier(), form, notes, cut: None })
+        Ok(ParsedInput { target: reading.into_identifier(), form, notes, cut: None })
     }
 }
 
 /// An input that was understood.
-struct Read<'a> {
+struct ParsedInput<'a> {
     target: DoiOrShortDoi<'a>,
     form: &'static str,
-    notes: Vec<Note>,
-    cut: Option<Cut<'a>>,
+    notes: Vec<Adjustment>,
+    cut: Option<RemovedText<'a>>,
 }
 
 /// What a repair cut off.
 #[derive(Serialize)]
-struct Cut<'a> {
+struct RemovedText<'a> {
     before: Cow<'a, str>,
     after: Cow<'a, str>,
 }
 
-fn obeys(target: &DoiOrShortDoi<'_>, rules: SyntaxRules) -> bool {
+fn conforms_to(target: &DoiOrShortDoi<'_>, rules: SyntaxRules) -> bool {
     Doi::with_rules(target.as_str(), rules).is_ok()
 }
 
-fn written(target: &DoiOrShortDoi<'_>, form: OutputForm) -> String {
+fn format_as(target: &DoiOrShortDoi<'_>, form: OutputForm) -> String {
     target.written_as(form).map(|written| written.to_string()).unwrap_or_default()
 }
 
 #[derive(Serialize)]
-struct Described<'a> {
+struct ParsedNameJson<'a> {
     input: Cow<'a, str>,
     ok: bool,
     kind: &'static str,
@@ -161,7 +164,7 @@ struct Described<'a> {
     rules: RuleConformance,
     notes: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<&'a Cut<'a>>,
+    cut: Option<&'a RemovedText<'a>>,
 }
 
 #[derive(Serialize)]
@@ -171,8 +174,8 @@ struct RuleConformance {
     minimal2002: bool,
 }
 
-impl<'a> Described<'a> {
-    fn new(input: &'a [u8], read: &'a Read<'_>) -> Self {
+impl<'a> ParsedNameJson<'a> {
+    fn new(input: &'a [u8], read: &'a ParsedInput<'_>) -> Self {
         let target = &read.target;
         Self {
             input: String::from_utf8_lossy(input),
@@ -182,17 +185,17 @@ impl<'a> Described<'a> {
             name: target.as_str(),
             prefix: target.prefix(),
             suffix: target.suffix(),
-            canonical: written(target, OutputForm::Canonical),
-            uri: written(target, OutputForm::Uri),
-            urn: written(target, OutputForm::Urn),
-            url: written(target, OutputForm::Url),
-            uri_2003: written(target, OutputForm::Uri2003),
-            url_minimal: written(target, OutputForm::UrlMinimal),
-            url_full: written(target, OutputForm::UrlFull),
+            canonical: format_as(target, OutputForm::Canonical),
+            uri: format_as(target, OutputForm::Uri),
+            urn: format_as(target, OutputForm::Urn),
+            url: format_as(target, OutputForm::Url),
+            uri_2003: format_as(target, OutputForm::Uri2003),
+            url_minimal: format_as(target, OutputForm::UrlMinimal),
+            url_full: format_as(target, OutputForm::UrlFull),
             rules: RuleConformance {
-                current: obeys(target, SyntaxRules::Current),
-                z3984: obeys(target, SyntaxRules::Z3984),
-                minimal2002: obeys(target, SyntaxRules::Minimal2002),
+                current: conforms_to(target, SyntaxRules::Current),
+                z3984: conforms_to(target, SyntaxRules::Z3984),
+                minimal2002: conforms_to(target, SyntaxRules::Minimal2002),
             },
             notes: read.notes.iter().map(|note| note.code()).collect(),
             cut: read.cut.as_ref(),
@@ -201,31 +204,35 @@ impl<'a> Described<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Refused<'a> {
+pub(super) struct InvalidNameJson<'a> {
     input: Cow<'a, str>,
     ok: bool,
-    error: Fault,
+    error: ParseErrorJson,
 }
 
 #[derive(Serialize)]
-struct Fault {
+struct ParseErrorJson {
     code: &'static str,
     message: &'static str,
     at: usize,
 }
 
-impl<'a> Refused<'a> {
+impl<'a> InvalidNameJson<'a> {
     pub(super) fn new(input: &'a [u8], error: &Error) -> Self {
-        let error = Fault { code: error.kind().code(), message: error.kind().message(), at: error.offset() };
+        let error =
+            ParseErrorJson { code: error.kind().code(), message: error.kind().message(), at: error.offset() };
         Self { input: String::from_utf8_lossy(input), ok: false, error }
     }
 }
 
 /// A table for people.
-fn text(read: &Read<'_>) -> String {
+fn format_details(read: &ParsedInput<'_>) -> String {
     let target = &read.target;
-    let obeyed: Vec<_> =
-        SyntaxRules::ALL.into_iter().filter(|rules| obeys(target, *rules)).map(SyntaxRules::as_str).collect();
+    let obeyed: Vec<_> = SyntaxRules::ALL
+        .into_iter()
+        .filter(|rules| conforms_to(target, *rules))
+        .map(SyntaxRules::as_str)
+        .collect();
     let mut text = format!("{}\n", target.as_str());
     let mut row = |key: &str, value: &str| {
         if !value.is_empty() {
@@ -246,7 +253,7 @@ fn text(read: &Read<'_>) -> String {
         OutputForm::Info,
         OutputForm::Eidr,
     ] {
-        row(form.as_str(), &written(target, form));
+        row(form.as_str(), &format_as(target, form));
     }
     row("obeys", &obeyed.join(", "));
     row("changed", &read.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));

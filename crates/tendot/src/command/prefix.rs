@@ -2,50 +2,50 @@
 
 use serde_json::{Value as Json, json};
 
-use super::doi::tell_of_transfer;
+use super::doi::transfer_message;
 use crate::args::{PolicyArguments, PolicyField, PrefixArguments, PrefixCommand};
-use crate::failure::escaped;
-use crate::registry::{Noun, Session, form, word};
-use crate::{Answer, Failure};
+use crate::failure::escape_control;
+use crate::registry::{ApiSession, ResourceKind, flag_value, json_object};
+use crate::{CliError, CommandStatus};
 
-pub(crate) fn run(arguments: &PrefixArguments) -> Result<Answer, Failure> {
-    let session = Session::open(&arguments.registry)?;
+pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError> {
+    let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
         PrefixCommand::Add { prefix, registrant, test, policy } => {
             let policy = members(policy);
-            let body = form([
+            let body = json_object([
                 ("registrant", Some(registrant.as_str().into())),
                 ("prefix", prefix.as_deref().map(Into::into)),
                 ("test", test.then_some(true.into())),
-                ("policy", Some(form(policy))),
+                ("policy", Some(json_object(policy))),
             ]);
-            session.add(&["prefixes"], &[], &body, "prefix", |made| {
-                let text = |name: &str| escaped(made[name].as_str().unwrap_or_default());
+            session.create(&["prefixes"], &[], &body, "prefix", |made| {
+                let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
                 format!("{} has the prefix {}", text("registrant"), text("prefix"))
             })
         }
         PrefixCommand::List { registrant, agency, list } => {
             let query = [("registrant", registrant.as_deref()), ("agency", agency.as_deref())];
-            session.list(Noun::Prefix, &["prefixes"], &query, list.limit)
+            session.list(ResourceKind::Prefix, &["prefixes"], &query, list.limit)
         }
-        PrefixCommand::Show { prefix } => session.show(Noun::Prefix, &["prefixes", prefix]),
+        PrefixCommand::Show { prefix } => session.show(ResourceKind::Prefix, &["prefixes", prefix]),
         PrefixCommand::Set { prefix, policy, clear } => {
             let path = ["prefixes", prefix];
             // The policy is replaced as a whole, and only if nobody else does so meanwhile.
-            let (mut object, revision) = session.read(&path)?;
+            let (mut object, revision) = session.get_with_revision(&path)?;
             let mut changed = object["policy"].take();
             if let Some(changed) = changed.as_object_mut() {
                 for part in clear {
-                    changed.remove(name_of(*part));
+                    changed.remove(json_name(*part));
                 }
                 let given = members(policy).into_iter();
                 changed.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
             }
-            session.set(Noun::Prefix, &path, &[], &json!({"policy": changed}), revision.as_deref())
+            session.update(ResourceKind::Prefix, &path, &[], &json!({"policy": changed}), revision.as_deref())
         }
         PrefixCommand::Transfer { prefix, receiver } => {
             let body = json!({"prefix": prefix, "to": receiver.to, "force": receiver.force});
-            session.add(&["transfers"], &[], &body, "id", tell_of_transfer)
+            session.create(&["transfers"], &[], &body, "id", transfer_message)
         }
     }
 }
@@ -55,12 +55,12 @@ fn members(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 5] {
         ("pattern", policy.pattern.as_deref().map(Into::into)),
         ("hosts", (!policy.hosts.is_empty()).then(|| json!(policy.hosts))),
         ("quota", policy.quota.map(Into::into)),
-        ("metadata", policy.metadata.as_ref().and_then(word)),
-        ("confusable", policy.confusable.as_ref().and_then(word)),
+        ("metadata", policy.metadata.as_ref().and_then(flag_value)),
+        ("confusable", policy.confusable.as_ref().and_then(flag_value)),
     ]
 }
 
-const fn name_of(part: PolicyField) -> &'static str {
+const fn json_name(part: PolicyField) -> &'static str {
     match part {
         PolicyField::Pattern => "pattern",
         PolicyField::Hosts => "hosts",

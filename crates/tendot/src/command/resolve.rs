@@ -8,52 +8,52 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tendot_client::native::{NativeClient, ResolveError, TransportAddress, ResolveOptions, RootSites};
-use tendot_client::{LookupOutcome, HttpUpstream, ResolveRequest, Upstream as _};
+use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites, TransportAddress};
+use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
 use tendot_names::Parser;
-use tendot_proto::lookup::Config;
-use tendot_proto::record::{PublicKey, Transport};
-use tendot_proto::{Handle, HandleError, ResponseCode, Value};
+use tendot_proto::lookup::LookupConfig;
+use tendot_proto::record::{InterfaceProtocol, PublicKey};
+use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use tokio::runtime::Builder;
 
-use super::debug::shown_value;
+use super::debug::format_value;
 use crate::args::ResolveArguments;
-use crate::failure::{escaped, shown, tell_warning};
-use crate::output::Output;
-use crate::{Answer, Failure};
+use crate::failure::{eprint_warning, escape_control, shown};
+use crate::output::StdoutWriter;
+use crate::{CliError, CommandStatus};
 
 /// The port of the Handle System (RFC 3652, 2.1).
 const HANDLE_PORT: u16 = 2641;
 
-pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
-    let name = name_in(&arguments.name);
+pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliError> {
+    let name = parse_handle_input(&arguments.name);
     // A name without a slash is a prefix.
-    if let Err(error) = Handle::from(&*name).check()
+    if let Err(error) = Handle::from(&*name).validate_for_create()
         && error != HandleError::NoSlash
     {
-        return Err(Failure::new(format!("`{}` is no name: {error}", shown(arguments.name.as_bytes()))));
+        return Err(CliError::new(format!("`{}` is no name: {error}", shown(arguments.name.as_bytes()))));
     }
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::io("nobody can be asked", &error))?;
+        .map_err(|error| CliError::io("nobody can be asked", &error))?;
     let started = Instant::now();
     let (found, from) = match arguments.server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
-            runtime.block_on(over_http(server, &name, arguments))?
+            runtime.block_on(resolve_http(server, &name, arguments))?
         }
         server => runtime.block_on(resolve_native(server, &name, arguments))?,
     };
     if found == LookupOutcome::NotKept {
         let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
         let why = format!("{from}names like `{}` are not kept there (code 301)", shown(name.as_bytes()));
-        return Err(Failure::new(why).hint("without `--server` it is found out who keeps the name"));
+        return Err(CliError::new(why).with_hint("without `--server` it is found out who keeps the name"));
     }
-    print(arguments, &name, &found, &from, started.elapsed())
+    print_resolution(arguments, &name, &found, &from, started.elapsed())
 }
 
 /// The handle in a written form. What is no DOI name is a handle as it is.
-pub(super) fn name_in(text: &str) -> Cow<'_, str> {
+pub(super) fn parse_handle_input(text: &str) -> Cow<'_, str> {
     if let Ok(reading) = Parser::lenient().parse(text) {
         return Cow::Owned(reading.into_identifier().as_str().to_owned());
     }
@@ -67,39 +67,41 @@ pub(super) fn name_in(text: &str) -> Cow<'_, str> {
 }
 
 /// Who answered, and how.
-struct Source {
+struct ResponseSource {
     from: String,
     transport: String,
 }
 
-impl From<TransportAddress> for Source {
+impl From<TransportAddress> for ResponseSource {
     fn from(origin: TransportAddress) -> Self {
         let transport = origin.transport.to_string().to_ascii_lowercase();
         Self { from: origin.address.to_string(), transport }
     }
 }
 
-async fn over_http(
+async fn resolve_http(
     server: &str,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<(LookupOutcome, Option<Source>), Failure> {
+) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
     if arguments.certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
         let why = "`--certified`, `--udp`, `--tcp` and `--server-key` belong to the native protocol";
-        return Err(Failure::new(why).hint("a server is asked in it as `--server hdl://HOST:2641`"));
+        return Err(CliError::new(why).with_hint("a server is asked in it as `--server hdl://HOST:2641`"));
     }
     let upstream = HttpUpstream::new(server).map_err(|error| {
-        Failure::new(error.to_string()).hint("such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
+        CliError::new(error.to_string())
+            .with_hint("such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
-    let question = ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
-    let reply = upstream.reply(&question).await.map_err(|error| Failure::new(error.to_string()))?;
+    let question =
+        ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
+    let reply = upstream.reply(&question).await.map_err(|error| CliError::new(error.to_string()))?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
-    let source = Source { from: server.to_owned(), transport: transport.to_owned() };
-    Ok((selected(reply.found, arguments), Some(source)))
+    let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
+    Ok((filter_values(reply.found, arguments), Some(source)))
 }
 
 /// The values that were asked for, of a whole record.
-fn selected(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
+fn filter_values(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
     let LookupOutcome::Values(mut values) = found else { return found };
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
         values.retain(|value| {
@@ -114,8 +116,8 @@ async fn resolve_native(
     server: Option<&str>,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<(LookupOutcome, Option<Source>), Failure> {
-    let native = NativeClient::new(config(server, name, arguments)?);
+) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
+    let native = NativeClient::new(lookup_config(server, name, arguments)?);
     let query = ResolveOptions {
         types: arguments.types.clone(),
         indexes: arguments.indexes.clone(),
@@ -123,66 +125,72 @@ async fn resolve_native(
     };
     let resolved = native.resolve(name, &query).await;
     if native.is_root_outdated() && arguments.root.is_none() && server.is_none() {
-        tell_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
+        eprint_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
     }
-    let resolution = resolved.map_err(|error| unanswered(&error, arguments))?;
-    Ok((resolution.found, resolution.from.map(Source::from)))
+    let resolution = resolved.map_err(|error| lookup_error(&error, arguments))?;
+    Ok((resolution.found, resolution.from.map(ResponseSource::from)))
 }
 
-fn config(server: Option<&str>, name: &str, arguments: &ResolveArguments) -> Result<Config, Failure> {
+fn lookup_config(
+    server: Option<&str>,
+    name: &str,
+    arguments: &ResolveArguments,
+) -> Result<LookupConfig, CliError> {
     let mut config = match (server, &arguments.root) {
         (Some(server), _) => {
-            let key = arguments.server_key.as_deref().map(public_key).transpose()?;
+            let key = arguments.server_key.as_deref().map(read_public_key).transpose()?;
             if arguments.certified && key.is_none() {
                 let why = "`--certified` needs the key of the server, and an address does not tell it";
-                return Err(Failure::new(why).hint("`--server-key pubkey.bin`"));
+                return Err(CliError::new(why).with_hint("`--server-key pubkey.bin`"));
             }
-            RootSites::from_addresses(&addresses(server)?, key.as_ref()).into_direct_config(Handle::from(name))
+            RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
+                .into_direct_config(Handle::from(name))
         }
         (None, Some(file)) => {
-            let bytes = fs::read(file).map_err(|error| Failure::io(file.display(), &error))?;
+            let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
             let root = RootSites::from_bytes(&bytes)
-                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+                .map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
             // Who names a root trusts it.
-            Config { private_addresses: true, ..root.into_config() }
+            LookupConfig { private_addresses: true, ..root.into_config() }
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
     config.certify = arguments.certified;
     if arguments.udp || arguments.tcp {
-        let allowed = [(arguments.udp, Transport::UDP), (arguments.tcp, Transport::TCP)];
+        let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();
     }
     Ok(config)
 }
 
-fn public_key(file: &Path) -> Result<PublicKey<'static>, Failure> {
-    let bytes = fs::read(file).map_err(|error| Failure::io(file.display(), &error))?;
+fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
+    let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
     let key = PublicKey::from_bytes(&bytes).map(PublicKey::into_owned);
-    key.map_err(|error| Failure::new(format!("{} is no public key: {error}", file.display())))
+    key.map_err(|error| CliError::new(format!("{} is no public key: {error}", file.display())))
 }
 
 /// The addresses behind `hdl://HOST[:HANDLE_PORT]`.
-fn addresses(server: &str) -> Result<Vec<SocketAddr>, Failure> {
+fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
     let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
         port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
     });
     let host = if has_port { host.to_owned() } else { format!("{host}:{HANDLE_PORT}") };
     let found = host.to_socket_addrs().map_err(|error| {
-        Failure::io(format_args!("`{}` can't be asked", shown(server.as_bytes())), &error)
-            .hint("such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
+        CliError::io(format_args!("`{}` can't be asked", shown(server.as_bytes())), &error)
+            .with_hint("such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
     })?;
     Ok(found.collect())
 }
 
 /// Why there is no answer, with each attempt on a line of its own.
-fn unanswered(error: &ResolveError, arguments: &ResolveArguments) -> Failure {
+fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError {
     let name = shown(arguments.name.as_bytes());
     let mut message = format!("`{name}` could not be resolved: ");
     match error {
         ResolveError::Lookup(error) => {
-            if !Handle::new(&error.handle).is_same(Handle::from(&*name_in(&arguments.name))) {
+            if !Handle::new(&error.handle).eq_ignore_case(Handle::from(&*parse_handle_input(&arguments.name)))
+            {
                 let _ = write!(message, "{}: ", shown(&error.handle));
             }
             let _ = write!(message, "{}", error.kind);
@@ -190,23 +198,23 @@ fn unanswered(error: &ResolveError, arguments: &ResolveArguments) -> Failure {
                 let _ = write!(message, "\n  {attempt}");
             }
         }
-        error => message.push_str(&escaped(&error.to_string())),
+        error => message.push_str(&escape_control(&error.to_string())),
     }
-    let failure = Failure::new(message);
+    let failure = CliError::new(message);
     match (error, &arguments.server) {
         (ResolveError::Lookup(_), None) => {
-            failure.hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
+            failure.with_hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
         }
         _ => failure,
     }
 }
 
 #[derive(Serialize)]
-struct Described<'a> {
+struct ResolutionJson<'a> {
     #[serde(rename = "responseCode")]
     code: u32,
     handle: &'a str,
-    values: &'a [Value<'static>],
+    values: &'a [HandleValue<'static>],
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,21 +222,21 @@ struct Described<'a> {
     duration_ms: u64,
 }
 
-fn print(
+fn print_resolution(
     arguments: &ResolveArguments,
     name: &str,
     found: &LookupOutcome,
-    source: &Option<Source>,
+    source: &Option<ResponseSource>,
     took: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<CommandStatus, CliError> {
     let (code, values): (_, &[_]) = match found {
         LookupOutcome::Values(values) => (ResponseCode::SUCCESS, values),
         LookupOutcome::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
         LookupOutcome::Nothing | LookupOutcome::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
     };
-    let mut output = Output::new();
+    let mut output = StdoutWriter::new();
     if arguments.json {
-        output.json(&Described {
+        output.write_json(&ResolutionJson {
             code: code.0,
             handle: name,
             values,
@@ -237,26 +245,27 @@ fn print(
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         })?;
     } else if !values.is_empty() {
-        output.line(escaped(name))?;
-        if let Some(Source { from, transport }) = source {
+        output.write_line(escape_control(name))?;
+        if let Some(ResponseSource { from, transport }) = source {
             let took = took.as_millis();
-            output.line(format_args!(
+            output.write_line(format_args!(
                 "  from {} over {}, {took} ms",
-                escaped(from),
+                escape_control(from),
                 transport.to_ascii_uppercase()
             ))?;
         }
         for value in values {
-            output.line(escaped(&shown_value(value)?))?;
+            output.write_line(escape_control(&format_value(value)?))?;
         }
     }
     output.flush()?;
     let name = shown(name.as_bytes());
     Ok(match found {
-        LookupOutcome::Values(_) => Answer::Yes,
+        LookupOutcome::Values(_) => CommandStatus::Yes,
         LookupOutcome::NoValues => {
-            Failure::new(format!("the record of `{name}` has no such value for everybody (code 200)")).tell();
-            Answer::No
+            CliError::new(format!("the record of `{name}` has no such value for everybody (code 200)"))
+                .print();
+            CommandStatus::No
         }
         LookupOutcome::Nothing | LookupOutcome::NotKept => {
             let why = match source {
@@ -264,8 +273,8 @@ fn print(
                 None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),
             };
             let hint = format!("`tendot name '{name}'` shows how the name is read");
-            Failure::new(why).hint(hint).tell();
-            Answer::No
+            CliError::new(why).with_hint(hint).print();
+            CommandStatus::No
         }
     })
 }
@@ -276,7 +285,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let check = |text: &str, name: &str| assert_eq!(name_in(text), name, "{text}");
+        let check = |text: &str, name: &str| assert_eq!(parse_handle_input(text), name, "{text}");
         check("10.1000/182", "10.1000/182");
         check("https://doi.org/10.1000%2F182", "10.1000/182");
         check("doi:10.1000/ABC", "10.1000/ABC");
@@ -290,7 +299,7 @@ mod tests {
     #[test]
     fn hosts() {
         let check = |server: &str, expected: &str| {
-            assert_eq!(addresses(server).unwrap()[0].to_string(), expected, "{server}");
+            assert_eq!(server_addresses(server).unwrap()[0].to_string(), expected, "{server}");
         };
         check("hdl://127.0.0.1", "127.0.0.1:2641");
         check("hdl://127.0.0.1/", "127.0.0.1:2641");
@@ -298,7 +307,7 @@ mod tests {
         check("hdl://[::1]:99", "[::1]:99");
         check("hdl://[::1]", "[::1]:2641");
         for wrong in ["hdl://", "hdl://127.0.0.1:99999", "hdl://a b", "hdl://[::1"] {
-            assert!(addresses(wrong).is_err(), "{wrong}");
+            assert!(server_addresses(wrong).is_err(), "{wrong}");
         }
     }
 }

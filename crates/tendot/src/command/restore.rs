@@ -8,78 +8,85 @@ use serde::Serialize;
 use tendot_store::{LockError, RestoreError, restore};
 
 use crate::args::RestoreArguments;
-use crate::failure::tell;
-use crate::output::Output;
-use crate::store::{STORE_LOCKED_HINT, Place, unopened};
-use crate::{Answer, Failure, moving};
+use crate::failure::eprint_line;
+use crate::output::StdoutWriter;
+use crate::store::{STORE_LOCKED_HINT, StoreLocation, open_error};
+use crate::{CliError, CommandStatus, moving};
 
 #[derive(Serialize)]
-struct Summary<'a> {
+struct RestoreJson<'a> {
     directory: Option<Cow<'a, str>>,
     moved_to: Option<Cow<'a, str>>,
 }
 
-pub(crate) fn run(arguments: &RestoreArguments) -> Result<Answer, Failure> {
-    let directory = match arguments.store.place()? {
-        Place::Directory(directory) => directory,
-        Place::Database(address) => return restore_postgres(arguments, address),
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliError> {
+    let directory = match arguments.store.location()? {
+        StoreLocation::Directory(directory) => directory,
+        StoreLocation::Database(address) => return restore_postgres(arguments, address),
     };
     let path = arguments.file.display();
-    let moved_to = make(arguments, &directory)?;
+    let moved_to = restore_embedded(arguments, &directory)?;
     if let Some(moved_to) = &moved_to {
-        tell(format_args!("the store that was there is in `{}`", moved_to.display()));
+        eprint_line(format_args!("the store that was there is in `{}`", moved_to.display()));
     }
-    tell(format_args!("the store in `{}` is that of `{path}`", directory.display()));
+    eprint_line(format_args!("the store in `{}` is that of `{path}`", directory.display()));
     if arguments.json {
         let moved_to = moved_to.as_ref().map(|path| path.to_string_lossy());
-        let mut output = Output::new();
-        output.json(&Summary { directory: Some(directory.to_string_lossy()), moved_to })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&RestoreJson { directory: Some(directory.to_string_lossy()), moved_to })?;
         output.flush()?;
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 /// Makes the embedded store.
-fn make(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf>, CliError> {
     let path = arguments.file.display();
     let mut file = File::open(&arguments.file)
-        .map_err(|error| Failure::io(format!("`{path}` can't be read"), &error))?;
+        .map_err(|error| CliError::io(format!("`{path}` can't be read"), &error))?;
     restore(&mut file, directory, arguments.force).map_err(|error| match &error {
         RestoreError::Occupied { .. } => {
-            Failure::new(error.to_string()).hint("`--force` moves it aside, into a folder of its own")
+            CliError::new(error.to_string()).with_hint("`--force` moves it aside, into a folder of its own")
         }
-        RestoreError::Locked(LockError::Held { .. }) => Failure::new(error.to_string()).hint(STORE_LOCKED_HINT),
-        RestoreError::Open(error) => unopened(error),
+        RestoreError::Locked(LockError::Held { .. }) => {
+            CliError::new(error.to_string()).with_hint(STORE_LOCKED_HINT)
+        }
+        RestoreError::Open(error) => open_error(error),
         RestoreError::OtherVersion => {
-            Failure::new(format!("`{path}`: {error}")).hint("a newer version of tendot made it")
+            CliError::new(format!("`{path}`: {error}")).with_hint("a newer version of tendot made it")
         }
-        RestoreError::Locked(_) | RestoreError::Failed { .. } => Failure::new(error.to_string()),
-        _ => Failure::new(format!("`{path}`: {error}")),
+        RestoreError::Locked(_) | RestoreError::Failed { .. } => CliError::new(error.to_string()),
+        _ => CliError::new(format!("`{path}`: {error}")),
     })
 }
 
 /// Makes an embedded store for a while, and moves it to the database.
-fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Answer, Failure> {
+fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<CommandStatus, CliError> {
     if arguments.force {
-        return Err(Failure::new("what is in a database is not moved aside")
-            .hint("restore to another database, or to another schema: `?options=-csearch_path%3DSCHEMA`"));
+        return Err(CliError::new("what is in a database is not moved aside").with_hint(
+            "restore to another database, or to another schema: `?options=-csearch_path%3DSCHEMA`",
+        ));
     }
     let folder = Folder(std::env::temp_dir().join(format!("tendot-restore-{}", std::process::id())));
-    make(arguments, &folder.0)?;
-    let moved = moving::migrate(&Place::Directory(folder.0.clone()), &Place::Database(address), false)?;
+    restore_embedded(arguments, &folder.0)?;
+    let moved = moving::migrate(
+        &StoreLocation::Directory(folder.0.clone()),
+        &StoreLocation::Database(address),
+        false,
+    )?;
     if moved.different > 0 {
-        return Err(Failure::new(format!(
+        return Err(CliError::new(format!(
             "the store is not that of the backup: {}",
             moved.differences.join("; ")
         )));
     }
-    tell(format_args!("the store in the database is that of `{}`", arguments.file.display()));
+    eprint_line(format_args!("the store in the database is that of `{}`", arguments.file.display()));
     if arguments.json {
-        let mut output = Output::new();
-        output.json(&Summary { directory: None, moved_to: None })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&RestoreJson { directory: None, moved_to: None })?;
         output.flush()?;
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 /// A folder that is gone with this.

@@ -11,67 +11,67 @@ use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
 use serde::Serialize;
 use tendot_proto::Handle;
-use tendot_proto::record::Record;
-use tendot_registry::{Registry, Settings as RegistrySettings};
-use tendot_server::Tally;
-use tendot_server::http::{Http, Listener, Tls, listen};
-use tendot_server::native::{self, Native, NativeSockets, OwnSite, SitePeerClient};
-use tendot_store::{AnyStore, Change, CommitError, Edit, Embedded, Precondition, Memory, Store};
+use tendot_proto::record::HandleRecord;
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::ResolutionCounter;
+use tendot_server::http::{self, HttpListener, HttpServer, ServerCertificate};
+use tendot_server::native::{self, NativeServer, NativeSockets, OwnSite, SitePeerClient};
+use tendot_store::{AnyStore, ChangeSet, CommitError, Edit, EmbeddedStore, MemoryStore, Precondition, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::args::{ConfigSourceArguments, ServeArguments};
-use crate::config::{Configuration, Settings, StoreSetting, wrong};
-use crate::failure::tell;
+use crate::config::{Configuration, ServerSettings, StoreSetting, wrong};
+use crate::failure::eprint_line;
 use crate::log::LogWriter;
-use crate::output::Output;
-use crate::site::{PublishedEndpoints, joined_site, own_site};
-use crate::store::{open_postgres, unopened};
+use crate::output::StdoutWriter;
+use crate::site::{PublishedEndpoints, load_combined_site, load_or_create_site};
+use crate::store::{open_error, open_postgres};
 use crate::systemd::InheritedSockets;
-use crate::{Answer, Failure, database, systemd};
+use crate::{CliError, CommandStatus, database, systemd};
 
 #[derive(Serialize)]
-struct Ready<'a> {
+struct ReadyJson<'a> {
     ready: &'a [String],
 }
 
-pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
-    let settings = settings(arguments)?;
-    let log = LogWriter::begin(settings.log_format, settings.log_level)?;
+pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandStatus, CliError> {
+    let settings = load_settings(arguments)?;
+    let log = LogWriter::install(settings.log_format, settings.log_level)?;
     settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::io("threads can't be started", &error))?;
+        .map_err(|error| CliError::io("threads can't be started", &error))?;
     let served = runtime.block_on(async {
         let (store, token) = open_store(&settings).await?;
         serve(arguments, &settings, &log, store, token).await
     });
-    log.end();
+    log.flush();
     served
 }
 
 /// Opens the configured store, and reads the operator's token from the data directory if there is one.
-async fn open_store(settings: &Settings) -> Result<(AnyStore, Option<String>), Failure> {
-    let token = |directory: &Path| operator_token(&directory.join("operator.token")).map(Some);
-    match (&settings.store, settings.directory()) {
-        (StoreSetting::Memory, _) | (_, None) => Ok((Memory::new().into(), None)),
+async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<String>), CliError> {
+    let token = |directory: &Path| read_or_create(&directory.join("operator.token")).map(Some);
+    match (&settings.store, settings.data_dir()) {
+        (StoreSetting::Memory, _) | (_, None) => Ok((MemoryStore::new().into(), None)),
         (StoreSetting::Embedded(_), Some(directory)) => {
-            let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
+            let store = EmbeddedStore::open(&directory).map_err(|error| open_error(&error))?;
             Ok((store.into(), token(&directory)?))
         }
         (StoreSetting::Postgres(address), Some(directory)) => {
             let store = open_postgres(address, &settings.postgres()).await?;
             std::fs::create_dir_all(&directory)
-                .map_err(|error| Failure::io(format!("`{}` can't be made", directory.display()), &error))?;
+                .map_err(|error| CliError::io(format!("`{}` can't be made", directory.display()), &error))?;
             Ok((store.into(), token(&directory)?))
         }
     }
 }
 
-fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
+fn load_settings(arguments: &ServeArguments) -> Result<ServerSettings, CliError> {
     let flags = [
         ("native.address", "--native", &arguments.native),
         ("data", "--data", &arguments.data),
@@ -88,61 +88,63 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
 pub(crate) fn load_settings_with(
     arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
-) -> Result<Settings, Failure> {
-    Configuration::gather(arguments, flags).settings().map_err(|problems| wrong(&problems))
+) -> Result<ServerSettings, CliError> {
+    Configuration::gather(arguments, flags).parse().map_err(|problems| wrong(&problems))
 }
 
 async fn serve(
     arguments: &ServeArguments,
-    settings: &Settings,
+    settings: &ServerSettings,
     log: &LogWriter,
     store: AnyStore,
     token: Option<String>,
-) -> Result<Answer, Failure> {
+) -> Result<CommandStatus, CliError> {
     if arguments.demo {
         load_demo(&store).await?;
     }
     let tls = match (&settings.certificate, &settings.key) {
         (Some(certificate), Some(key)) => {
-            let read = Tls::read(certificate, key);
-            let asking = |tls: Tls| if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) };
-            Some(Arc::new(read.and_then(asking).map_err(|error| Failure::new(error.to_string()))?))
+            let read = ServerCertificate::load(certificate, key);
+            let asking = |tls: ServerCertificate| {
+                if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) }
+            };
+            Some(Arc::new(read.and_then(asking).map_err(|error| CliError::new(error.to_string()))?))
         }
         _ => None,
     };
     let lost = log.clone();
-    let InheritedSockets { http: handed, native: handed_native } =
-        systemd::sockets().map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
+    let InheritedSockets { http: handed, native: handed_native } = systemd::inherited_sockets()
+        .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
     let (listeners, mut addresses) = listeners(settings, tls.as_ref(), handed).await?;
     let sockets = native_sockets(settings, handed_native)?;
     let native_address = sockets.as_ref().map(|(address, _)| *address);
-    let site = site(settings, native_address, &addresses)?;
-    let registry = Arc::new(registry(settings, store, site.as_ref()));
-    let (tally, upkeep) = settings.upkeep();
+    let site = load_site(settings, native_address, &addresses)?;
+    let registry = Arc::new(build_registry(settings, store, site.as_ref()));
+    let (tally, upkeep) = settings.maintenance();
     let tally = Arc::new(tally);
     let native = sockets.zip(site).map(|((address, sockets), site)| {
-        (address, sockets, Arc::new(native(settings, &registry, &tally, site)))
+        (address, sockets, Arc::new(build_handle_server(settings, &registry, &tally, site)))
     });
-    let mut http = Http::new(Arc::clone(&registry));
+    let mut http = HttpServer::new(Arc::clone(&registry));
     if let AnyStore::Postgres(store) = registry.store() {
-        http = database::show(http, &store.watched());
+        http = database::register_database_status(http, &store.hosts_handle());
     }
     http = http
-        .tally(Arc::clone(&tally))
-        .trust(settings.trust())
+        .resolution_counter(Arc::clone(&tally))
+        .proxy_trust(settings.proxy_trust())
         .body_timeout(settings.body_timeout)
         .reverse_lookup_timeout(settings.reverse_lookup_timeout)
-        .keeps(settings.kept.bytes(&settings.store))
-        .metrics_for(settings.metrics_for.clone())
-        .logs_requests(settings.log_requests)
+        .response_cache_size(settings.kept.bytes(&settings.store))
+        .metrics_allow(settings.metrics_for.clone())
+        .log_requests(settings.log_requests)
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
-            Some(lost.lost() as f64)
+            Some(lost.dropped() as f64)
         });
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }
-    if let Some(rates) = settings.rates() {
-        http = http.rates(rates);
+    if let Some(rates) = settings.rate_limits() {
+        http = http.rate_limits(rates);
     }
     if let Some(tls) = tls.clone() {
         let name = "tendot_tls_certificate_expiry_timestamp_seconds";
@@ -153,20 +155,20 @@ async fn serve(
         http = http.operator_token(token);
     }
     if let Some((address, _, native)) = &native {
-        http = http.native(Arc::clone(native));
+        http = http.native_server(Arc::clone(native));
         addresses.push(format!("hdl://{address}/"));
     }
     if addresses.is_empty() {
         let hint = "`--http ADDR`, `--https ADDR` or `--native ADDR` says where";
-        return Err(Failure::new("there is nothing to listen to").hint(hint));
+        return Err(CliError::new("there is nothing to listen to").with_hint(hint));
     }
     let http = Arc::new(http);
-    let end = shutdown_signal(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
+    let end = shutdown_signal(tls).map_err(|error| CliError::io("signals can't be waited for", &error))?;
     http.set_ready(true);
-    tell(format_args!("ready: {}", addresses.join(" ")));
+    eprint_line(format_args!("ready: {}", addresses.join(" ")));
     if arguments.json {
-        let mut output = Output::new();
-        output.json(&Ready { ready: &addresses })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&ReadyJson { ready: &addresses })?;
         output.flush()?;
     }
     systemd::notify("READY=1");
@@ -178,7 +180,7 @@ async fn serve(
     let (http_end, native_end) = (is_ended(), is_ended());
     let answering = async {
         let Some((_, sockets, native)) = native else { return Ok(()) };
-        let listened = native::listen(sockets, native, settings.native_limits(), native_end).await;
+        let listened = native::serve(sockets, native, settings.native_limits(), native_end).await;
         listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
     };
     let wait = async {
@@ -187,7 +189,7 @@ async fn serve(
         tracing::info!("what is under way is finished");
         let _ = ending.send(true);
     };
-    let http = listen(listeners, http, settings.limits(), http_end);
+    let http = http::serve(listeners, http, settings.limits(), http_end);
     let (closing, closed) = oneshot::channel::<()>();
     let served = async {
         let served = tokio::join!(http, answering, wait);
@@ -197,54 +199,58 @@ async fn serve(
     // What the last requests are about is counted, too.
     let keeping_up = upkeep.run(&registry, &tally, async { drop(closed.await) });
     let ((http, native, ()), ()) = tokio::join!(served, keeping_up);
-    http.and(native).map_err(|error| Failure::io("requests can't be taken", &error))?;
-    Ok(Answer::Yes)
+    http.and(native).map_err(|error| CliError::io("requests can't be taken", &error))?;
+    Ok(CommandStatus::Yes)
 }
 
 /// Where the native protocol is answered: at the sockets that systemd hands over, else at those of the settings; nowhere if
 /// it is off.
 fn native_sockets(
-    settings: &Settings,
+    settings: &ServerSettings,
     handed: (Option<TcpSocket>, Option<UdpSocket>),
-) -> Result<Option<(SocketAddr, NativeSockets)>, Failure> {
-    let unusable = |error: io::Error| Failure::io("a socket of systemd can't be used", &error);
+) -> Result<Option<(SocketAddr, NativeSockets)>, CliError> {
+    let unusable = |error: io::Error| CliError::io("a socket of systemd can't be used", &error);
     let sockets = match handed {
-        (Some(tcp), Some(udp)) => NativeSockets::handed(tcp, udp).map_err(unusable)?,
+        (Some(tcp), Some(udp)) => NativeSockets::from_inherited(tcp, udp).map_err(unusable)?,
         (None, None) => {
             let Some(address) = settings.native else { return Ok(None) };
             bind_native(address)?
         }
         _ => {
-            return Err(Failure::new("systemd has to hand over two sockets `native`, or none")
-                .hint("one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)"));
+            return Err(CliError::new("systemd has to hand over two sockets `native`, or none").with_hint(
+                "one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)",
+            ));
         }
     };
     let address = sockets.address().map_err(unusable)?;
     Ok(Some((address, sockets)))
 }
 
-fn bind_native(address: SocketAddr) -> Result<NativeSockets, Failure> {
+fn bind_native(address: SocketAddr) -> Result<NativeSockets, CliError> {
     let failed = |error: io::Error| {
-        let failure = Failure::io(format!("{address} can't be listened to"), &error);
+        let failure = CliError::io(format!("{address} can't be listened to"), &error);
         match error.kind() {
-            ErrorKind::AddrInUse => failure.hint(
+            ErrorKind::AddrInUse => failure.with_hint(
                 "another handle server may be running; `--native ADDR` says another address, `--native off` none",
             ),
-            _ => failure.hint("`--native ADDR` says another address, `--native off` none"),
+            _ => failure.with_hint("`--native ADDR` says another address, `--native off` none"),
         }
     };
     NativeSockets::bind(address).map_err(failed)
 }
 
 /// Who we are; nobody to others without the native protocol, unless we are a server of several.
-fn site(
-    settings: &Settings,
+fn load_site(
+    settings: &ServerSettings,
     native: Option<SocketAddr>,
     addresses: &[String],
-) -> Result<Option<OwnSite>, Failure> {
-    let (directory, joined) = (settings.directory(), settings.site.as_deref());
+) -> Result<Option<OwnSite>, CliError> {
+    let (directory, joined) = (settings.data_dir(), settings.site.as_deref());
     let Some(native) = native else {
-        return directory.zip(joined).map(|(directory, joined)| joined_site(&directory, joined)).transpose();
+        return directory
+            .zip(joined)
+            .map(|(directory, joined)| load_combined_site(&directory, joined))
+            .transpose();
     };
     let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
     let reached = PublishedEndpoints {
@@ -255,12 +261,12 @@ fn site(
             .map(|http| http.port()),
         description: &settings.description,
     };
-    own_site(directory.as_deref(), &reached, joined).map(Some)
+    load_or_create_site(directory.as_deref(), &reached, joined).map(Some)
 }
 
 /// The rules; with other servers of our site to ask, if there are some.
-fn registry(settings: &Settings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
-    let share = site.and_then(OwnSite::share);
+fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
+    let share = site.and_then(OwnSite::partition);
     let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
     match site.filter(|_| share.is_some()) {
         Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
@@ -269,56 +275,63 @@ fn registry(settings: &Settings, store: AnyStore, site: Option<&OwnSite>) -> Reg
 }
 
 /// The native protocol.
-fn native(settings: &Settings, registry: &Arc<Registry>, tally: &Arc<Tally>, site: OwnSite) -> Native {
-    let mut native = Native::new(Arc::clone(registry), site)
+fn build_handle_server(
+    settings: &ServerSettings,
+    registry: &Arc<Registry>,
+    tally: &Arc<ResolutionCounter>,
+    site: OwnSite,
+) -> NativeServer {
+    let mut native = NativeServer::new(Arc::clone(registry), site)
         .allow_dh_1024(settings.allow_dh_1024)
-        .tally(Arc::clone(tally))
-        .keeps(settings.native_kept.bytes(&settings.store))
-        .logs_requests(settings.log_requests);
+        .resolution_counter(Arc::clone(tally))
+        .response_cache_size(settings.native_kept.bytes(&settings.store))
+        .log_requests(settings.log_requests);
     if let Some(rates) = settings.native_rate_limits() {
-        native = native.rates(rates);
+        native = native.rate_limits(rates);
     }
     native
 }
 
 /// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
 async fn listeners(
-    settings: &Settings,
-    tls: Option<&Arc<Tls>>,
+    settings: &ServerSettings,
+    tls: Option<&Arc<ServerCertificate>>,
     handed: Vec<(String, TcpSocket)>,
-) -> Result<(Vec<Listener>, Vec<String>), Failure> {
+) -> Result<(Vec<HttpListener>, Vec<String>), CliError> {
     let mut sockets = Vec::new();
     if handed.is_empty() {
         for (address, is_encrypted) in [(settings.http, false), (settings.https, true)] {
             let Some(address) = address else { continue };
             let socket = TcpListener::bind(address)
                 .await
-                .map_err(|error| Failure::io(format!("{address} can't be listened to"), &error))?;
+                .map_err(|error| CliError::io(format!("{address} can't be listened to"), &error))?;
             sockets.push((socket, is_encrypted));
         }
     }
     for (name, socket) in handed {
         let socket = TcpListener::from_std(socket)
-            .map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
+            .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
         sockets.push((socket, name == "https"));
     }
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for (socket, is_encrypted) in sockets {
-        let address = socket.local_addr().map_err(|error| Failure::io("the address is not known", &error))?;
+        let address =
+            socket.local_addr().map_err(|error| CliError::io("the address is not known", &error))?;
         if is_encrypted {
-            let tls = tls.ok_or_else(|| Failure::new("the socket `https` of systemd needs a certificate"))?;
+            let tls =
+                tls.ok_or_else(|| CliError::new("the socket `https` of systemd needs a certificate"))?;
             addresses.push(format!("https://{address}/"));
-            listeners.push(Listener::encrypted(socket, Arc::clone(tls)));
+            listeners.push(HttpListener::tls(socket, Arc::clone(tls)));
         } else {
             addresses.push(format!("http://{address}/"));
-            listeners.push(Listener::plain(socket));
+            listeners.push(HttpListener::plain(socket));
         }
     }
     Ok((listeners, addresses))
 }
 
 /// Ready when the process is asked to end. Asked to read its files again, it does.
-fn shutdown_signal(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>> {
+fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
@@ -337,30 +350,30 @@ fn shutdown_signal(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>
 }
 
 /// The operator's token, which is made at the first start and only its owner can read.
-fn operator_token(path: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::io(format!("`{}` can't be used", path.display()), &error);
+fn read_or_create(path: &Path) -> Result<String, CliError> {
+    let failed = |error| CliError::io(format!("`{}` can't be used", path.display()), &error);
     let mut token = String::new();
     match OpenOptions::new().read(true).open(path) {
         Ok(file) => file.take(4_096).read_to_string(&mut token).map_err(failed)?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return if make_token(path)? { operator_token(path) } else { Err(failed(error)) };
+            return if create(path)? { read_or_create(path) } else { Err(failed(error)) };
         }
         Err(error) => return Err(failed(error)),
     };
     let token = token.trim();
     if token.len() < 16 {
-        return Err(Failure::new(format!("`{}` has no token", path.display()))
-            .hint("remove the file, and the next start makes a new one"));
+        return Err(CliError::new(format!("`{}` has no token", path.display()))
+            .with_hint("remove the file, and the next start makes a new one"));
     }
     Ok(token.to_owned())
 }
 
 /// Makes a token, unless another server of this directory is faster. It is there whole or not at all. Tells whether there is one
 /// now.
-fn make_token(path: &Path) -> Result<bool, Failure> {
-    let failed = |error| Failure::io(format!("`{}` can't be made", path.display()), &error);
+fn create(path: &Path) -> Result<bool, CliError> {
+    let failed = |error| CliError::io(format!("`{}` can't be made", path.display()), &error);
     let mut random = [0; 32];
-    rand::fill(&mut random).map_err(|_| Failure::new("the system has no randomness"))?;
+    rand::fill(&mut random).map_err(|_| CliError::new("the system has no randomness"))?;
     let draft = path.with_extension(format!("token.{}", std::process::id()));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -377,24 +390,26 @@ fn make_token(path: &Path) -> Result<bool, Failure> {
 }
 
 /// Puts a few records into the store, unless they are there.
-async fn load_demo(store: &AnyStore) -> Result<(), Failure> {
+async fn load_demo(store: &AnyStore) -> Result<(), CliError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for line in include_str!("../demo.jsonl").lines() {
-        let Ok(mut record) = Record::from_json(line.as_bytes()) else { continue };
+        let Ok(mut record) = HandleRecord::from_json(line.as_bytes()) else { continue };
         for value in &mut record.values {
             value.timestamp = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         }
         let handle = Handle::new(&record.handle);
         let prefix = String::from_utf8_lossy(handle.prefix()).into();
         let name = handle.to_string().into();
-        let edits =
-            vec![Edit::Put { name, values: record.values, expect: Precondition::Absent }, Edit::Home { prefix }];
+        let edits = vec![
+            Edit::Put { name, values: record.values, expect: Precondition::Absent },
+            Edit::Home { prefix },
+        ];
         let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        match store.commit(Change { by: "demo".into(), at, edits }).await {
+        match store.commit(ChangeSet { by: "demo".into(), at, edits }).await {
             Ok(_) | Err(CommitError::Conflict(_)) => {}
-            Err(error) => return Err(Failure::new(error.to_string())),
+            Err(error) => return Err(CliError::new(error.to_string())),
         }
     }
-    tell("demo: try /10.5555/DEMO, /10.5555/DEMO-COPIES?locatt=country:gb and /10.5555/DEMO-ALIAS");
+    eprint_line("demo: try /10.5555/DEMO, /10.5555/DEMO-COPIES?locatt=country:gb and /10.5555/DEMO-ALIAS");
     Ok(())
 }

@@ -5,93 +5,94 @@ use std::path::PathBuf;
 
 use flate2::Crc;
 use serde::Serialize;
-use tendot_proto::record::{Attribute, HashOption, Server, Site};
+use tendot_proto::record::{HashOption, Site, SiteAttribute, SiteServer};
 
 use crate::args::{
-    ConfigSourceArguments, HashOptionArgument, SiteArguments, SiteExportArguments, SiteCombineArguments,
+    ConfigSourceArguments, HashOptionArgument, SiteArguments, SiteCombineArguments, SiteExportArguments,
     SiteShowArguments,
 };
-use crate::failure::{tell, tell_error};
-use crate::output::Output;
+use crate::failure::{eprint_error, eprint_line};
+use crate::output::StdoutWriter;
 use crate::replacement::AtomicFile;
 use crate::site::{
-    ADMINISTRATOR, joined_site, make_key, next_serial, read_key, read_site, site_in, write_site,
+    ADMIN_KEY_FILES, generate_key_pair, load_combined_site, next_serial, read_private_key, read_site_file,
+    read_site_record, write_site_file,
 };
-use crate::{Answer, Failure, command};
+use crate::{CliError, CommandStatus, command};
 
-pub(crate) fn run(arguments: &SiteArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &SiteArguments) -> Result<CommandStatus, CliError> {
     match arguments {
         SiteArguments::Show(arguments) => show(arguments),
         SiteArguments::Export(arguments) => export(arguments),
-        SiteArguments::Join(arguments) => join(arguments),
+        SiteArguments::Join(arguments) => combine(arguments),
     }
 }
 
-fn show(arguments: &SiteShowArguments) -> Result<Answer, Failure> {
-    let Some((_, site)) = found(&arguments.configuration, arguments.data.as_ref())? else {
-        return Ok(Answer::No);
+fn show(arguments: &SiteShowArguments) -> Result<CommandStatus, CliError> {
+    let Some((_, site)) = load_site(&arguments.configuration, arguments.data.as_ref())? else {
+        return Ok(CommandStatus::No);
     };
-    let mut output = Output::new();
+    let mut output = StdoutWriter::new();
     if arguments.json {
-        output.json(&site)?;
+        output.write_json(&site)?;
     } else {
-        output.line(pretty(&site)?)?;
+        output.write_line(to_pretty_json(&site)?)?;
     }
     output.flush()?;
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 /// The directory of all data, and the record in it; it is told if there is none.
-fn found(
+fn load_site(
     configuration: &ConfigSourceArguments,
     data: Option<&String>,
-) -> Result<Option<(PathBuf, Site<'static>)>, Failure> {
+) -> Result<Option<(PathBuf, Site<'static>)>, CliError> {
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
     let settings = command::serve::load_settings_with(configuration, &flags)?;
-    let Some(directory) = settings.directory() else {
-        return Err(Failure::new("a store in memory has no record of a site that stays"));
+    let Some(directory) = settings.data_dir() else {
+        return Err(CliError::new("a store in memory has no record of a site that stays"));
     };
     if let Some(joined) = &settings.site {
-        let site = joined_site(&directory, joined)?.site().clone();
+        let site = load_combined_site(&directory, joined)?.site().clone();
         return Ok(Some((directory, site)));
     }
-    let site = read_site(&directory)?;
+    let site = read_site_record(&directory)?;
     if site.is_none() {
         let directory = directory.display();
-        tell_error(&format!(
+        eprint_error(&format!(
             "`{directory}` has no record of a site; the first start of `tendot serve` makes it"
         ));
     }
     Ok(site.map(|site| (directory, site)))
 }
 
-fn pretty(site: &Site<'_>) -> Result<String, Failure> {
-    serde_json::to_string_pretty(site).map_err(|error| Failure::new(error.to_string()))
+fn to_pretty_json(site: &Site<'_>) -> Result<String, CliError> {
+    serde_json::to_string_pretty(site).map_err(|error| CliError::new(error.to_string()))
 }
 
-fn join(arguments: &SiteCombineArguments) -> Result<Answer, Failure> {
-    let mut servers: Vec<Server<'static>> = Vec::new();
-    let before = site_in(&arguments.into)?;
+fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> {
+    let mut servers: Vec<SiteServer<'static>> = Vec::new();
+    let before = read_site_file(&arguments.into)?;
     let mut serial = before.as_ref().map_or(0, |before| before.serial);
     for file in &arguments.files {
         let shown = file.display();
-        let part = site_in(file)?.ok_or_else(|| Failure::new(format!("`{shown}` is not there")))?;
+        let part = read_site_file(file)?.ok_or_else(|| CliError::new(format!("`{shown}` is not there")))?;
         serial = serial.max(part.serial);
         for server in part.servers {
             if server.ip().is_unspecified() || server.public_key.is_empty() {
-                return Err(Failure::new(format!(
+                return Err(CliError::new(format!(
                     "`{shown}` has no address that others can reach, or no key"
                 ))
-                .hint("set `native.public_address` there, and start the service once"));
+                .with_hint("set `native.public_address` there, and start the service once"));
             }
             if servers.iter().any(|other| other.public_key == server.public_key) {
-                return Err(Failure::new(format!("`{shown}` has a key that another server has, too")));
+                return Err(CliError::new(format!("`{shown}` has a key that another server has, too")));
             }
             let id = u32::try_from(servers.len()).unwrap_or(u32::MAX).saturating_add(1);
-            servers.push(Server { id, ..server });
+            servers.push(SiteServer { id, ..server });
         }
     }
-    let description = (!arguments.description.is_empty()).then(|| Attribute {
+    let description = (!arguments.description.is_empty()).then(|| SiteAttribute {
         name: b"desc"[..].into(),
         value: arguments.description.clone().into_bytes().into(),
     });
@@ -106,18 +107,20 @@ fn join(arguments: &SiteCombineArguments) -> Result<Answer, Failure> {
         Some(before) if before == (Site { serial: before.serial, ..site.clone() }) => site = before,
         _ => {
             site.serial = next_serial(serial);
-            write_site(&arguments.into, &site)?;
+            write_site_file(&arguments.into, &site)?;
         }
     }
     if arguments.json {
-        let mut output = Output::new();
-        output.json(&site)?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&site)?;
         output.flush()?;
     } else {
         let (count, shown) = (site.servers.len(), arguments.into.display());
-        tell(format_args!("`{shown}` has {count} servers: `native.site` of each has to say where it is"));
+        eprint_line(format_args!(
+            "`{shown}` has {count} servers: `native.site` of each has to say where it is"
+        ));
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 #[derive(Serialize)]
@@ -126,21 +129,21 @@ struct BundleJson<'a> {
     contents: Vec<&'a str>,
 }
 
-fn export(arguments: &SiteExportArguments) -> Result<Answer, Failure> {
-    let Some((directory, site)) = found(&arguments.configuration, arguments.data.as_ref())? else {
-        return Ok(Answer::No);
+fn export(arguments: &SiteExportArguments) -> Result<CommandStatus, CliError> {
+    let Some((directory, site)) = load_site(&arguments.configuration, arguments.data.as_ref())? else {
+        return Ok(CommandStatus::No);
     };
     let unspecified = site.servers.iter().any(|server| server.ip().is_unspecified());
     if unspecified {
-        return Err(Failure::new("the record has no address that others can reach")
-            .hint("set `native.public_address`, and start the service once"));
+        return Err(CliError::new("the record has no address that others can reach")
+            .with_hint("set `native.public_address`, and start the service once"));
     }
-    let key = match read_key(&directory, ADMINISTRATOR)? {
+    let key = match read_private_key(&directory, ADMIN_KEY_FILES)? {
         Some(key) => key,
         None => {
-            let key = make_key(&directory, ADMINISTRATOR)?;
-            let path = directory.join(ADMINISTRATOR.private);
-            tell(format_args!(
+            let key = generate_key_pair(&directory, ADMIN_KEY_FILES)?;
+            let path = directory.join(ADMIN_KEY_FILES.private);
+            eprint_line(format_args!(
                 "the key of the prefix's administrator was made: keep `{}` safe",
                 path.display()
             ));
@@ -149,30 +152,30 @@ fn export(arguments: &SiteExportArguments) -> Result<Answer, Failure> {
     };
     let public = key.public_key().map(|key| key.to_bytes());
     let public =
-        public.ok_or_else(|| Failure::new("the administrator's key is no RSA key with its primes"))?;
+        public.ok_or_else(|| CliError::new("the administrator's key is no RSA key with its primes"))?;
     let files = [
-        ("siteinfo.json", pretty(&site)?.into_bytes()),
+        ("siteinfo.json", to_pretty_json(&site)?.into_bytes()),
         ("siteinfo.bin", site.to_bytes()),
-        (ADMINISTRATOR.public, public),
-        ("contactdata.dct", contact(arguments).into_bytes()),
+        (ADMIN_KEY_FILES.public, public),
+        ("contactdata.dct", contact_file(arguments).into_bytes()),
     ];
     let mut replacement = AtomicFile::create(&arguments.file)?;
     let file = arguments.file.display().to_string();
-    let written = replacement.file().write_all(&zip(&files));
-    written.map_err(|error| Failure::io(format!("`{file}` can't be written"), &error))?;
-    replacement.finish()?;
+    let written = replacement.file().write_all(&zip_stored(&files));
+    written.map_err(|error| CliError::io(format!("`{file}` can't be written"), &error))?;
+    replacement.commit()?;
     if arguments.json {
-        let mut output = Output::new();
-        output.json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
         output.flush()?;
     } else {
-        tell(format_args!("`{file}` is written"));
+        eprint_line(format_args!("`{file}` is written"));
     }
-    Ok(Answer::Yes)
+    Ok(CommandStatus::Yes)
 }
 
 /// Whom to ask, as Handle.Net's tools write it.
-fn contact(arguments: &SiteExportArguments) -> String {
+fn contact_file(arguments: &SiteExportArguments) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let fields =
         [("name", &arguments.contact), ("email", &arguments.email), ("org", &arguments.organization)];
@@ -181,8 +184,8 @@ fn contact(arguments: &SiteExportArguments) -> String {
 }
 
 /// A ZIP archive of files as they are, of no date (APPNOTE.TXT, 4.3).
-fn zip(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    const VERSION: u16 = 20;
+fn zip_stored(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    const ZIP_VERSION: u16 = 20;
     /// The first of January 1980.
     const DOS_EPOCH_DATE: u16 = 0x21;
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
@@ -192,7 +195,7 @@ fn zip(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let name_length = u16::try_from(name.len()).unwrap_or(u16::MAX);
         let mut common = Vec::new();
-        for number in [VERSION, 0, 0, 0, DOS_EPOCH_DATE] {
+        for number in [ZIP_VERSION, 0, 0, 0, DOS_EPOCH_DATE] {
             common.extend(number.to_le_bytes());
         }
         for number in [sum.sum(), length, length] {
@@ -206,7 +209,7 @@ fn zip(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         archive.extend(name.as_bytes());
         archive.extend(bytes);
         directory.extend(b"PK\x01\x02");
-        directory.extend(VERSION.to_le_bytes());
+        directory.extend(ZIP_VERSION.to_le_bytes());
         directory.extend(&common);
         // No comment, first disk, no attributes.
         directory.extend([0; 10]);

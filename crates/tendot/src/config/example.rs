@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Form, SETTINGS, Said, without_password};
+use super::{RawSetting, SETTINGS, TomlKind, redact_password};
 
 /// A file that has every setting, its default, and what it is about; all of it commented out.
-pub(crate) fn example() -> String {
+pub(crate) fn example_file() -> String {
     let mut text = String::from(
         "# Settings of Tendot. Each line shows what holds without it; to change it, take the `#` at its start away.\n\
          # The same can be said by variables (`TENDOT_HTTP_ADDRESS`) and flags (`--set http.address=…`), which win.\n",
@@ -18,24 +18,24 @@ pub(crate) fn example() -> String {
             section = above;
             text.push('\n');
         }
-        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.about, written(key.form, key.default));
+        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.about, toml_literal(key.form, key.default));
     }
     text
 }
 
 /// A value as it stands in a file.
-fn written(form: Form, text: &str) -> String {
+fn toml_literal(form: TomlKind, text: &str) -> String {
     match form {
-        Form::Bare => text.to_owned(),
-        Form::Text => quoted(text),
-        Form::List => {
-            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(quoted);
+        TomlKind::Bare => text.to_owned(),
+        TomlKind::Text => toml_string(text),
+        TomlKind::List => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(toml_string);
             format!("[{}]", items.collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-fn quoted(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
@@ -49,14 +49,14 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-impl Said {
+impl RawSetting {
     /// As it stands in a file, but for passwords.
-    pub(crate) fn line(&self) -> String {
-        format!("{} = {}", self.key.name, written(self.key.form, &self.shown()))
+    pub(crate) fn to_toml_line(&self) -> String {
+        format!("{} = {}", self.key.name, toml_literal(self.key.form, &self.redacted()))
     }
 
     /// What was said, without passwords.
-    pub(crate) fn shown(&self) -> String {
-        without_password(&self.text)
+    pub(crate) fn redacted(&self) -> String {
+        redact_password(&self.text)
     }
 }

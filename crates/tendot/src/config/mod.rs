@@ -12,92 +12,96 @@ mod value;
 
 use std::path::PathBuf;
 
-pub(crate) use example::example;
-pub(crate) use origin::{Origin, Problem, wrong};
-pub(crate) use secret::without_password;
-pub(crate) use settings::{SETTINGS, Key, Settings};
-pub(crate) use value::{Form, LogFormat, StoreSetting};
+pub(crate) use example::example_file;
+pub(crate) use origin::{ConfigError, SettingOrigin, wrong};
+pub(crate) use secret::redact_password;
+pub(crate) use settings::{SETTINGS, ServerSettings, SettingSpec};
+pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
 
 use crate::args::ConfigSourceArguments;
 
 /// A setting as it was said, and by whom.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
-    pub(crate) key: &'static Key,
+pub(crate) struct RawSetting {
+    pub(crate) key: &'static SettingSpec,
     pub(crate) text: String,
-    pub(crate) origin: Origin,
+    pub(crate) origin: SettingOrigin,
 }
 
 /// All settings as they were said; what says nothing is the default.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    pub(crate) said: Vec<Said>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) said: Vec<RawSetting>,
+    pub(crate) problems: Vec<ConfigError>,
 }
 
 impl Configuration {
     /// The file, then variables, then flags; what comes later holds.
     pub(crate) fn gather(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
-        let mut configuration = Self::from_file(arguments.config.clone().or_else(file_of_environment));
+        let mut configuration = Self::from_file(arguments.config.clone().or_else(config_file_from_env));
         configuration.apply_env(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         }));
         for (key, flag, text) in flags {
-            configuration.take(key, text.clone(), Origin::Flag((*flag).to_owned()));
+            configuration.apply(key, text.clone(), SettingOrigin::Flag((*flag).to_owned()));
         }
         for set in &arguments.set {
             let (name, text) = set.split_once('=').unwrap_or((set, ""));
-            configuration.take(name.trim(), text.trim().to_owned(), Origin::Flag("--set".to_owned()));
+            configuration.apply(name.trim(), text.trim().to_owned(), SettingOrigin::Flag("--set".to_owned()));
         }
         configuration
     }
 
     /// The file alone, or nothing but defaults.
     pub(crate) fn from_file(path: Option<PathBuf>) -> Self {
-        let said = SETTINGS.iter().map(|key| Said { key, text: key.default.to_owned(), origin: Origin::Default });
+        let said = SETTINGS.iter().map(|key| RawSetting {
+            key,
+            text: key.default.to_owned(),
+            origin: SettingOrigin::Default,
+        });
         let mut configuration = Self { said: said.collect(), problems: Vec::new() };
         if let Some(path) = path {
-            file::read(&path, &mut configuration);
+            file::load_file(&path, &mut configuration);
         }
         configuration
     }
 
     fn apply_env(&mut self, variables: impl Iterator<Item = (String, String)>) {
-        for (name, text) in variables.filter(|(name, _)| origin::is_ours(name)) {
-            match SETTINGS.iter().find(|key| key.variable() == name) {
-                Some(key) => self.take(key.name, text, Origin::Variable(name)),
-                None => self.problems.push(Problem::unknown_env(name)),
+        for (name, text) in variables.filter(|(name, _)| origin::is_setting_variable(name)) {
+            match SETTINGS.iter().find(|key| key.env_name() == name) {
+                Some(key) => self.apply(key.name, text, SettingOrigin::Variable(name)),
+                None => self.problems.push(ConfigError::unknown_env(name)),
             }
         }
     }
 
     /// Takes what somebody said.
-    fn take(&mut self, name: &str, text: String, origin: Origin) {
+    fn apply(&mut self, name: &str, text: String, origin: SettingOrigin) {
         match self.said.iter_mut().find(|said| said.key.name == name) {
-            Some(said) if said.key.form == Form::List => match file::parse_bracketed_list(name, &text) {
+            Some(said) if said.key.form == TomlKind::List => match file::parse_bracketed_list(name, &text) {
                 Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
                 Err(why) => {
-                    let text = without_password(&text);
-                    self.problems.push(Problem::new(origin, format!("`{name}` is `{text}`: {why}")));
+                    let text = redact_password(&text);
+                    self.problems.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
                 }
             },
             Some(said) => (said.text, said.origin) = (text, origin),
-            None => self.problems.push(Problem::unknown(name, origin)),
+            None => self.problems.push(ConfigError::unknown_setting(name, origin)),
         }
     }
 
     /// The settings, or all that is wrong with them.
-    pub(crate) fn settings(mut self) -> Result<Settings, Vec<Problem>> {
-        let settings = Settings::read(&self.said, &mut self.problems);
+    pub(crate) fn parse(mut self) -> Result<ServerSettings, Vec<ConfigError>> {
+        let settings = ServerSettings::parse(&self.said, &mut self.problems);
         if let Some(settings) = &settings {
-            settings.check(&self.said, &mut self.problems);
+            settings.validate(&self.said, &mut self.problems);
         }
         settings.filter(|_| self.problems.is_empty()).ok_or(self.problems)
     }
 }
 
 /// Where the file is, if no flag says it.
-fn file_of_environment() -> Option<PathBuf> {
+fn config_file_from_env() -> Option<PathBuf> {
     std::env::var_os(origin::CONFIG_FILE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
@@ -105,25 +109,25 @@ fn file_of_environment() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn of_text(text: &str) -> Result<Settings, Vec<String>> {
+    fn of_text(text: &str) -> Result<ServerSettings, Vec<String>> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.toml");
         std::fs::write(&path, text).unwrap();
-        let told = |problem: &Problem| problem.to_string().replace(&path.display().to_string(), "t.toml");
+        let told = |problem: &ConfigError| problem.to_string().replace(&path.display().to_string(), "t.toml");
         Configuration::from_file(Some(path.clone()))
-            .settings()
+            .parse()
             .map_err(|problems| problems.iter().map(told).collect())
     }
 
     #[test]
     fn the_example_says_what_holds_without_it() {
-        let example = example();
+        let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
         // What was commented out begins right after the sign; what is said about it, after a space.
         let whole: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
         assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
-        let defaults = Configuration::from_file(None).settings().unwrap();
+        let defaults = Configuration::from_file(None).parse().unwrap();
         assert_eq!(format!("{:?}", of_text(&whole).unwrap()), format!("{defaults:?}"));
     }
 
@@ -212,7 +216,7 @@ mod tests {
         let check = |store: &str, mode: u32, is_warned: bool| {
             std::fs::write(&path, format!("store = \"{store}\"")).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let warnings = Configuration::from_file(Some(path.clone())).settings().unwrap().warnings();
+            let warnings = Configuration::from_file(Some(path.clone())).parse().unwrap().warnings();
             let warning = format!("`{}` has a password and can be read by everybody", path.display());
             assert_eq!(
                 warnings.iter().any(|told| told.starts_with(&warning)),
@@ -227,16 +231,20 @@ mod tests {
         check("postgres://user@host/db", 0o644, false);
         check("embedded:", 0o644, false);
         let mut configuration = Configuration::from_file(None);
-        configuration.take("store", "postgres://user:secret@host/db".into(), Origin::Flag("--store".into()));
-        assert_eq!(configuration.settings().unwrap().warnings(), [""; 0]);
+        configuration.apply(
+            "store",
+            "postgres://user:secret@host/db".into(),
+            SettingOrigin::Flag("--store".into()),
+        );
+        assert_eq!(configuration.parse().unwrap().warnings(), [""; 0]);
     }
 
     #[test]
     fn lists() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let mut configuration = Configuration::from_file(None);
-            configuration.take("native.admins", text.into(), Origin::Flag("--set".into()));
-            let read = configuration.settings().map_err(|problems| problems[0].to_string());
+            configuration.apply("native.admins", text.into(), SettingOrigin::Flag("--set".into()));
+            let read = configuration.parse().map_err(|problems| problems[0].to_string());
             match (read, expected) {
                 (Ok(settings), Ok(expected)) => {
                     let found: Vec<String> = settings.admins.iter().map(ToString::to_string).collect();
@@ -272,14 +280,14 @@ mod tests {
             ("OTHER", "x"),
         ];
         configuration.apply_env(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
-        configuration.take("http.address", "off".into(), Origin::Flag("--http".into()));
-        let settings = configuration.settings().unwrap();
+        configuration.apply("http.address", "off".into(), SettingOrigin::Flag("--http".into()));
+        let settings = configuration.parse().unwrap();
         assert_eq!(settings.http, None);
         assert_eq!(settings.idle_time.as_secs(), 5);
 
         let mut configuration = Configuration::from_file(None);
         configuration.apply_env([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
-        let problems = configuration.settings().unwrap_err();
+        let problems = configuration.parse().unwrap_err();
         assert_eq!(
             problems[0].to_string(),
             "`TENDOT_HTTP_ADRESS` is no variable of ours; `TENDOT_HTTP_ADDRESS` is"

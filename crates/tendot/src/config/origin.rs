@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::SETTINGS;
-use crate::Failure;
+use crate::CliError;
 
 /// The variable that says where the file is.
 pub(super) const CONFIG_FILE_ENV: &str = "TENDOT_CONFIG";
@@ -14,14 +14,14 @@ const NON_SETTING_ENVS: [&str; 3] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_SE
 
 /// Where a setting comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
     Variable(String),
     Flag(String),
 }
 
-impl Origin {
+impl SettingOrigin {
     /// Its kind, for programs.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
@@ -45,53 +45,53 @@ impl fmt::Display for Origin {
 
 /// Something that is wrong with the settings.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
-    pub(crate) origin: Origin,
+pub(crate) struct ConfigError {
+    pub(crate) origin: SettingOrigin,
     pub(crate) message: String,
 }
 
-impl Problem {
-    pub(crate) fn new(origin: Origin, message: impl Into<String>) -> Self {
+impl ConfigError {
+    pub(crate) fn new(origin: SettingOrigin, message: impl Into<String>) -> Self {
         Self { origin, message: message.into() }
     }
 
-    pub(super) fn unknown(name: &str, origin: Origin) -> Self {
-        let near = near(name, SETTINGS.iter().map(|key| key.name.to_owned()));
+    pub(super) fn unknown_setting(name: &str, origin: SettingOrigin) -> Self {
+        let near = suggest(name, SETTINGS.iter().map(|key| key.name.to_owned()));
         Self::new(origin, format!("`{}` is no setting{near}", name.escape_debug()))
     }
 
     pub(super) fn unknown_env(name: String) -> Self {
-        let near = near(&name, SETTINGS.iter().map(super::Key::variable));
+        let near = suggest(&name, SETTINGS.iter().map(super::SettingSpec::env_name));
         let message = format!("`{name}` is no variable of ours{near}");
-        Self::new(Origin::Default, message)
+        Self::new(SettingOrigin::Default, message)
     }
 }
 
 /// All that is wrong, for a command that needs the settings.
-pub(crate) fn wrong(problems: &[Problem]) -> Failure {
+pub(crate) fn wrong(problems: &[ConfigError]) -> CliError {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Failure::new(lines.join("\n       "))
-        .hint("`tendot config init` shows all settings, `tendot config show` those that hold")
+    CliError::new(lines.join("\n       "))
+        .with_hint("`tendot config init` shows all settings, `tendot config show` those that hold")
 }
 
 /// What was probably meant.
-fn near(name: &str, known: impl Iterator<Item = String>) -> String {
+fn suggest(name: &str, known: impl Iterator<Item = String>) -> String {
     let rated = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
     let best = rated.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(likeness, _)| *likeness > 0.6);
     best.map(|(_, known)| format!("; `{known}` is")).unwrap_or_default()
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::Default => formatter.write_str(&self.message),
+            SettingOrigin::Default => formatter.write_str(&self.message),
             origin => write!(formatter, "{origin}: {}", self.message),
         }
     }
 }
 
 /// Whether a variable is a setting. `TENDOT_TEST_` is for tests; Kubernetes makes some of its own with our prefix.
-pub(super) fn is_ours(variable: &str) -> bool {
+pub(super) fn is_setting_variable(variable: &str) -> bool {
     let Some(rest) = variable.strip_prefix("TENDOT_") else { return false };
     !NON_SETTING_ENVS.contains(&variable)
         && !rest.starts_with("TEST_")

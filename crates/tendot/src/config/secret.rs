@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// The address of a store with `***` in place of its password: that of a URL (`postgres://user:***@host/database`, or
 /// `?password=***`), or of PostgreSQL's other form (`password=***`). Everything else is as it is.
-pub(crate) fn without_password(text: &str) -> String {
+pub(crate) fn redact_password(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     if let Some((scheme, after)) = text.split_once("://") {
@@ -46,7 +46,7 @@ fn end_of_value(text: &str) -> usize {
 
 /// Whether a text has a password that is not shown.
 pub(super) fn has_password(text: &str) -> bool {
-    without_password(text) != text
+    redact_password(text) != text
 }
 
 /// Whether others than the owner and the group of a file can read it.
@@ -82,7 +82,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(without_password(text), expected);
+        assert_eq!(redact_password(text), expected);
         assert_eq!(has_password(text), text != expected);
         assert!(!expected.contains("secret"));
     }

@@ -6,28 +6,31 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tendot_client::CacheSettings;
-use tendot_proto::Reference;
-use tendot_registry::Settings as RegistrySettings;
-use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, ProxyTrust};
-use tendot_server::{Tally, Maintenance, native};
+use tendot_proto::ValueReference;
+use tendot_registry::RegistrySettings;
+use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate};
+use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
-use super::value::{RetentionDays, Form, Kept, LogFormat, Memory, SettingValue, Size, StoreSetting, UpstreamSetting};
-use super::{Origin, Problem, Said, secret};
+use super::value::{
+    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
+    UpstreamSetting,
+};
+use super::{ConfigError, RawSetting, SettingOrigin, secret};
 
 /// A setting that there is.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct SettingSpec {
     pub(crate) name: &'static str,
     pub(crate) default: &'static str,
     pub(crate) about: &'static str,
-    pub(crate) form: Form,
+    pub(crate) form: TomlKind,
 }
 
-impl Key {
+impl SettingSpec {
     /// The variable that says it.
-    pub(crate) fn variable(&self) -> String {
+    pub(crate) fn env_name(&self) -> String {
         format!("TENDOT_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 }
@@ -36,21 +39,21 @@ macro_rules! settings {
     ($($field:ident: $type:ty = $name:literal, $default:literal, $about:literal;)*) => {
         /// What holds.
         #[derive(Clone, Debug)]
-        pub(crate) struct Settings {
+        pub(crate) struct ServerSettings {
             $(#[doc = $about] pub(crate) $field: $type,)*
             /// A file with a password in it that everybody on this machine can read.
             world_readable_secret_file: Option<PathBuf>,
         }
 
         /// All settings, in the order in which they are shown.
-        pub(crate) const SETTINGS: &[Key] = &[
-            $(Key { name: $name, default: $default, about: $about, form: <$type as SettingValue>::FORM },)*
+        pub(crate) const SETTINGS: &[SettingSpec] = &[
+            $(SettingSpec { name: $name, default: $default, about: $about, form: <$type as SettingValue>::KIND },)*
         ];
 
-        impl Settings {
+        impl ServerSettings {
             /// Reads what was said; what is wrong goes to the problems.
-            pub(super) fn read(said: &[Said], problems: &mut Vec<Problem>) -> Option<Self> {
-                $(let $field = read::<$type>($name, said, problems);)*
+            pub(super) fn parse(said: &[RawSetting], problems: &mut Vec<ConfigError>) -> Option<Self> {
+                $(let $field = parse_setting::<$type>($name, said, problems);)*
                 Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(said) })
             }
         }
@@ -70,7 +73,7 @@ settings! {
         "How long is waited for a database: for a connection, and for one that comes back.";
     postgres_statement_time: Duration = "postgres.statement_time", "60s",
         "How long one statement may take there.";
-    cache_size: Memory = "cache.size", "32MiB",
+    cache_size: MemorySize = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
     cache_longest: Duration = "cache.longest", "24h",
         "The longest that they are kept, whatever their values say.";
@@ -88,7 +91,7 @@ settings! {
         "Whether passwords and tokens are taken from this machine without TLS.";
     metrics_for: Vec<IpNet> = "http.metrics_for", "",
         "Networks that may see /metrics, beside this machine.";
-    kept: Kept = "http.kept", "auto",
+    kept: CacheSize = "http.kept", "auto",
         "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     certificate: Option<PathBuf> = "http.tls.certificate", "",
         "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
@@ -100,7 +103,7 @@ settings! {
         "Those of one IPv4 address or /64 of IPv6. This machine and trusted proxies have no limit.";
     headers: u32 = "http.limits.headers", "100",
         "Headers of a request.";
-    header_bytes: Size = "http.limits.header_bytes", "96KiB",
+    header_bytes: BufferSize = "http.limits.header_bytes", "96KiB",
         "Size of a request's head.";
     header_time: Duration = "http.limits.header_time", "10s",
         "Time for a request's head, and for the handshake of TLS.";
@@ -118,7 +121,7 @@ settings! {
         "Whether clients are asked for a certificate, by which they may be known. Browsers then ask their user which to show.";
     native: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
         "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
-    admins: Vec<Reference<'static>> = "native.admins", "",
+    admins: Vec<ValueReference<'static>> = "native.admins", "",
         "Who may home and unhome prefixes and list them, such as `300:0.NA/10.1000`. Their keys have to be in records of ours.";
     admins_full_access: bool = "native.admins_full_access", "false",
         "Whether these may do everything else, too, whatever the records say.";
@@ -130,7 +133,7 @@ settings! {
         "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
     allow_dh_1024: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
-    native_kept: Kept = "native.kept", "auto",
+    native_kept: CacheSize = "native.kept", "auto",
         "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     native_connections: u32 = "native.limits.connections", "10000",
         "Connections at the same time; those that ask nothing go when others have no room.";
@@ -166,7 +169,7 @@ settings! {
         "Requests a second of one /24 of IPv4 or /48 of IPv6.";
     network_burst: u32 = "rate.network.burst", "10000",
         "Requests of it at once, after a rest.";
-    searchers: Vec<Reference<'static>> = "search.allowed", "",
+    searchers: Vec<ValueReference<'static>> = "search.allowed", "",
         "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
     reverse_lookup_timeout: Duration = "search.time", "10s",
         "The longest that a look-up takes, and the longest that it waits for others.";
@@ -182,39 +185,43 @@ settings! {
         "Whether each request leaves a line, at level `info`. Failures of our own do in any case.";
 }
 
-fn read<T: SettingValue>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> Option<T> {
+fn parse_setting<T: SettingValue>(
+    name: &str,
+    said: &[RawSetting],
+    problems: &mut Vec<ConfigError>,
+) -> Option<T> {
     let said = said.iter().find(|said| said.key.name == name)?;
-    T::read(&said.text)
+    T::parse(&said.text)
         .inspect_err(|why| {
-            let message = format!("`{name}` is `{}`: {why}", said.shown().escape_debug());
-            problems.push(Problem::new(said.origin.clone(), message));
+            let message = format!("`{name}` is `{}`: {why}", said.redacted().escape_debug());
+            problems.push(ConfigError::new(said.origin.clone(), message));
         })
         .ok()
 }
 
-fn world_readable_secret_file(said: &[Said]) -> Option<PathBuf> {
+fn world_readable_secret_file(said: &[RawSetting]) -> Option<PathBuf> {
     let secrets = said.iter().filter(|said| secret::has_password(&said.text));
     let mut files = secrets.filter_map(|said| match &said.origin {
-        Origin::File { path, .. } => Some(path),
+        SettingOrigin::File { path, .. } => Some(path),
         _ => None,
     });
     files.find(|path| secret::is_world_readable(path)).cloned()
 }
 
-impl Settings {
+impl ServerSettings {
     /// What does not go together.
-    pub(super) fn check(&self, said: &[Said], problems: &mut Vec<Problem>) {
+    pub(super) fn validate(&self, said: &[RawSetting], problems: &mut Vec<ConfigError>) {
         let is_encrypted = self.https.is_some();
         if is_encrypted && (self.certificate.is_none() || self.key.is_none()) {
             let message = "`https.address` needs `http.tls.certificate` and `http.tls.key`";
-            problems.push(Problem::new(Origin::Default, message));
+            problems.push(ConfigError::new(SettingOrigin::Default, message));
         }
         for said in
             said.iter().filter(|said| said.key.name.starts_with("cache.") && said.text != said.key.default)
         {
             if self.upstream.0.is_none() {
                 let message = format!("`{}` does nothing without `upstream`", said.key.name);
-                problems.push(Problem::new(said.origin.clone(), message));
+                problems.push(ConfigError::new(said.origin.clone(), message));
             }
         }
         for said in said.iter().filter(|said| {
@@ -224,7 +231,7 @@ impl Settings {
         }) {
             if !is_encrypted {
                 let message = format!("`{}` does nothing without `https.address`", said.key.name);
-                problems.push(Problem::new(said.origin.clone(), message));
+                problems.push(ConfigError::new(said.origin.clone(), message));
             }
         }
     }
@@ -267,7 +274,7 @@ impl Settings {
     }
 
     /// The directory of what is ours beside the records, and of the embedded store; none if nothing stays.
-    pub(crate) fn directory(&self) -> Option<PathBuf> {
+    pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         match &self.store {
             StoreSetting::Embedded(Some(directory)) => Some(directory.clone()),
             StoreSetting::Embedded(None) | StoreSetting::Postgres(_) => Some(self.data.clone()),
@@ -294,8 +301,8 @@ impl Settings {
         }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
+    pub(crate) fn limits(&self) -> HttpLimits {
+        HttpLimits {
             connections: self.connections as usize,
             connections_per_client: self.connections_per_client as usize,
             header_time: self.header_time,
@@ -307,7 +314,7 @@ impl Settings {
         }
     }
 
-    pub(crate) fn trust(&self) -> ProxyTrust {
+    pub(crate) fn proxy_trust(&self) -> ProxyTrust {
         ProxyTrust {
             proxies: self.trusted_proxies.clone(),
             forwarded_by: self.forwarded_by,
@@ -315,16 +322,16 @@ impl Settings {
         }
     }
 
-    pub(crate) fn rates(&self) -> Option<Rates> {
-        self.holds_back.then_some(Rates {
+    pub(crate) fn rate_limits(&self) -> Option<HttpRateLimits> {
+        self.holds_back.then_some(HttpRateLimits {
             client: Rate { per_second: self.client_rate, burst: self.client_burst },
             network: Rate { per_second: self.network_rate, burst: self.network_burst },
             loopback: self.holds_back_loopback,
         })
     }
 
-    pub(crate) fn native_limits(&self) -> native::Limits {
-        native::Limits {
+    pub(crate) fn native_limits(&self) -> native::NativeLimits {
+        native::NativeLimits {
             connections: self.native_connections as usize,
             connections_per_client: self.native_connections_per_client as usize,
             message_time: self.message_time,
@@ -334,8 +341,8 @@ impl Settings {
         }
     }
 
-    pub(crate) fn native_rate_limits(&self) -> Option<native::Rates> {
-        self.native_holds_back.then(|| native::Rates {
+    pub(crate) fn native_rate_limits(&self) -> Option<native::NativeRateLimits> {
+        self.native_holds_back.then(|| native::NativeRateLimits {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
             work: self.work_share,
             loopback: self.native_holds_back_loopback,
@@ -344,10 +351,10 @@ impl Settings {
     }
 
     /// What is counted for reports, and what becomes of it.
-    pub(crate) fn upkeep(&self) -> (Tally, Maintenance) {
+    pub(crate) fn maintenance(&self) -> (ResolutionCounter, Maintenance) {
         let retention = self.reports_retention.0;
         (
-            Tally::new(retention > 0),
+            ResolutionCounter::new(retention > 0),
             Maintenance { interval: self.reports_interval, retention, ..Maintenance::default() },
         )
     }

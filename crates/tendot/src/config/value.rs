@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tendot_client::native::{NativeClient, RootSites};
-use tendot_client::{HttpUpstreamError, HttpUpstream};
-use tendot_proto::Reference;
-use tendot_proto::lookup::Config;
-use tendot_server::http::{ForwardedBy, Upstream};
+use tendot_client::{HttpUpstream, HttpUpstreamError};
+use tendot_proto::ValueReference;
+use tendot_proto::lookup::LookupConfig;
+use tendot_server::http::{ForwardedBy, UpstreamClient};
 use tracing::Level;
 
 /// How a setting is written in a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum TomlKind {
     Text,
     /// A number, or `true` and `false`.
     Bare,
@@ -23,25 +23,25 @@ pub(crate) enum Form {
 
 /// What can be a setting.
 pub(super) trait SettingValue: Sized {
-    const FORM: Form = Form::Text;
+    const KIND: TomlKind = TomlKind::Text;
 
-    fn read(text: &str) -> Result<Self, String>;
+    fn parse(text: &str) -> Result<Self, String>;
 }
 
 impl SettingValue for PathBuf {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("it is empty".into()) } else { Ok(text.into()) }
     }
 }
 
 impl SettingValue for Option<PathBuf> {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         Ok((!text.is_empty()).then(|| text.into()))
     }
 }
 
 impl SettingValue for Option<SocketAddr> {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl SettingValue for Option<SocketAddr> {
 }
 
 impl SettingValue for Option<IpAddr> {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -65,22 +65,22 @@ impl SettingValue for Option<IpAddr> {
 }
 
 impl SettingValue for String {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text.chars().any(char::is_control) { Err("it is one line".into()) } else { Ok(text.to_owned()) }
     }
 }
 
-impl SettingValue for Vec<Reference<'static>> {
-    const FORM: Form = Form::List;
+impl SettingValue for Vec<ValueReference<'static>> {
+    const KIND: TomlKind = TomlKind::List;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
         let read = |identity: &str| {
-            let reference = Reference::parse(identity);
+            let reference = ValueReference::parse(identity);
             // Without an index it is any key of the record; what only looks like one would be part of its name.
             let handle = reference.handle();
-            let is_handle =
-                handle.check().is_ok() && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
+            let is_handle = handle.validate_for_create().is_ok()
+                && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
             let why = || format!("`{identity}` is no identity; one is written as `300:0.NA/10.1000`");
             is_handle.then(|| reference.into_owned()).ok_or_else(why)
         };
@@ -99,7 +99,7 @@ pub(crate) enum StoreSetting {
 }
 
 impl SettingValue for StoreSetting {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("embedded", "")) => Ok(Self::Embedded(None)),
             Some(("embedded", directory)) => Ok(Self::Embedded(Some(directory.into()))),
@@ -115,13 +115,15 @@ impl SettingValue for StoreSetting {
 
 /// Who is asked for names that are not kept here.
 #[derive(Clone, Debug)]
-pub(crate) struct UpstreamSetting(pub(crate) Option<Upstream>);
+pub(crate) struct UpstreamSetting(pub(crate) Option<UpstreamClient>);
 
 impl SettingValue for UpstreamSetting {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self(None)),
-            "handle-system" => Ok(Self(Some(Upstream::Native(NativeClient::new(RootSites::global_registry().into_config()))))),
+            "handle-system" => Ok(Self(Some(UpstreamClient::Native(NativeClient::new(
+                RootSites::global_registry().into_config(),
+            ))))),
             _ if text.starts_with("handle-system:") => {
                 let file = text.trim_start_matches("handle-system:");
                 let bytes =
@@ -129,11 +131,11 @@ impl SettingValue for UpstreamSetting {
                 let root =
                     RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
                 // Who names a root trusts it.
-                let config = Config { private_addresses: true, ..root.into_config() };
-                Ok(Self(Some(Upstream::Native(NativeClient::new(config)))))
+                let config = LookupConfig { private_addresses: true, ..root.into_config() };
+                Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
             }
             _ => HttpUpstream::new(text)
-                .map(|upstream| Self(Some(Upstream::Http(Box::new(upstream)))))
+                .map(|upstream| Self(Some(UpstreamClient::Http(Box::new(upstream)))))
                 .map_err(|error| match error {
                     HttpUpstreamError::Base { why, .. } => {
                         format!("{why}; a resolver is written as `https://doi.org`")
@@ -145,17 +147,17 @@ impl SettingValue for UpstreamSetting {
 }
 
 impl SettingValue for bool {
-    const FORM: Form = Form::Bare;
+    const KIND: TomlKind = TomlKind::Bare;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `true` or `false`".into())
     }
 }
 
 impl SettingValue for u32 {
-    const FORM: Form = Form::Bare;
+    const KIND: TomlKind = TomlKind::Bare;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(0) => Err("it is at least 1".into()),
             Ok(number) => Ok(number),
@@ -169,9 +171,9 @@ impl SettingValue for u32 {
 pub(crate) struct RetentionDays(pub(crate) u32);
 
 impl SettingValue for RetentionDays {
-    const FORM: Form = Form::Bare;
+    const KIND: TomlKind = TomlKind::Bare;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(days @ 0..=3_650) => Ok(Self(days)),
             _ => Err("it is a number of days up to 3650; 0 switches it off".into()),
@@ -186,8 +188,8 @@ fn split_unit(text: &str) -> Option<(u64, &str)> {
 }
 
 impl SettingValue for Duration {
-    fn read(text: &str) -> Result<Self, String> {
-        const LONGEST: Duration = Duration::from_secs(86_400);
+    fn parse(text: &str) -> Result<Self, String> {
+        const MAX_DURATION: Duration = Duration::from_secs(86_400);
         let duration = match split_unit(text) {
             Some((number, "ms")) => Self::from_millis(number),
             Some((number, "s")) => Self::from_secs(number),
@@ -196,7 +198,7 @@ impl SettingValue for Duration {
             Some((_, "")) => return Err(format!("it has no unit; write `{text}s`")),
             _ => return Err("a time is written as `500ms`, `10s`, `5min` or `1h`".into()),
         };
-        if duration.is_zero() || duration > LONGEST {
+        if duration.is_zero() || duration > MAX_DURATION {
             return Err("it is more than nothing, and at most a day".into());
         }
         Ok(duration)
@@ -205,12 +207,12 @@ impl SettingValue for Duration {
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Size(pub(crate) usize);
+pub(crate) struct BufferSize(pub(crate) usize);
 
-impl SettingValue for Size {
-    fn read(text: &str) -> Result<Self, String> {
+impl SettingValue for BufferSize {
+    fn parse(text: &str) -> Result<Self, String> {
         let (smallest, largest) = (4 << 10, 16 << 20);
-        let bytes = bytes(text)?;
+        let bytes = parse_bytes(text)?;
         if !(smallest..=largest).contains(&bytes) {
             return Err("it is from 4KiB to 16MiB".into());
         }
@@ -220,11 +222,11 @@ impl SettingValue for Size {
 
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Memory(pub(crate) u64);
+pub(crate) struct MemorySize(pub(crate) u64);
 
-impl SettingValue for Memory {
-    fn read(text: &str) -> Result<Self, String> {
-        let bytes = bytes(text)?;
+impl SettingValue for MemorySize {
+    fn parse(text: &str) -> Result<Self, String> {
+        let bytes = parse_bytes(text)?;
         if !(1 << 20..=1 << 40).contains(&bytes) {
             return Err("it is from 1MiB to 1024GiB".into());
         }
@@ -234,17 +236,17 @@ impl SettingValue for Memory {
 
 /// Memory for answers that are given again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kept {
+pub(crate) enum CacheSize {
     /// As the store needs.
     Auto,
-    Memory(Memory),
+    Memory(MemorySize),
 }
 
-impl Kept {
+impl CacheSize {
     /// What is not kept costs a question to a database, but next to nothing with records that are on this machine.
     pub(crate) fn bytes(self, store: &StoreSetting) -> usize {
         let bytes = match (self, store) {
-            (Self::Memory(Memory(bytes)), _) => bytes,
+            (Self::Memory(MemorySize(bytes)), _) => bytes,
             (Self::Auto, StoreSetting::Postgres(_)) => 256 << 20,
             (Self::Auto, StoreSetting::Embedded(_) | StoreSetting::Memory) => 16 << 20,
         };
@@ -252,17 +254,17 @@ impl Kept {
     }
 }
 
-impl SettingValue for Kept {
-    fn read(text: &str) -> Result<Self, String> {
+impl SettingValue for CacheSize {
+    fn parse(text: &str) -> Result<Self, String> {
         if text == "auto" {
             return Ok(Self::Auto);
         }
         split_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
-        Memory::read(text).map(Self::Memory)
+        MemorySize::parse(text).map(Self::Memory)
     }
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+fn parse_bytes(text: &str) -> Result<u64, String> {
     match split_unit(text) {
         Some((number, "B")) => Ok(number),
         Some((number, "KiB")) => Ok(number.saturating_mul(1 << 10)),
@@ -274,9 +276,9 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 impl SettingValue for Vec<IpNet> {
-    const FORM: Form = Form::List;
+    const KIND: TomlKind = TomlKind::List;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
         let read = |network: &str| {
             let address = || network.parse::<IpAddr>().map(IpNet::from).ok();
@@ -291,7 +293,7 @@ impl SettingValue for Vec<IpNet> {
 }
 
 impl SettingValue for ForwardedBy {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "x-forwarded" => Ok(Self::XForwarded),
             "forwarded" => Ok(Self::Forwarded),
@@ -310,7 +312,7 @@ pub(crate) enum LogFormat {
 }
 
 impl SettingValue for LogFormat {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "auto" => Ok(Self::Auto),
             "text" => Ok(Self::Text),
@@ -321,7 +323,7 @@ impl SettingValue for LogFormat {
 }
 
 impl SettingValue for Level {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `error`, `warn`, `info`, `debug` or `trace`".into())
     }
 }
@@ -332,11 +334,16 @@ mod tests {
 
     #[test]
     fn memory_for_answers() {
-        let stores = ["embedded:", "memory:", "postgres://a/b"].map(|text| StoreSetting::read(text).unwrap());
-        let bytes = |text: &str| stores.each_ref().map(|store| Kept::read(text).unwrap().bytes(store) >> 20);
+        let stores =
+            ["embedded:", "memory:", "postgres://a/b"].map(|text| StoreSetting::parse(text).unwrap());
+        let bytes =
+            |text: &str| stores.each_ref().map(|store| CacheSize::parse(text).unwrap().bytes(store) >> 20);
         assert_eq!(bytes("auto"), [16, 16, 256]);
         assert_eq!(bytes("2MiB"), [2, 2, 2]);
-        assert_eq!(Kept::read("0B"), Err("it is from 1MiB to 1024GiB".into()));
-        assert_eq!(Kept::read("much"), Err("a size is written as `64KiB` or `1MiB`, or as `auto`".into()));
+        assert_eq!(CacheSize::parse("0B"), Err("it is from 1MiB to 1024GiB".into()));
+        assert_eq!(
+            CacheSize::parse("much"),
+            Err("a size is written as `64KiB` or `1MiB`, or as `auto`".into())
+        );
     }
 }

@@ -6,20 +6,20 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tendot_names::{Extractor, ExtractedDoi};
+use tendot_names::{ExtractedDoi, Extractor};
 
-use super::search::{Hit, SearchError, Sink, search};
-use super::{Part, separator};
-use crate::pool::{Results, ReceiverGone};
+use super::search::{Hit, NameSink, SearchError, search};
+use super::{FileChunk, separator};
+use crate::pool::{ReceiverGone, ResultSender};
 
 /// What is to be searched, and how.
-pub(crate) struct Job {
+pub(crate) struct ExtractJob {
     path: Arc<Path>,
-    what: What,
+    what: JobInput,
     field_separator: Option<u8>,
 }
 
-enum What {
+enum JobInput {
     StandardInput,
     /// All of it, wherever it ends: a pipe, a file that is not cut into parts.
     Whole {
@@ -30,7 +30,7 @@ enum What {
 }
 
 /// What a search tells, in this order: names, many times; then one of the others.
-pub(crate) enum Told {
+pub(crate) enum ExtractEvent {
     /// Names found so far, one a line, and how many.
     Names(Vec<u8>, u64),
     /// Names with all about them. Lines are counted from the beginning of the part.
@@ -41,7 +41,7 @@ pub(crate) enum Told {
     Failed(Arc<Path>, io::Error),
 }
 
-impl Job {
+impl ExtractJob {
     /// The jobs that one path makes. Large files are searched in parts when `in_parts`.
     pub(crate) fn for_path(
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
@@ -52,39 +52,39 @@ impl Job {
         };
         let (path, metadata) = match path {
             Ok((path, Some(metadata))) => (path, metadata),
-            Ok((path, None)) => return one(path, What::StandardInput, None),
-            Err((path, error)) => return one(path, What::Unreadable(error), None),
+            Ok((path, None)) => return one(path, JobInput::StandardInput, None),
+            Err((path, error)) => return one(path, JobInput::Unreadable(error), None),
         };
         let is_regular = metadata.is_file();
         let field_separator = match separator::detect_delimiter(&path, is_regular) {
             Ok(separator) => separator,
-            Err(error) => return one(path, What::Unreadable(error), None),
+            Err(error) => return one(path, JobInput::Unreadable(error), None),
         };
-        if !in_parts || !is_regular || metadata.len() < 2 * Part::SIZE {
-            return one(path, What::Whole { is_regular }, field_separator);
+        if !in_parts || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
+            return one(path, JobInput::Whole { is_regular }, field_separator);
         }
         if let Err(error) = File::open(&path) {
             // Told once, not for every part.
-            return one(path, What::Unreadable(error), None);
+            return one(path, JobInput::Unreadable(error), None);
         }
         let path: Arc<Path> = path.into();
-        let parts = metadata.len().div_ceil(Part::SIZE);
+        let parts = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);
         Box::new((0..parts).map(move |part| {
-            let start = part * Part::SIZE;
+            let start = part * FileChunk::CHUNK_BYTES;
             // The last part goes to the end, wherever that is by then.
-            let end = if part + 1 == parts { u64::MAX } else { start + Part::SIZE };
-            Self { path: path.clone(), what: What::Part(start..end), field_separator }
+            let end = if part + 1 == parts { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
+            Self { path: path.clone(), what: JobInput::Part(start..end), field_separator }
         }))
     }
 
     /// Searches, and tells what is found as it is found.
-    pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &Results<Told>) {
+    pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &ResultSender<ExtractEvent>) {
         let Self { path, what, field_separator } = self;
         let extractor = extractor.field_separator(field_separator);
         let found = match what {
-            What::Unreadable(error) => Err(SearchError::Read(error)),
-            What::StandardInput => {
-                let collect = Collect {
+            JobInput::Unreadable(error) => Err(SearchError::Read(error)),
+            JobInput::StandardInput => {
+                let collect = ExtractCollector {
                     path: path.clone(),
                     results,
                     live: true,
@@ -94,15 +94,15 @@ impl Job {
                 };
                 collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
             }
-            What::Whole { is_regular } => {
+            JobInput::Whole { is_regular } => {
                 search_range(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
             }
-            What::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
+            JobInput::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
         };
         // What nobody wants to know is not told.
         let _ = match found {
-            Ok((lines, bytes, is_last)) => results.send(Told::End { lines, bytes, is_last }),
-            Err(SearchError::Read(error)) => results.send(Told::Failed(path, error)),
+            Ok((lines, bytes, is_last)) => results.send(ExtractEvent::End { lines, bytes, is_last }),
+            Err(SearchError::Read(error)) => results.send(ExtractEvent::Failed(path, error)),
             Err(SearchError::Take(ReceiverGone)) => Ok(()),
         };
     }
@@ -114,21 +114,21 @@ fn search_range(
     live: bool,
     extractor: Extractor,
     with_lines: bool,
-    results: &Results<Told>,
+    results: &ResultSender<ExtractEvent>,
 ) -> Result<(u64, u64, bool), SearchError<ReceiverGone>> {
     let is_last = range.end == u64::MAX;
-    let mut part = Part::open(path, range).map_err(SearchError::Read)?;
+    let mut part = FileChunk::open(path, range).map_err(SearchError::Read)?;
     let start = part.position();
     let collect =
-        Collect { path: path.clone(), results, live, found: Vec::new(), hits: Vec::new(), count: 0 };
+        ExtractCollector { path: path.clone(), results, live, found: Vec::new(), hits: Vec::new(), count: 0 };
     let lines = collect.search(&mut part, start, extractor, with_lines)?;
     Ok((lines, part.position() - start, is_last))
 }
 
 /// Gathers names and hands them over in pieces, so that memory does not grow with what is found.
-struct Collect<'a> {
+struct ExtractCollector<'a> {
     path: Arc<Path>,
-    results: &'a Results<Told>,
+    results: &'a ResultSender<ExtractEvent>,
     /// Somebody may be waiting for each name while the input is slow.
     live: bool,
     found: Vec<u8>,
@@ -136,8 +136,8 @@ struct Collect<'a> {
     count: u64,
 }
 
-impl Collect<'_> {
-    const BYTES: usize = 1 << 15;
+impl ExtractCollector<'_> {
+    const MAX_BATCH_BYTES: usize = 1 << 15;
     const MAX_BATCH_HITS: usize = 256;
 
     fn search(
@@ -158,45 +158,51 @@ impl Collect<'_> {
 
     fn flush(&mut self) -> Result<(), ReceiverGone> {
         if !self.found.is_empty() {
-            let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::BYTES));
-            self.results.send(Told::Names(names, std::mem::take(&mut self.count)))?;
+            let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::MAX_BATCH_BYTES));
+            self.results.send(ExtractEvent::Names(names, std::mem::take(&mut self.count)))?;
         }
         if !self.hits.is_empty() {
-            self.results.send(Told::Hits(self.path.clone(), std::mem::take(&mut self.hits)))?;
+            self.results.send(ExtractEvent::Hits(self.path.clone(), std::mem::take(&mut self.hits)))?;
         }
         Ok(())
     }
 }
 
-impl Sink for Collect<'_> {
+impl NameSink for ExtractCollector<'_> {
     type Error = ReceiverGone;
-    const LINES: bool = false;
+    const COUNTS_LINES: bool = false;
 
-    fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
+    fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
         self.found.extend_from_slice(found.name.as_str().as_bytes());
         self.found.push(b'\n');
         self.count += 1;
-        if self.found.len() < Self::BYTES { Ok(()) } else { self.flush() }
+        if self.found.len() < Self::MAX_BATCH_BYTES { Ok(()) } else { self.flush() }
     }
 
-    fn wait(&mut self) -> Result<(), ReceiverGone> {
+    fn before_read(&mut self) -> Result<(), ReceiverGone> {
         if self.live { self.flush() } else { Ok(()) }
     }
 }
 
 /// The same, with places and flags.
-struct HitCollector<'a, 'b>(&'a mut Collect<'b>);
+struct HitCollector<'a, 'b>(&'a mut ExtractCollector<'b>);
 
-impl Sink for HitCollector<'_, '_> {
+impl NameSink for HitCollector<'_, '_> {
     type Error = ReceiverGone;
-    const LINES: bool = true;
+    const COUNTS_LINES: bool = true;
 
-    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), ReceiverGone> {
+    fn push(
+        &mut self,
+        found: &ExtractedDoi<'_>,
+        text: &[u8],
+        base: u64,
+        line: u64,
+    ) -> Result<(), ReceiverGone> {
         self.0.hits.push(Hit::new(found, text, base, line));
-        if self.0.hits.len() < Collect::MAX_BATCH_HITS { Ok(()) } else { self.0.flush() }
+        if self.0.hits.len() < ExtractCollector::MAX_BATCH_HITS { Ok(()) } else { self.0.flush() }
     }
 
-    fn wait(&mut self) -> Result<(), ReceiverGone> {
-        self.0.wait()
+    fn before_read(&mut self) -> Result<(), ReceiverGone> {
+        self.0.before_read()
     }
 }

@@ -7,7 +7,7 @@ mod paths;
 mod search;
 mod separator;
 
-pub(crate) use job::{Job, Told};
-pub(crate) use part::Part;
-pub(crate) use paths::Paths;
+pub(crate) use job::{ExtractEvent, ExtractJob};
+pub(crate) use part::FileChunk;
+pub(crate) use paths::FileWalk;
 pub(crate) use search::Hit;

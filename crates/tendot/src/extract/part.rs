@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Reads the lines of a file that begin in a range of offsets, so that parts can be searched apart from each other:
 /// without `--join-lines`, no name goes over a line's end.
-pub(crate) struct Part {
+pub(crate) struct FileChunk {
     file: File,
     /// The offset of what is read next.
     at: u64,
@@ -15,9 +15,9 @@ pub(crate) struct Part {
     done: bool,
 }
 
-impl Part {
+impl FileChunk {
     /// The size from which a file is searched in parts.
-    pub(crate) const SIZE: u64 = 8 << 20;
+    pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 
     /// Opens the part and finds its first line.
     pub(crate) fn open(path: &Path, range: Range<u64>) -> io::Result<Self> {
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-impl Read for Part {
+impl Read for FileChunk {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.done {
             return Ok(0);
@@ -86,7 +86,7 @@ mod tests {
         for size in 1..=text.len() as u64 {
             let mut whole = Vec::new();
             for start in (0..text.len() as u64).step_by(size as usize) {
-                let mut part = Part::open(file.path(), start..start + size).unwrap();
+                let mut part = FileChunk::open(file.path(), start..start + size).unwrap();
                 let before = part.position();
                 let mut lines = Vec::new();
                 part.read_to_end(&mut lines).unwrap();

@@ -5,19 +5,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files in the order of the arguments, folders with all they contain in the order of the names.
-pub(crate) struct Paths {
+pub(crate) struct FileWalk {
     /// What is still to be looked at, last first.
     stack: Vec<PathBuf>,
 }
 
-impl Paths {
+impl FileWalk {
     pub(crate) fn new(arguments: &[PathBuf]) -> Self {
         Self { stack: arguments.iter().rev().cloned().collect() }
     }
 
     /// Puts the contents of a folder in its place. Hidden files are left out, and so are links, which could lead
     /// anywhere and round in circles.
-    fn open(&mut self, folder: &Path) -> io::Result<()> {
+    fn push_children(&mut self, folder: &Path) -> io::Result<()> {
         let mut contents = Vec::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -33,7 +33,7 @@ impl Paths {
     }
 }
 
-impl Iterator for Paths {
+impl Iterator for FileWalk {
     /// A file and its metadata, or what could not be looked at. Standard input has none.
     type Item = Result<(PathBuf, Option<fs::Metadata>), (PathBuf, io::Error)>;
 
@@ -45,7 +45,7 @@ impl Iterator for Paths {
             }
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => {
-                    if let Err(error) = self.open(&path) {
+                    if let Err(error) = self.push_children(&path) {
                         return Some(Err((path, error)));
                     }
                 }

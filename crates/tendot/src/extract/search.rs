@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use tendot_names::{Extractor, ExtractionFlags, ExtractedDoi, ExtractStep};
+use tendot_names::{ExtractStep, ExtractedDoi, ExtractionFlags, Extractor};
 
 /// A name and where it stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,35 +33,41 @@ impl Hit {
 }
 
 /// How much is read at a time: small enough to stay in the processor's cache.
-const CHUNK: usize = 1 << 16;
+const READ_BUFFER_BYTES: usize = 1 << 16;
 
 /// What a search has to keep of each name.
-pub(crate) trait Sink {
+pub(crate) trait NameSink {
     type Error;
 
     /// True when the sink wants to know lines.
-    const LINES: bool;
+    const COUNTS_LINES: bool;
 
-    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Self::Error>;
+    fn push(
+        &mut self,
+        found: &ExtractedDoi<'_>,
+        text: &[u8],
+        base: u64,
+        line: u64,
+    ) -> Result<(), Self::Error>;
 
     /// Called before more input is waited for.
-    fn wait(&mut self) -> Result<(), Self::Error> {
+    fn before_read(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 }
 
 /// Searches all that `reader` gives, which begins at offset `base`, and says how many lines it had (only when the
 /// sink wants to know).
-pub(crate) fn search<S: Sink>(
+pub(crate) fn search<S: NameSink>(
     mut reader: impl Read,
     extractor: Extractor,
     mut base: u64,
     sink: &mut S,
 ) -> Result<u64, SearchError<S::Error>> {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; READ_BUFFER_BYTES];
     let mut filled = 0;
     let mut scan = extractor.incremental();
-    let mut lines = Lines::default();
+    let mut lines = LineCounter::default();
     loop {
         let read = match reader.read(&mut buffer[filled..]) {
             Ok(read) => read,
@@ -74,17 +80,17 @@ pub(crate) fn search<S: Sink>(
         let keep_from = loop {
             match scan.next_doi(text, last) {
                 ExtractStep::Found(found) => {
-                    let line = if S::LINES { lines.upto(text, found.span.start) } else { 0 };
-                    sink.take(&found, text, base, line).map_err(SearchError::Take)?;
+                    let line = if S::COUNTS_LINES { lines.advance_to(text, found.span.start) } else { 0 };
+                    sink.push(&found, text, base, line).map_err(SearchError::Take)?;
                 }
                 ExtractStep::NeedMore(keep_from) => break keep_from,
                 ExtractStep::End => {
-                    return Ok(if S::LINES { lines.upto(text, filled) } else { 0 });
+                    return Ok(if S::COUNTS_LINES { lines.advance_to(text, filled) } else { 0 });
                 }
             }
         };
-        if S::LINES {
-            lines.upto(text, keep_from.max(lines.counted));
+        if S::COUNTS_LINES {
+            lines.advance_to(text, keep_from.max(lines.counted));
             lines.counted -= keep_from.min(lines.counted);
         }
         buffer.copy_within(keep_from..filled, 0);
@@ -95,7 +101,7 @@ pub(crate) fn search<S: Sink>(
             // Nothing could be decided: a name longer than the buffer is possible only with a larger limit.
             buffer.resize(buffer.len() * 2, 0);
         }
-        sink.wait().map_err(SearchError::Take)?;
+        sink.before_read().map_err(SearchError::Take)?;
     }
 }
 
@@ -108,15 +114,15 @@ pub(crate) enum SearchError<E> {
 
 /// Counts line ends as the search goes on.
 #[derive(Default)]
-struct Lines {
+struct LineCounter {
     /// Up to which offset of the buffer they are counted.
     counted: usize,
     ends: u64,
 }
 
-impl Lines {
+impl LineCounter {
     /// How many lines end before `at`.
-    fn upto(&mut self, text: &[u8], at: usize) -> u64 {
+    fn advance_to(&mut self, text: &[u8], at: usize) -> u64 {
         self.ends += memchr::memchr_iter(b'\n', &text[self.counted..at]).count() as u64;
         self.counted = at;
         self.ends
@@ -127,22 +133,22 @@ impl Lines {
 mod tests {
     use super::*;
 
-    struct All(Vec<(String, u64, u64)>);
+    struct CollectAll(Vec<(String, u64, u64)>);
 
-    impl Sink for All {
+    impl NameSink for CollectAll {
         type Error = ();
-        const LINES: bool = true;
+        const COUNTS_LINES: bool = true;
 
-        fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
+        fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
             self.0.push((found.name.to_string(), line, base + found.span.start as u64));
             Ok(())
         }
     }
 
     /// Gives what it has in pieces of a certain size.
-    struct Pieces<'a>(&'a [u8], usize);
+    struct ChunkedReader<'a>(&'a [u8], usize);
 
-    impl Read for Pieces<'_> {
+    impl Read for ChunkedReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let size = self.1.min(buffer.len());
             (&mut self.0).take(size as u64).read(buffer)
@@ -164,8 +170,8 @@ mod tests {
                 .collect();
             assert!(expected.len() >= 5);
             for size in 1..=text.len() {
-                let mut all = All(Vec::new());
-                let lines = search(Pieces(text, size), extractor, 0, &mut all).unwrap();
+                let mut all = CollectAll(Vec::new());
+                let lines = search(ChunkedReader(text, size), extractor, 0, &mut all).unwrap();
                 assert_eq!(all.0, expected, "in pieces of {size} bytes");
                 assert_eq!(lines, 3);
             }
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn a_megabyte_of_prefixes_is_no_name() {
         let text = "10.1000/".repeat(200_000);
-        let mut all = All(Vec::new());
+        let mut all = CollectAll(Vec::new());
         search(text.as_bytes(), Extractor::new(), 0, &mut all).unwrap();
         assert_eq!(all.0, []);
     }

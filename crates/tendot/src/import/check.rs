@@ -1,14 +1,14 @@
 //! What is taken, what is refused, and what is only odd.
 
-use tendot_proto::record::Record;
-use tendot_proto::{Handle, Value, limits};
+use tendot_proto::record::HandleRecord;
+use tendot_proto::{Handle, HandleValue, limits};
 use tendot_registry::Error;
 use tendot_registry::party::is_reserved_prefix;
 
 /// Checks a record. It is refused, with the reason, if it could break an answer; what is odd about it is given.
-pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
+pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, String> {
     let handle = Handle::new(&record.handle);
-    handle.check().map_err(|error| error.to_string())?;
+    handle.validate_for_create().map_err(|error| error.to_string())?;
     if is_reserved_prefix(handle.prefix()) {
         return Err(Error::Reserved.to_string());
     }
@@ -50,7 +50,7 @@ pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
 }
 
 /// What is odd about an address.
-fn url_warning(value: &Value<'_>) -> Option<&'static str> {
+fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
     let Ok(url) = str::from_utf8(&value.data) else { return Some("is not UTF-8") };
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_taken() {
-        let url = |data: &'static str| vec![Value::new(1, "URL", data)];
+        let url = |data: &'static str| vec![HandleValue::new(1, "URL", data)];
         check_one("10.1000/1", url("https://example.org/"), Ok(0));
         check_one("10.1000/1", vec![], Ok(0));
         check_one("10.1000/1", url("example.org"), Ok(1));
@@ -93,20 +93,20 @@ mod tests {
         check_one("10.1000", vec![], Err("the handle has no `/` between prefix and suffix"));
         check_one("/1", vec![], Err("the handle has nothing before its `/`"));
         check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));
-        check_one("10.1000/1", vec![Value::new(1, "DESC", "a\nb")], Ok(0));
-        check_one("10.1000/1", vec![Value::new(0, "URL", "a:b")], Err("a value has the index 0"));
-        let twice = vec![Value::new(2, "DESC", "a"), Value::new(2, "DESC", "b")];
+        check_one("10.1000/1", vec![HandleValue::new(1, "DESC", "a\nb")], Ok(0));
+        check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("a value has the index 0"));
+        let twice = vec![HandleValue::new(2, "DESC", "a"), HandleValue::new(2, "DESC", "b")];
         check_one("10.1000/1", twice, Err("two values have the index 2"));
-        let many = (1..=2_049).map(|index| Value::new(index, "DESC", "")).collect();
+        let many = (1..=2_049).map(|index| HandleValue::new(index, "DESC", "")).collect();
         check_one("10.1000/1", many, Err("2049 values, at most 2048 are kept"));
-        let large = vec![Value::with_data(7, "DESC", vec![0; limits::FIELD + 1])];
+        let large = vec![HandleValue::with_data(7, "DESC", vec![0; limits::FIELD + 1])];
         check_one("10.1000/1", large, Err("value 7 has 1048577 bytes, at most 1048576 are kept"));
     }
 
     #[track_caller]
-    fn check_one(name: &str, values: Vec<Value<'_>>, expected: Result<usize, &str>) {
-        let record = Record { handle: name.as_bytes().into(), values };
-        let found = check(&record).map(|odd| odd.len());
+    fn check_one(name: &str, values: Vec<HandleValue<'_>>, expected: Result<usize, &str>) {
+        let record = HandleRecord { handle: name.as_bytes().into(), values };
+        let found = check_record(&record).map(|odd| odd.len());
         assert_eq!(
             found.as_ref().map_err(|reason| &**reason),
             expected.as_ref().map_err(|reason| *reason),

@@ -2,25 +2,25 @@
 
 use std::io::BufRead;
 
-use tendot_proto::Value;
-use tendot_proto::record::Record;
+use tendot_proto::HandleValue;
+use tendot_proto::record::HandleRecord;
 
-use super::{Item, Source, Take};
-use crate::Failure;
+use super::{ImportItem, ImportSource, ItemSink};
+use crate::CliError;
 
 /// Bytes of a row that are kept: a name and an address of the largest size, and some more.
-const LONGEST: usize = 2 << 20;
+const MAX_ROW_BYTES: usize = 2 << 20;
 
-pub(super) fn read(source: Source, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     let (name, reader) = source.into_parts();
-    let mut rows = Rows { name, reader, line: 1 };
+    let mut rows = CsvReader { name, reader, line: 1 };
     let mut is_first = true;
-    while let Some((line, row)) = rows.next()? {
+    while let Some((line, row)) = rows.next_row()? {
         let is_header = std::mem::take(&mut is_first) && row.as_ref().is_ok_and(|row| is_header(row));
         let item = match row {
             Ok(row) if is_header || row.iter().all(Vec::is_empty) => continue,
-            Ok(row) => record(row).map_or_else(Item::Refused, Item::Record),
-            Err(reason) => Item::Refused(reason),
+            Ok(row) => record_from_row(row).map_or_else(ImportItem::Refused, ImportItem::Record),
+            Err(reason) => ImportItem::Refused(reason),
         };
         take(line, item)?;
     }
@@ -31,7 +31,7 @@ fn is_header(row: &[Vec<u8>]) -> bool {
     matches!(row, [_, url] if url.trim_ascii().eq_ignore_ascii_case(b"url"))
 }
 
-fn record(row: Vec<Vec<u8>>) -> Result<Record<'static>, String> {
+fn record_from_row(row: Vec<Vec<u8>>) -> Result<HandleRecord<'static>, String> {
     let count = row.len();
     let Ok([name, url]) = <[Vec<u8>; 2]>::try_from(row) else {
         return Err(format!("the row has {count} fields, name and url are two"));
@@ -39,10 +39,10 @@ fn record(row: Vec<Vec<u8>>) -> Result<Record<'static>, String> {
     if url.is_empty() {
         return Err("the row has no URL".into());
     }
-    Ok(Record { handle: name.into(), values: vec![Value::with_data(1, "URL", url)] })
+    Ok(HandleRecord { handle: name.into(), values: vec![HandleValue::with_data(1, "URL", url)] })
 }
 
-struct Rows<R> {
+struct CsvReader<R> {
     name: String,
     reader: R,
     line: u64,
@@ -50,7 +50,7 @@ struct Rows<R> {
 
 /// Where a reader of fields is.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum State {
+enum CsvState {
     Start,
     Plain,
     Quoted,
@@ -58,55 +58,55 @@ enum State {
     Quote,
 }
 
-impl<R: BufRead> Rows<R> {
+impl<R: BufRead> CsvReader<R> {
     /// The next row and the line where it begins; a row that is none is passed over to the end of its line.
     #[expect(clippy::type_complexity, reason = "a line and either a row or a reason")]
-    fn next(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, Failure> {
+    fn next_row(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, CliError> {
         let began = self.line;
-        let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), State::Start);
+        let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), CsvState::Start);
         let mut problem = None;
         let (mut size, mut any) = (0_usize, false);
         loop {
-            let byte = self.byte()?;
+            let byte = self.next_byte()?;
             any |= byte.is_some();
             size += 1;
-            if size > LONGEST && problem.is_none() {
-                problem = Some(format!("the row has more than {LONGEST} bytes"));
+            if size > MAX_ROW_BYTES && problem.is_none() {
+                problem = Some(format!("the row has more than {MAX_ROW_BYTES} bytes"));
             }
             match (state, byte) {
                 (_, None) if !any => return Ok(None),
-                (State::Quoted, None) => {
+                (CsvState::Quoted, None) => {
                     problem.get_or_insert_with(|| "a quote is not closed".into());
                     break;
                 }
-                (State::Start | State::Plain | State::Quote, None | Some(b'\n')) => break,
+                (CsvState::Start | CsvState::Plain | CsvState::Quote, None | Some(b'\n')) => break,
                 // Of a line's end, or of nothing.
-                (State::Start | State::Plain | State::Quote, Some(b'\r')) => {
+                (CsvState::Start | CsvState::Plain | CsvState::Quote, Some(b'\r')) => {
                     if self.peek()? != Some(b'\n') {
                         problem.get_or_insert_with(|| "a carriage return outside quotes".into());
                     }
                 }
-                (State::Start | State::Plain | State::Quote, Some(b',')) => {
+                (CsvState::Start | CsvState::Plain | CsvState::Quote, Some(b',')) => {
                     row.push(std::mem::take(&mut field));
-                    state = State::Start;
+                    state = CsvState::Start;
                 }
-                (State::Start, Some(b'"')) => state = State::Quoted,
-                (State::Quoted, Some(b'"')) => state = State::Quote,
-                (State::Quote, Some(b'"')) => {
+                (CsvState::Start, Some(b'"')) => state = CsvState::Quoted,
+                (CsvState::Quoted, Some(b'"')) => state = CsvState::Quote,
+                (CsvState::Quote, Some(b'"')) => {
                     field.push(b'"');
-                    state = State::Quoted;
+                    state = CsvState::Quoted;
                 }
-                (State::Quote, Some(_)) => {
+                (CsvState::Quote, Some(_)) => {
                     problem.get_or_insert_with(|| "something follows a closing quote".into());
-                    state = State::Plain;
+                    state = CsvState::Plain;
                 }
-                (State::Start | State::Plain, Some(byte)) => {
-                    state = State::Plain;
+                (CsvState::Start | CsvState::Plain, Some(byte)) => {
+                    state = CsvState::Plain;
                     if problem.is_none() {
                         field.push(byte);
                     }
                 }
-                (State::Quoted, Some(byte)) => {
+                (CsvState::Quoted, Some(byte)) => {
                     if problem.is_none() {
                         field.push(byte);
                     }
@@ -123,14 +123,14 @@ impl<R: BufRead> Rows<R> {
         Ok(Some((began, problem.map_or(Ok(row), Err))))
     }
 
-    fn peek(&mut self) -> Result<Option<u8>, Failure> {
+    fn peek(&mut self) -> Result<Option<u8>, CliError> {
         let Self { reader, name, .. } = self;
         let buffer =
-            reader.fill_buf().map_err(|error| Failure::io(format!("{name} can't be read"), &error))?;
+            reader.fill_buf().map_err(|error| CliError::io(format!("{name} can't be read"), &error))?;
         Ok(buffer.first().copied())
     }
 
-    fn byte(&mut self) -> Result<Option<u8>, Failure> {
+    fn next_byte(&mut self) -> Result<Option<u8>, CliError> {
         let byte = self.peek()?;
         self.reader.consume(usize::from(byte.is_some()));
         self.line += u64::from(byte == Some(b'\n'));
@@ -156,9 +156,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[(u64, Result<&[&str], &str>)]) {
-        let mut rows = Rows { name: "text".into(), reader: text.as_bytes(), line: 1 };
+        let mut rows = CsvReader { name: "text".into(), reader: text.as_bytes(), line: 1 };
         for (line, row) in expected {
-            let (found_line, found) = rows.next().unwrap().unwrap();
+            let (found_line, found) = rows.next_row().unwrap().unwrap();
             let found = found.map(|row| {
                 row.into_iter().map(|field| String::from_utf8(field).unwrap()).collect::<Vec<_>>()
             });
@@ -169,6 +169,6 @@ mod tests {
                 (found, row) => panic!("{text}: {found:?} but {row:?}"),
             }
         }
-        assert!(rows.next().unwrap().is_none(), "{text}");
+        assert!(rows.next_row().unwrap().is_none(), "{text}");
     }
 }

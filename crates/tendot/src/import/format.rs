@@ -2,12 +2,12 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::Source;
-use crate::Failure;
+use super::ImportSource;
+use crate::CliError;
 
 /// A format that records come in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ImportFormat {
     /// a JSON object a line: `{"handle": …, "values": […]}`
     Jsonl,
     /// name,url
@@ -18,9 +18,9 @@ pub(crate) enum Format {
     HandleBatch,
 }
 
-impl Format {
+impl ImportFormat {
     /// By the end of the file's name, and for `.json` by its beginning.
-    pub(crate) fn guess(path: &Path, source: &mut Source) -> Result<Self, Failure> {
+    pub(crate) fn detect(path: &Path, source: &mut ImportSource) -> Result<Self, CliError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         Ok(match extension.to_str() {
             Some("csv") => Self::Csv,

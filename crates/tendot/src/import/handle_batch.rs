@@ -1,88 +1,88 @@
 //! Handle.Net's batch text: blocks of lines, an empty line between two.
 
-use tendot_proto::record::{Admin, AdminPermissions, Permissions, Record, Ttl, ValueList};
-use tendot_proto::{Reference, Value};
+use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Ttl, ValueList, ValuePermissions};
+use tendot_proto::{HandleValue, ValueReference};
 
-use super::{Item, Source, Take};
-use crate::Failure;
+use super::{ImportItem, ImportSource, ItemSink};
+use crate::CliError;
 use crate::failure::shown;
-use crate::lines::Lines;
+use crate::lines::LineReader;
 
 /// Bytes of a line: a value of the largest size, and what stands before it.
-const LONGEST: usize = 2 << 20;
+const MAX_BATCH_LINE_BYTES: usize = 2 << 20;
 
-pub(super) fn read(source: Source, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     let (name, reader) = source.into_parts();
-    let mut lines = Lines::of(reader, &name, LONGEST);
+    let mut lines = LineReader::new(reader, &name, MAX_BATCH_LINE_BYTES);
     let mut number = 0;
-    let mut block = Block::None;
-    while let Some(line) = lines.next()? {
+    let mut block = BatchBlock::None;
+    while let Some(line) = lines.next_line()? {
         number += 1;
         if line.trim_ascii().is_empty() {
-            end(std::mem::replace(&mut block, Block::None), take)?;
+            finish_block(std::mem::replace(&mut block, BatchBlock::None), take)?;
             continue;
         }
-        let read = if line.len() > LONGEST {
-            Err(format!("the line has more than {LONGEST} bytes"))
+        let read = if line.len() > MAX_BATCH_LINE_BYTES {
+            Err(format!("the line has more than {MAX_BATCH_LINE_BYTES} bytes"))
         } else {
             str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())
         };
         block = match (block, read) {
-            (Block::None, Ok(line)) => match begin(number, line) {
+            (BatchBlock::None, Ok(line)) => match start_block(number, line) {
                 Ok(block) => block,
-                Err(reason) => refuse(number, reason, take)?,
+                Err(reason) => refuse_block(number, reason, take)?,
             },
-            (Block::PassedOver, _) => Block::PassedOver,
-            (_, Err(reason)) => refuse(number, reason, take)?,
-            (Block::Record(began, mut record), Ok(line)) => match value(line) {
+            (BatchBlock::PassedOver, _) => BatchBlock::PassedOver,
+            (_, Err(reason)) => refuse_block(number, reason, take)?,
+            (BatchBlock::Record(began, mut record), Ok(line)) => match parse_value(line) {
                 Ok(value) => {
                     record.values.push(value);
-                    Block::Record(began, record)
+                    BatchBlock::Record(began, record)
                 }
-                Err(reason) => refuse(number, reason, take)?,
+                Err(reason) => refuse_block(number, reason, take)?,
             },
-            (Block::Home, Ok(line)) => {
-                take(number, Item::Home(prefix(line)))?;
-                Block::Home
+            (BatchBlock::Home, Ok(line)) => {
+                take(number, ImportItem::Home(parse_prefix(line)))?;
+                BatchBlock::Home
             }
         };
     }
-    end(block, take)
+    finish_block(block, take)
 }
 
 /// The block that a line stands in.
-enum Block {
+enum BatchBlock {
     None,
     /// A record, and the line where it began.
-    Record(u64, Record<'static>),
+    Record(u64, HandleRecord<'static>),
     Home,
     PassedOver,
 }
 
 /// Refuses all of a block for a line in it.
-fn refuse(number: u64, reason: String, take: &mut Take<'_>) -> Result<Block, Failure> {
-    take(number, Item::Refused(reason))?;
-    Ok(Block::PassedOver)
+fn refuse_block(number: u64, reason: String, take: &mut ItemSink<'_>) -> Result<BatchBlock, CliError> {
+    take(number, ImportItem::Refused(reason))?;
+    Ok(BatchBlock::PassedOver)
 }
 
-fn end(block: Block, take: &mut Take<'_>) -> Result<(), Failure> {
+fn finish_block(block: BatchBlock, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     match block {
-        Block::Record(began, record) => take(began, Item::Record(record)),
+        BatchBlock::Record(began, record) => take(began, ImportItem::Record(record)),
         _ => Ok(()),
     }
 }
 
-fn begin(number: u64, line: &str) -> Result<Block, String> {
-    let (operation, rest) = word(line);
+fn start_block(number: u64, line: &str) -> Result<BatchBlock, String> {
+    let (operation, rest) = split_word(line);
     let is = |name: &str| operation.eq_ignore_ascii_case(name);
     if is("CREATE") {
         let handle = rest.trim().as_bytes().to_vec();
-        Ok(Block::Record(number, Record { handle: handle.into(), values: Vec::new() }))
+        Ok(BatchBlock::Record(number, HandleRecord { handle: handle.into(), values: Vec::new() }))
     } else if is("HOME") {
         // What follows in this line is a server, which is this one.
-        Ok(Block::Home)
+        Ok(BatchBlock::Home)
     } else if is("AUTHENTICATE") || is("SESSIONSETUP") {
-        Ok(Block::PassedOver)
+        Ok(BatchBlock::PassedOver)
     } else if ["ADD", "MODIFY", "REMOVE", "DELETE", "UNHOME"].iter().any(|name| is(name)) {
         Err(format!("an import takes CREATE and HOME, not {}", operation.to_ascii_uppercase()))
     } else {
@@ -91,57 +91,58 @@ fn begin(number: u64, line: &str) -> Result<Block, String> {
 }
 
 /// `index type ttl permissions form data`
-fn value(line: &str) -> Result<Value<'static>, String> {
-    let (index, rest) = word(line);
-    let (value_type, rest) = word(rest);
-    let (ttl, rest) = word(rest);
-    let (permissions, rest) = word(rest);
-    let (form, data) = word(rest);
+fn parse_value(line: &str) -> Result<HandleValue<'static>, String> {
+    let (index, rest) = split_word(line);
+    let (value_type, rest) = split_word(rest);
+    let (ttl, rest) = split_word(rest);
+    let (permissions, rest) = split_word(rest);
+    let (form, data) = split_word(rest);
     let number = |what: &str, text: &str| {
         text.parse::<u32>().map_err(|_| format!("the {what} `{}` is no number", shown(text.as_bytes())))
     };
     let index = number("index", index)?;
     let ttl = Ttl::Relative(number("TTL", ttl)?);
-    let permissions = u8::try_from(binary(permissions, 4)?).map(Permissions).unwrap_or(Permissions::DEFAULT);
+    let permissions =
+        u8::try_from(parse_bits(permissions, 4)?).map(ValuePermissions).unwrap_or(ValuePermissions::DEFAULT);
     let data = match form.to_ascii_uppercase().as_str() {
         "UTF8" => data.as_bytes().to_vec(),
-        "ADMIN" => admin(data)?,
-        "LIST" => list(data)?,
+        "ADMIN" => parse_admin(data)?,
+        "LIST" => parse_value_list(data)?,
         "FILE" => return Err("data in another FILE is not taken".into()),
         "" => return Err("the value has no data: index, type, TTL, permissions, UTF8 and data are it".into()),
         _ => {
             return Err(format!("data is UTF8, ADMIN or LIST, not `{}`", shown(form.as_bytes())));
         }
     };
-    Ok(Value { ttl, permissions, ..Value::with_data(index, value_type.to_owned(), data) })
+    Ok(HandleValue { ttl, permissions, ..HandleValue::with_data(index, value_type.to_owned(), data) })
 }
 
 /// `index:permissions:handle`, the permission to create names first.
-fn admin(text: &str) -> Result<Vec<u8>, String> {
+fn parse_admin(text: &str) -> Result<Vec<u8>, String> {
     let mut parts = text.trim().splitn(3, ':');
     let (Some(index), Some(permissions), Some(handle)) = (parts.next(), parts.next(), parts.next()) else {
         return Err("an ADMIN is written as index:permissions:handle".into());
     };
     let index: u32 = index.parse().map_err(|_| "the index of an ADMIN is no number".to_owned())?;
     let reversed: String = permissions.chars().rev().collect();
-    let permissions = AdminPermissions(binary(&reversed, 12)?);
-    let reference = Reference::new(index, handle.as_bytes());
+    let permissions = AdminPermissions(parse_bits(&reversed, 12)?);
+    let reference = ValueReference::new(index, handle.as_bytes());
     Ok(Admin { permissions, reference, legacy_byte_length: false }.to_bytes())
 }
 
 /// `index:handle;index:handle;`
-fn list(text: &str) -> Result<Vec<u8>, String> {
+fn parse_value_list(text: &str) -> Result<Vec<u8>, String> {
     let mut members = Vec::new();
     for member in text.trim().split(';').filter(|member| !member.is_empty()) {
         let parsed = member.split_once(':').and_then(|(index, handle)| Some((index.parse().ok()?, handle)));
         let (index, handle) = parsed.ok_or("a LIST is written as index:handle;index:handle;")?;
-        members.push(Reference::new(index, handle.as_bytes()));
+        members.push(ValueReference::new(index, handle.as_bytes()));
     }
     Ok(ValueList { members }.to_bytes())
 }
 
 /// So many binary digits, the highest first.
-fn binary(digits: &str, count: usize) -> Result<u16, String> {
+fn parse_bits(digits: &str, count: usize) -> Result<u16, String> {
     if digits.len() != count || !digits.bytes().all(|digit| matches!(digit, b'0' | b'1')) {
         return Err(format!("permissions are {count} digits, 0 or 1"));
     }
@@ -149,7 +150,7 @@ fn binary(digits: &str, count: usize) -> Result<u16, String> {
 }
 
 /// The prefix that a line of HOME is about: `0.NA/10.5555`, or just `10.5555`.
-fn prefix(line: &str) -> String {
+fn parse_prefix(line: &str) -> String {
     let line = line.trim();
     match line.split_at_checked(5) {
         Some((start, prefix)) if start.eq_ignore_ascii_case("0.NA/") => prefix.into(),
@@ -158,7 +159,7 @@ fn prefix(line: &str) -> String {
 }
 
 /// The first word, and what follows the space after it.
-fn word(line: &str) -> (&str, &str) {
+fn split_word(line: &str) -> (&str, &str) {
     line.split_once([' ', '\t']).unwrap_or((line, ""))
 }
 
@@ -168,15 +169,15 @@ mod tests {
 
     #[test]
     fn values() {
-        let url = value("1 URL 86400 1110 UTF8 https://example.org/a b").unwrap();
-        assert_eq!(url, Value::new(1, "URL", "https://example.org/a b"));
-        let admin = value("100 HS_ADMIN 3600 1100 ADMIN 300:110011111111:0.NA/10.5555").unwrap();
-        assert_eq!((admin.ttl, admin.permissions), (Ttl::Relative(3600), Permissions(0b1100)));
+        let url = parse_value("1 URL 86400 1110 UTF8 https://example.org/a b").unwrap();
+        assert_eq!(url, HandleValue::new(1, "URL", "https://example.org/a b"));
+        let admin = parse_value("100 HS_ADMIN 3600 1100 ADMIN 300:110011111111:0.NA/10.5555").unwrap();
+        assert_eq!((admin.ttl, admin.permissions), (Ttl::Relative(3600), ValuePermissions(0b1100)));
         let admin = Admin::from_bytes(&admin.data).unwrap();
         assert_eq!(admin.permissions, AdminPermissions(0x0ff3));
-        assert_eq!(admin.reference, Reference::parse("300:0.NA/10.5555"));
-        let list = value("200 HS_VLIST 86400 1110 LIST 300:10.1/a;301:10.1/b:c;").unwrap();
-        let members = vec![Reference::parse("300:10.1/a"), Reference::parse("301:10.1/b:c")];
+        assert_eq!(admin.reference, ValueReference::parse("300:0.NA/10.5555"));
+        let list = parse_value("200 HS_VLIST 86400 1110 LIST 300:10.1/a;301:10.1/b:c;").unwrap();
+        let members = vec![ValueReference::parse("300:10.1/a"), ValueReference::parse("301:10.1/b:c")];
         assert_eq!(ValueList::from_bytes(&list.data), Ok(ValueList { members }));
     }
 
@@ -194,6 +195,6 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, reason: &str) {
-        assert_eq!(value(line).unwrap_err(), reason, "{line}");
+        assert_eq!(parse_value(line).unwrap_err(), reason, "{line}");
     }
 }

@@ -3,35 +3,35 @@
 use std::collections::BTreeSet;
 
 use tendot_proto::Handle;
-use tendot_proto::record::Record;
-use tendot_registry::Share;
+use tendot_proto::record::HandleRecord;
+use tendot_registry::HashPartition;
 use tendot_registry::party::is_reserved_prefix;
-use tendot_store::{Batch, Key};
+use tendot_store::{ImportBatch, NameKey};
 
-use super::report::{REFUSED, MAX_PRINTED_WARNINGS};
-use super::{Item, check};
+use super::report::{MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
+use super::{ImportItem, check_record};
 use crate::failure::shown;
 
 /// Bytes that a piece has, more or less.
-pub(super) const SIZE: usize = 1 << 18;
+pub(super) const CHUNK_BYTES: usize = 1 << 18;
 
 /// What is taken of a source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ImportOptions {
     /// Whether prefixes are homed.
     pub(crate) homes: bool,
     /// The names that are kept here, if others are kept by other servers of the site.
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<HashPartition>,
 }
 
 /// Records that are taken, and what there is to be told, in order.
-pub(crate) struct Piece {
-    taken: Taken,
-    pub(crate) batch: Batch,
+pub(crate) struct ImportChunk {
+    taken: ImportOptions,
+    pub(crate) batch: ImportBatch,
     /// Prefixes that are to be homed.
     pub(crate) homes: BTreeSet<Box<str>>,
     /// The lines where something was refused or odd, as many as anybody wants to know.
-    pub(crate) told: Vec<(u64, Told)>,
+    pub(crate) told: Vec<(u64, LineDiagnostic)>,
     pub(crate) refused: u64,
     pub(crate) warnings: u64,
     /// Records that other servers of the site keep.
@@ -39,16 +39,16 @@ pub(crate) struct Piece {
 }
 
 /// What is told about a line.
-pub(crate) enum Told {
+pub(crate) enum LineDiagnostic {
     Refused(String),
     Warning(String),
 }
 
-impl Piece {
-    pub(super) const fn new(taken: Taken) -> Self {
+impl ImportChunk {
+    pub(super) const fn new(taken: ImportOptions) -> Self {
         Self {
             taken,
-            batch: Batch::new(),
+            batch: ImportBatch::new(),
             homes: BTreeSet::new(),
             told: Vec::new(),
             refused: 0,
@@ -59,48 +59,48 @@ impl Piece {
 
     /// Whether the next records better go into another one.
     pub(super) const fn is_full(&self) -> bool {
-        self.batch.size() >= SIZE
+        self.batch.memory_size() >= CHUNK_BYTES
     }
 
-    pub(super) fn take(&mut self, line: u64, item: Item) {
+    pub(super) fn push(&mut self, line: u64, item: ImportItem) {
         match item {
-            Item::Refused(reason) => self.refuse(line, || reason),
-            Item::Home(prefix) if self.taken.homes => {
+            ImportItem::Refused(reason) => self.refuse(line, || reason),
+            ImportItem::Home(prefix) if self.taken.homes => {
                 let is_prefix =
-                    !prefix.is_empty() && !prefix.contains('/') && Key::of_prefix(&prefix).is_ok();
+                    !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
                 if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
                     self.refuse(line, || format!("`{}` is no prefix", shown(prefix.as_bytes())));
                 } else {
                     self.homes.insert(prefix.into());
                 }
             }
-            Item::Home(_) => {}
-            Item::Record(record) => match check(&record) {
+            ImportItem::Home(_) => {}
+            ImportItem::Record(record) => match check_record(&record) {
                 Err(reason) => self.refuse(line, || format!("`{}`: {reason}", shown(&record.handle))),
                 Ok(odd) => {
                     for what in odd {
                         self.warn(line, || format!("`{}`: {what}", shown(&record.handle)));
                     }
-                    self.put(line, &record);
+                    self.push_record(line, &record);
                 }
             },
         }
     }
 
-    fn put(&mut self, line: u64, record: &Record<'_>) {
+    fn push_record(&mut self, line: u64, record: &HandleRecord<'_>) {
         let handle = Handle::new(&record.handle);
         // It has been checked.
         let Ok(name) = handle.to_str() else { return };
-        if self.taken.share.is_some_and(|share| !share.has(handle)) {
+        if self.taken.share.is_some_and(|share| !share.contains(handle)) {
             self.elsewhere += 1;
-        } else if let Err(error) = self.batch.put(name, &record.values) {
+        } else if let Err(error) = self.batch.add(name, &record.values) {
             return self.refuse(line, || format!("`{}`: {error}", shown(&record.handle)));
         }
         let prefix = name.split('/').next().unwrap_or_default();
         if !self.taken.homes || self.homes.contains(prefix) {
             return;
         }
-        match Key::of_prefix(prefix) {
+        match NameKey::from_prefix(prefix) {
             Ok(_) => drop(self.homes.insert(prefix.into())),
             Err(error) => self.warn(line, || format!("`{}` is not homed: {error}", shown(&record.handle))),
         }
@@ -108,15 +108,15 @@ impl Piece {
 
     fn refuse(&mut self, line: u64, reason: impl FnOnce() -> String) {
         self.refused += 1;
-        if self.refused <= REFUSED {
-            self.told.push((line, Told::Refused(reason())));
+        if self.refused <= MAX_PRINTED_REFUSALS {
+            self.told.push((line, LineDiagnostic::Refused(reason())));
         }
     }
 
     fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
         self.warnings += 1;
         if self.warnings <= MAX_PRINTED_WARNINGS {
-            self.told.push((line, Told::Warning(what())));
+            self.told.push((line, LineDiagnostic::Warning(what())));
         }
     }
 }

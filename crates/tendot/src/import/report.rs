@@ -6,17 +6,17 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tendot_store::ImportSummary;
 
-use super::{Piece, Told};
-use crate::Failure;
-use crate::failure::{escaped, shown, tell};
-use crate::output::Output;
+use super::{ImportChunk, LineDiagnostic};
+use crate::CliError;
+use crate::failure::{eprint_line, escape_control, shown};
+use crate::output::StdoutWriter;
 
 /// How many are told one by one; the rest is counted.
-pub(super) const REFUSED: u64 = 100;
+pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
 pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
 
 /// Counts what is refused and what is odd, and tells the first of them.
-pub(crate) struct Report {
+pub(crate) struct ImportReport {
     started: Instant,
     pub(crate) progress: ProgressBar,
     refused: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct ImportSummaryJson {
     read: u64,
     created: u64,
     changed: u64,
@@ -39,23 +39,23 @@ struct Summary {
     seconds: f64,
 }
 
-impl Report {
+impl ImportReport {
     pub(crate) fn new(progress: ProgressBar) -> Self {
         Self { started: Instant::now(), progress, refused: 0, warnings: 0, elsewhere: 0 }
     }
 
     /// Tells what a piece of a source has that is refused or odd, as long as there was not too much of it before.
-    pub(crate) fn tell(&mut self, source: &str, piece: &Piece) {
+    pub(crate) fn print_diagnostics(&mut self, source: &str, piece: &ImportChunk) {
         let (mut refused, mut warnings) = (self.refused, self.warnings);
         for (line, told) in &piece.told {
             let (word, count, most, what) = match told {
-                Told::Refused(reason) => ("refused", &mut refused, REFUSED, reason),
-                Told::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
+                LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
+                LineDiagnostic::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
             };
             *count += 1;
             if *count <= most {
-                let what = escaped(what);
-                self.progress.suspend(|| tell(format_args!("{word}: {source}, line {line}: {what}")));
+                let what = escape_control(what);
+                self.progress.suspend(|| eprint_line(format_args!("{word}: {source}, line {line}: {what}")));
             }
         }
         self.refused += piece.refused;
@@ -65,9 +65,9 @@ impl Report {
 
     /// Tells names that were ended: the first of them, and how many there are.
     pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
-        for (name, _) in names.iter().zip(self.refused..REFUSED) {
+        for (name, _) in names.iter().zip(self.refused..MAX_PRINTED_REFUSALS) {
             let name = shown(name.as_bytes());
-            tell(format_args!("refused: `{name}`: the name was ended, and is not given again"));
+            eprint_line(format_args!("refused: `{name}`: the name was ended, and is not given again"));
         }
         self.refused += count;
     }
@@ -77,17 +77,22 @@ impl Report {
     }
 
     /// Says what came of it; nothing was written if there is no `imported`, and `read` records would have been.
-    pub(crate) fn finish(&self, imported: Option<&ImportSummary>, read: u64, json: bool) -> Result<(), Failure> {
+    pub(crate) fn print_summary(
+        &self,
+        imported: Option<&ImportSummary>,
+        read: u64,
+        json: bool,
+    ) -> Result<(), CliError> {
         self.progress.finish_and_clear();
         let (refused, warnings) = (self.refused, self.warnings);
-        if refused > REFUSED {
-            tell(format_args!("refused: {} more", refused - REFUSED));
+        if refused > MAX_PRINTED_REFUSALS {
+            eprint_line(format_args!("refused: {} more", refused - MAX_PRINTED_REFUSALS));
         }
         if warnings > MAX_PRINTED_WARNINGS {
-            tell(format_args!("warning: {} more", warnings - MAX_PRINTED_WARNINGS));
+            eprint_line(format_args!("warning: {} more", warnings - MAX_PRINTED_WARNINGS));
         }
         if self.elsewhere > 0 {
-            tell(format_args!("{} are for other servers of the site", self.elsewhere));
+            eprint_line(format_args!("{} are for other servers of the site", self.elsewhere));
         }
         let seconds = self.started.elapsed().as_secs_f64();
         match imported {
@@ -95,19 +100,22 @@ impl Report {
                 let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
                 let again =
                     if *superseded > 0 { format!(", {superseded} came twice") } else { String::new() };
-                tell(format_args!(
+                eprint_line(format_args!(
                     "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{again}; \
                      {seconds:.1} s"
                 ));
             }
-            None => tell(format_args!("{read} could be imported, {refused} refused; nothing was written")),
+            None => {
+                eprint_line(format_args!("{read} could be imported, {refused} refused; nothing was written"))
+            }
         }
         if !json {
             return Ok(());
         }
-        let ImportSummary { created, changed, unchanged, superseded, .. } = imported.cloned().unwrap_or_default();
-        let mut output = Output::new();
-        output.json(&Summary {
+        let ImportSummary { created, changed, unchanged, superseded, .. } =
+            imported.cloned().unwrap_or_default();
+        let mut output = StdoutWriter::new();
+        output.write_json(&ImportSummaryJson {
             read,
             created,
             changed,

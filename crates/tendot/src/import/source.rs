@@ -6,32 +6,32 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 
-use crate::Failure;
-use crate::failure::escaped;
-use crate::store::is_standard;
+use crate::CliError;
+use crate::failure::escape_control;
+use crate::store::is_stdio;
 
 /// A file or standard input, opened.
-pub(crate) struct Source {
+pub(crate) struct ImportSource {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,
     /// Its size, as far as that is known.
     pub(crate) size: u64,
 }
 
-impl Source {
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        if is_standard(path) {
+impl ImportSource {
+    pub(crate) fn open(path: &Path) -> Result<Self, CliError> {
+        if is_stdio(path) {
             let reader: Box<dyn Read + Send> = Box::new(io::stdin());
             return Self::new("standard input".into(), reader, 0);
         }
-        let name = format!("`{}`", escaped(&path.to_string_lossy()));
-        let failed = |error| Failure::io(format!("{name} can't be read"), &error);
+        let name = format!("`{}`", escape_control(&path.to_string_lossy()));
+        let failed = |error| CliError::io(format!("{name} can't be read"), &error);
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         Self::new(name.clone(), Box::new(file), size)
     }
 
-    pub(crate) fn new(name: String, reader: Box<dyn Read + Send>, size: u64) -> Result<Self, Failure> {
+    pub(crate) fn new(name: String, reader: Box<dyn Read + Send>, size: u64) -> Result<Self, CliError> {
         let mut source = Self { name, reader: BufReader::with_capacity(1 << 16, reader), size };
         // Some editors begin a text with a mark of its encoding.
         if source.peek()?.starts_with(b"\xef\xbb\xbf") {
@@ -46,13 +46,13 @@ impl Source {
     }
 
     /// Its beginning, at least a byte of it unless it is empty.
-    pub(crate) fn peek(&mut self) -> Result<&[u8], Failure> {
+    pub(crate) fn peek(&mut self) -> Result<&[u8], CliError> {
         let Self { name, reader, .. } = self;
-        reader.fill_buf().map_err(|error| Failure::io(format!("{name} can't be read"), &error))
+        reader.fill_buf().map_err(|error| CliError::io(format!("{name} can't be read"), &error))
     }
 
     /// The bytes, which `progress` counts.
-    pub(crate) fn watched(self, progress: &ProgressBar) -> Self {
+    pub(crate) fn with_progress(self, progress: &ProgressBar) -> Self {
         let reader: Box<dyn Read + Send> = Box::new(progress.wrap_read(self.reader));
         Self { reader: BufReader::with_capacity(1 << 16, reader), ..self }
     }

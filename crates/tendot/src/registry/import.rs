@@ -11,22 +11,22 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tendot_client::{BatchOptions, RegistryClientError};
 
-use super::Session;
-use super::report::{Counts, Report};
+use super::ApiSession;
+use super::report::{BatchCounts, BatchReport};
 use crate::args::{BatchFormat, DoiImportArguments};
-use crate::failure::{escaped, tell, tell_that_input_is_awaited, tell_warning};
-use crate::output::Output;
-use crate::store::{is_standard, progress};
-use crate::{Answer, Failure};
+use crate::failure::{eprint_line, eprint_stdin_notice, eprint_warning, escape_control};
+use crate::output::StdoutWriter;
+use crate::store::{is_stdio, progress_bar};
+use crate::{CliError, CommandStatus};
 
 /// How long is waited before it is tried again, at first and at most.
-const WAIT: Duration = Duration::from_millis(250);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 
 const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
 
 /// What is sent.
-struct Source {
+struct BatchSource {
     name: String,
     /// None if it is standard input.
     file: Option<File>,
@@ -35,34 +35,37 @@ struct Source {
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct BatchSummaryJson {
     #[serde(flatten)]
-    counts: Counts,
+    counts: BatchCounts,
     dry_run: bool,
     seconds: f64,
 }
 
-pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Result<Answer, Failure> {
+pub(crate) fn import(
+    session: &ApiSession,
+    arguments: &DoiImportArguments,
+) -> Result<CommandStatus, CliError> {
     let started = Instant::now();
     // All of them are opened before anything is done, so that a wrong name does no half of the work.
     let sources: Result<Vec<_>, _> =
-        arguments.files.iter().map(|path| Source::open(path, arguments.format)).collect();
+        arguments.files.iter().map(|path| BatchSource::open(path, arguments.format)).collect();
     let sources = sources?;
-    check_report(arguments)?;
+    ensure_report_is_not_input(arguments)?;
     if sources.iter().any(|source| source.file.is_none()) {
-        tell_that_input_is_awaited();
+        eprint_stdin_notice();
     }
     session.check_permission()?;
-    let bar = progress(sources.iter().map(|source| source.size).sum(), UPLOAD_PROGRESS);
-    let mut report = Report::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
+    let bar = progress_bar(sources.iter().map(|source| source.size).sum(), UPLOAD_PROGRESS);
+    let mut report = BatchReport::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
     for (number, source) in sources.iter().enumerate() {
         let key = match (&arguments.key, &source.file) {
             (Some(key), _) if number > 0 => Some(format!("{key}/{}", number + 1)),
             (Some(key), _) => Some(key.clone()),
-            (None, Some(file)) => Some(source.key(file)?),
+            (None, Some(file)) => Some(source.content_idempotency_key(file)?),
             (None, None) => None,
         };
-        let run = Run {
+        let run = BatchUpload {
             session,
             source,
             key: key.as_deref(),
@@ -70,10 +73,10 @@ pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Resul
             tries: arguments.tries,
             bar: &bar,
         };
-        if let Err(failure) = run.send(&mut report) {
+        if let Err(failure) = run.upload_with_retries(&mut report) {
             report.finish()?;
             if report.counts.lines > 0 {
-                tell(format_args!("{} before that", report.counts));
+                eprint_line(format_args!("{} before that", report.counts));
             }
             return Err(failure);
         }
@@ -81,20 +84,20 @@ pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Resul
     report.finish()?;
     let (counts, seconds) = (report.counts, started.elapsed().as_secs_f64());
     let dry = if arguments.dry_run { "; nothing was written" } else { "" };
-    tell(format_args!("{counts}; {seconds:.1} s{dry}"));
+    eprint_line(format_args!("{counts}; {seconds:.1} s{dry}"));
     if session.json {
-        let mut output = Output::new();
-        output.json(&Summary { counts, dry_run: arguments.dry_run, seconds })?;
+        let mut output = StdoutWriter::new();
+        output.write_json(&BatchSummaryJson { counts, dry_run: arguments.dry_run, seconds })?;
         output.flush()?;
     }
-    Ok(if counts.refused > 0 { Answer::No } else { Answer::Yes })
+    Ok(if counts.refused > 0 { CommandStatus::No } else { CommandStatus::Yes })
 }
 
-impl Session {
+impl ApiSession {
     /// Whether who asks may deposit at all: an empty batch tells, before a large one is sent for nothing.
-    fn check_permission(&self) -> Result<(), Failure> {
+    fn check_permission(&self) -> Result<(), CliError> {
         let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
-        self.answered(self.runtime.block_on(async {
+        self.map_error(self.runtime.block_on(async {
             let mut answers = self.client.batch(&options, io::empty()).await?;
             while answers.next_line().await?.is_some() {}
             Ok(())
@@ -103,26 +106,28 @@ impl Session {
 }
 
 /// A report does not take the place of what is imported.
-fn check_report(arguments: &DoiImportArguments) -> Result<(), Failure> {
+fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliError> {
     let report = arguments.report.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
     let is_source =
         |path: &&std::path::PathBuf| report.is_some() && std::fs::canonicalize(path).ok() == report;
     match arguments.files.iter().find(is_source) {
-        Some(path) => Err(Failure::new(format!("`{}` is to be imported", escaped(&path.to_string_lossy())))
-            .hint("write the report to another place")),
+        Some(path) => {
+            Err(CliError::new(format!("`{}` is to be imported", escape_control(&path.to_string_lossy())))
+                .with_hint("write the report to another place"))
+        }
         None => Ok(()),
     }
 }
 
-impl Source {
-    fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, Failure> {
+impl BatchSource {
+    fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, CliError> {
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let format = format.unwrap_or(if is_csv { BatchFormat::Csv } else { BatchFormat::Ndjson });
-        if is_standard(path) {
+        if is_stdio(path) {
             return Ok(Self { name: "standard input".into(), file: None, size: 0, format });
         }
-        let name = format!("`{}`", escaped(&path.to_string_lossy()));
-        let failed = |error| Failure::io(format!("{name} can't be read"), &error);
+        let name = format!("`{}`", escape_control(&path.to_string_lossy()));
+        let failed = |error| CliError::io(format!("{name} can't be read"), &error);
         let file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         if about.is_dir() {
@@ -134,8 +139,8 @@ impl Source {
     }
 
     /// A key that the same content has again.
-    fn key(&self, file: &File) -> Result<String, Failure> {
-        let failed = |error| Failure::io(format!("{} can't be read", self.name), &error);
+    fn content_idempotency_key(&self, file: &File) -> Result<String, CliError> {
+        let failed = |error| CliError::io(format!("{} can't be read", self.name), &error);
         let mut file = file.try_clone().map_err(failed)?;
         file.rewind().map_err(failed)?;
         let mut context = Context::new(&SHA256);
@@ -151,46 +156,47 @@ impl Source {
     }
 }
 
-fn no_file(name: &str) -> Failure {
-    Failure::new(format!("{name} is no file, and can't be sent again if the connection is cut"))
-        .hint("`tendot doi import - < …` reads it as standard input")
+fn no_file(name: &str) -> CliError {
+    CliError::new(format!("{name} is no file, and can't be sent again if the connection is cut"))
+        .with_hint("`tendot doi import - < …` reads it as standard input")
 }
 
 /// A source that is being sent.
-struct Run<'a> {
-    session: &'a Session,
-    source: &'a Source,
+struct BatchUpload<'a> {
+    session: &'a ApiSession,
+    source: &'a BatchSource,
     key: Option<&'a str>,
     dry_run: bool,
     tries: u32,
     bar: &'a ProgressBar,
 }
 
-impl Run<'_> {
+impl BatchUpload<'_> {
     /// Sends it until all of it was answered.
-    fn send(&self, report: &mut Report) -> Result<(), Failure> {
+    fn upload_with_retries(&self, report: &mut BatchReport) -> Result<(), CliError> {
         let begun = self.bar.position();
         let (mut taken, mut tries, mut is_first) = (0, 0, true);
         loop {
             let before = taken;
-            let failure = match self.session.runtime.block_on(self.attempt(&mut taken, is_first, report))? {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
+            let failure =
+                match self.session.runtime.block_on(self.upload_once(&mut taken, is_first, report))? {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                };
             is_first = false;
             tries = if taken > before { 1 } else { tries + 1 };
             if self.source.file.is_none() || !failure.is_transient() || tries > self.tries {
                 let is_passing = failure.is_transient();
-                return self.session.answered(Err(failure)).map_err(|failed| match is_passing {
-                    true => self.ended(failed),
+                return self.session.map_error(Err(failure)).map_err(|failed| match is_passing {
+                    true => self.with_resume_hint(failed),
                     false => failed,
                 });
             }
-            let wait = WAIT.saturating_mul(1 << (tries - 1).min(16)).min(MAX_RETRY_DELAY);
-            let why = escaped(&failure.to_string());
+            let wait = INITIAL_RETRY_DELAY.saturating_mul(1 << (tries - 1).min(16)).min(MAX_RETRY_DELAY);
+            let why = escape_control(&failure.to_string());
             let (wait_seconds, most) = (wait.as_secs_f64(), self.tries);
             self.bar.suspend(|| {
-                tell_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
+                eprint_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
             });
             std::thread::sleep(wait);
             self.bar.set_position(begun);
@@ -198,7 +204,7 @@ impl Run<'_> {
     }
 
     /// What can be done when it did not come to its end.
-    fn ended(&self, failure: Failure) -> Failure {
+    fn with_resume_hint(&self, failure: CliError) -> CliError {
         match (&self.source.file, self.key) {
             _ if self.dry_run => failure,
             (Some(_), _) | (None, Some(_)) => failure.or_hint("the same command goes on where it was"),
@@ -209,12 +215,12 @@ impl Run<'_> {
     }
 
     /// Sends it once; of the answers, only those are new that come after the first `taken`.
-    async fn attempt(
+    async fn upload_once(
         &self,
         taken: &mut u64,
         is_first: bool,
-        report: &mut Report,
-    ) -> Result<Result<(), RegistryClientError>, Failure> {
+        report: &mut BatchReport,
+    ) -> Result<Result<(), RegistryClientError>, CliError> {
         let options = BatchOptions {
             is_table: self.source.format == BatchFormat::Csv,
             dry_run: self.dry_run,
@@ -224,7 +230,7 @@ impl Run<'_> {
         let client = &self.session.client;
         let answers = match &self.source.file {
             Some(file) => {
-                let failed = |error| Failure::io(format!("{} can't be read", self.source.name), &error);
+                let failed = |error| CliError::io(format!("{} can't be read", self.source.name), &error);
                 let mut file = file.try_clone().map_err(failed)?;
                 file.rewind().map_err(failed)?;
                 client.batch(&options, self.bar.wrap_read(file)).await
@@ -238,7 +244,7 @@ impl Run<'_> {
         if is_first && answers.is_replayed() {
             let name = &self.source.name;
             self.bar.suspend(|| {
-                tell_warning(&format!("{name} was imported before: this is what was answered then, and nothing is done; `--key` with another key does it again"));
+                eprint_warning(&format!("{name} was imported before: this is what was answered then, and nothing is done; `--key` with another key does it again"));
             });
         }
         let mut number = 0;
@@ -247,7 +253,7 @@ impl Run<'_> {
                 Ok(Some(line)) => {
                     number += 1;
                     if number > *taken {
-                        report.take(&self.source.name, &line)?;
+                        report.record_result(&self.source.name, &line)?;
                         *taken = number;
                     }
                 }

@@ -7,5 +7,5 @@ mod session;
 mod shown;
 
 pub(crate) use import::import;
-pub(crate) use session::{Session, form, word};
-pub(crate) use shown::Noun;
+pub(crate) use session::{ApiSession, flag_value, json_object};
+pub(crate) use shown::ResourceKind;

@@ -9,16 +9,16 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
-use crate::failure::{escaped, tell};
-use crate::store::is_standard;
+use crate::CliError;
+use crate::failure::{eprint_line, escape_control};
+use crate::store::is_stdio;
 
 /// How many are told one by one; the rest is counted.
-const TOLD: u64 = 100;
+const MAX_PRINTED_REFUSALS: u64 = 100;
 
 /// Lines by what became of them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counts {
+pub(super) struct BatchCounts {
     pub(super) lines: u64,
     created: u64,
     updated: u64,
@@ -26,7 +26,7 @@ pub(super) struct Counts {
     pub(super) refused: u64,
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for BatchCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { created, updated, unchanged, refused, .. } = self;
         write!(formatter, "{created} created, {updated} updated, {unchanged} unchanged, {refused} refused")
@@ -35,18 +35,18 @@ impl fmt::Display for Counts {
 
 /// An answer to a line.
 #[derive(Deserialize)]
-struct Outcome<'a> {
+struct BatchLineResult<'a> {
     line: u64,
     #[serde(borrow, default)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     status: Cow<'a, str>,
     #[serde(borrow, default)]
-    error: Option<Refused<'a>>,
+    error: Option<BatchLineError<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Refused<'a> {
+struct BatchLineError<'a> {
     #[serde(borrow)]
     code: Cow<'a, str>,
     #[serde(borrow)]
@@ -58,8 +58,8 @@ struct Refused<'a> {
 }
 
 /// Takes answers as they come.
-pub(super) struct Report {
-    pub(super) counts: Counts,
+pub(super) struct BatchReport {
+    pub(super) counts: BatchCounts,
     file: Option<(String, Box<dyn Write>)>,
     is_table: bool,
     /// There are several sources, so that a line's number does not say enough.
@@ -67,13 +67,13 @@ pub(super) struct Report {
     bar: ProgressBar,
 }
 
-impl Report {
-    pub(super) fn open(path: Option<&Path>, is_of_many: bool, bar: ProgressBar) -> Result<Self, Failure> {
+impl BatchReport {
+    pub(super) fn open(path: Option<&Path>, is_of_many: bool, bar: ProgressBar) -> Result<Self, CliError> {
         let is_table =
             path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let file = path.map(|path| {
-            let name = format!("`{}`", escaped(&path.to_string_lossy()));
-            if is_standard(path) {
+            let name = format!("`{}`", escape_control(&path.to_string_lossy()));
+            if is_stdio(path) {
                 return Ok((
                     "standard output".into(),
                     Box::new(BufWriter::new(io::stdout())) as Box<dyn Write>,
@@ -82,10 +82,10 @@ impl Report {
             // Not a replacement: what was answered stays readable if the import does not come to its end.
             match File::create(path) {
                 Ok(file) => Ok((name, Box::new(BufWriter::with_capacity(1 << 16, file)) as Box<dyn Write>)),
-                Err(error) => Err(Failure::io(format!("{name} can't be written"), &error)),
+                Err(error) => Err(CliError::io(format!("{name} can't be written"), &error)),
             }
         });
-        let counts = Counts::default();
+        let counts = BatchCounts::default();
         let mut report = Self { counts, file: file.transpose()?, is_table, is_of_many, bar };
         if report.is_table {
             let file = if is_of_many { "file," } else { "" };
@@ -95,9 +95,9 @@ impl Report {
     }
 
     /// Takes an answer, a line of JSON.
-    pub(super) fn take(&mut self, source: &str, answer: &[u8]) -> Result<(), Failure> {
-        let outcome: Outcome<'_> = serde_json::from_slice(answer).map_err(|error| {
-            Failure::new(format!("the service answered what is no result of a line: {error}"))
+    pub(super) fn record_result(&mut self, source: &str, answer: &[u8]) -> Result<(), CliError> {
+        let outcome: BatchLineResult<'_> = serde_json::from_slice(answer).map_err(|error| {
+            CliError::new(format!("the service answered what is no result of a line: {error}"))
         })?;
         self.counts.lines += 1;
         match &*outcome.status {
@@ -106,8 +106,8 @@ impl Report {
             "unchanged" => self.counts.unchanged += 1,
             _ => {
                 self.counts.refused += 1;
-                if self.counts.refused <= TOLD {
-                    self.tell(source, &outcome);
+                if self.counts.refused <= MAX_PRINTED_REFUSALS {
+                    self.eprint_refusal(source, &outcome);
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Report {
             return Ok(());
         }
         if self.is_table {
-            let row = self.row(source, &outcome);
+            let row = self.csv_row(source, &outcome);
             return self.write(row.as_bytes());
         }
         match answer.strip_prefix(b"{") {
@@ -132,16 +132,22 @@ impl Report {
         self.write(b"\n")
     }
 
-    fn tell(&self, source: &str, outcome: &Outcome<'_>) {
-        let name = outcome.name.iter().map(|name| format!(" `{}`:", escaped(name))).collect::<String>();
+    fn eprint_refusal(&self, source: &str, outcome: &BatchLineResult<'_>) {
+        let name =
+            outcome.name.iter().map(|name| format!(" `{}`:", escape_control(name))).collect::<String>();
         let why = outcome.error.as_ref().map_or_else(String::new, |error| {
-            format!(" {} ({})", escaped(error.detail.trim_end_matches('.')), escaped(&error.code))
+            format!(
+                " {} ({})",
+                escape_control(error.detail.trim_end_matches('.')),
+                escape_control(&error.code)
+            )
         });
-        self.bar.suspend(|| tell(format_args!("refused: {source}, line {}:{name}{why}", outcome.line)));
+        self.bar
+            .suspend(|| eprint_line(format_args!("refused: {source}, line {}:{name}{why}", outcome.line)));
     }
 
-    fn row(&self, source: &str, outcome: &Outcome<'_>) -> String {
-        let error = |part: fn(&Refused<'_>) -> Option<String>| {
+    fn csv_row(&self, source: &str, outcome: &BatchLineResult<'_>) -> String {
+        let error = |part: fn(&BatchLineError<'_>) -> Option<String>| {
             outcome.error.as_ref().and_then(part).unwrap_or_default()
         };
         let mut fields = vec![
@@ -160,19 +166,19 @@ impl Report {
         fields.join(",") + "\n"
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         let Some((name, file)) = &mut self.file else { return Ok(()) };
-        file.write_all(bytes).map_err(|error| Failure::io(format!("{name} can't be written"), &error))
+        file.write_all(bytes).map_err(|error| CliError::io(format!("{name} can't be written"), &error))
     }
 
     /// Takes the bar away, and writes what is not written yet.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self) -> Result<(), CliError> {
         self.bar.finish_and_clear();
-        if self.counts.refused > TOLD {
-            tell(format_args!("refused: {} more", self.counts.refused - TOLD));
+        if self.counts.refused > MAX_PRINTED_REFUSALS {
+            eprint_line(format_args!("refused: {} more", self.counts.refused - MAX_PRINTED_REFUSALS));
         }
         let Some((name, file)) = &mut self.file else { return Ok(()) };
-        file.flush().map_err(|error| Failure::io(format!("{name} can't be written"), &error))
+        file.flush().map_err(|error| CliError::io(format!("{name} can't be written"), &error))
     }
 }
 

@@ -1,17 +1,17 @@
 //! What the registry keeps, as people read it: a table of many, or all about one.
 
 use serde_json::Value as Json;
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_registry::metadata::KernelMetadata;
 
-use crate::Failure;
-use crate::command::debug::shown_value;
-use crate::failure::escaped;
-use crate::output::Output;
+use crate::CliError;
+use crate::command::debug::format_value;
+use crate::failure::escape_control;
+use crate::output::StdoutWriter;
 
 /// What something is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Noun {
+pub(crate) enum ResourceKind {
     Agency,
     Registrant,
     Prefix,
@@ -21,9 +21,9 @@ pub(crate) enum Noun {
     Change,
 }
 
-impl Noun {
+impl ResourceKind {
     /// What is told of one, the first of which names it.
-    const fn members(self) -> &'static [&'static str] {
+    const fn detail_fields(self) -> &'static [&'static str] {
         match self {
             Self::Agency => {
                 &["code", "name", "state", "metadata", "range", "locations", "created", "ended", "successor"]
@@ -42,7 +42,7 @@ impl Noun {
     }
 
     /// What is told of many.
-    const fn columns(self) -> &'static [&'static str] {
+    const fn list_columns(self) -> &'static [&'static str] {
         match self {
             Self::Agency => &["code", "name", "state", "metadata", "created"],
             Self::Registrant => &["id", "agency", "name", "contact"],
@@ -50,25 +50,25 @@ impl Noun {
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label"],
             Self::Name => &["name", "state", "registrant", "url", "updated"],
             Self::Transfer => &["id", "state", "what", "from", "to", "proposed"],
-            Self::Change => self.members(),
+            Self::Change => self.detail_fields(),
         }
     }
 
     /// Prints all about one.
-    pub(crate) fn print(self, object: &Json, output: &mut Output) -> Result<(), Failure> {
-        let (first, rest) = self.members().split_first().unwrap_or((&"", &[]));
-        output.line(escaped(&member(object, first)))?;
+    pub(crate) fn print(self, object: &Json, output: &mut StdoutWriter) -> Result<(), CliError> {
+        let (first, rest) = self.detail_fields().split_first().unwrap_or((&"", &[]));
+        output.write_line(escape_control(&field_text(object, first)))?;
         let width = rest.iter().map(|name| name.len()).max().unwrap_or_default();
         for name in rest {
-            let text = member(object, name);
+            let text = field_text(object, name);
             if !text.is_empty() {
-                output.line(format_args!("  {name:width$}  {}", escaped(&text)))?;
+                output.write_line(format_args!("  {name:width$}  {}", escape_control(&text)))?;
             }
         }
         for value in object["values"].as_array().into_iter().flatten() {
-            match serde_json::from_value::<Value<'static>>(value.clone()) {
-                Ok(value) => output.line(escaped(&shown_value(&value)?))?,
-                Err(_) => output.line(escaped(&value.to_string()))?,
+            match serde_json::from_value::<HandleValue<'static>>(value.clone()) {
+                Ok(value) => output.write_line(escape_control(&format_value(&value)?))?,
+                Err(_) => output.write_line(escape_control(&value.to_string()))?,
             }
         }
         Ok(())
@@ -76,21 +76,21 @@ impl Noun {
 }
 
 /// A table whose rows come part by part; columns become wider if they have to.
-pub(super) struct Table {
+pub(super) struct TextTable {
     columns: &'static [&'static str],
     widths: Vec<usize>,
     has_head: bool,
 }
 
-impl Table {
-    pub(super) fn new(noun: Noun) -> Self {
-        let columns = noun.columns();
+impl TextTable {
+    pub(super) fn new(noun: ResourceKind) -> Self {
+        let columns = noun.list_columns();
         Self { columns, widths: columns.iter().map(|name| name.len()).collect(), has_head: false }
     }
 
-    pub(super) fn print(&mut self, items: &[Json], output: &mut Output) -> Result<(), Failure> {
+    pub(super) fn print(&mut self, items: &[Json], output: &mut StdoutWriter) -> Result<(), CliError> {
         let row = |item: &Json| -> Vec<String> {
-            self.columns.iter().map(|name| escaped(&member(item, name))).collect()
+            self.columns.iter().map(|name| escape_control(&field_text(item, name))).collect()
         };
         let rows: Vec<_> = items.iter().map(row).collect();
         for row in &rows {
@@ -99,9 +99,9 @@ impl Table {
             }
         }
         if !rows.is_empty() && !std::mem::replace(&mut self.has_head, true) {
-            output.line(self.line(self.columns.iter().map(|name| name.to_uppercase())))?;
+            output.write_line(self.line(self.columns.iter().map(|name| name.to_uppercase())))?;
         }
-        rows.into_iter().try_for_each(|row| output.line(self.line(row.into_iter())))
+        rows.into_iter().try_for_each(|row| output.write_line(self.line(row.into_iter())))
     }
 
     fn line(&self, fields: impl Iterator<Item = String>) -> String {
@@ -115,40 +115,40 @@ impl Table {
 }
 
 /// Items of a list that are shown; the rest is counted.
-const SHOWN: usize = 5;
+const MAX_LISTED_ITEMS: usize = 5;
 
 /// A member of an object, as text; empty if there is none.
-fn member(object: &Json, name: &str) -> String {
+fn field_text(object: &Json, name: &str) -> String {
     match name {
         "title" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes())
             .map_or_else(|_| String::new(), |kernel| kernel.title().to_owned()),
-        "what" => ["names", "prefix", "agency"].map(|name| text(&object[name])).concat(),
+        "what" => ["names", "prefix", "agency"].map(|name| json_text(&object[name])).concat(),
         "before" => {
             let values = object["before"]["values"].as_array().into_iter().flatten();
             let url =
-                values.filter(|value| value["type"] == "URL").map(|value| text(&value["data"]["value"]));
+                values.filter(|value| value["type"] == "URL").map(|value| json_text(&value["data"]["value"]));
             url.take(1).collect()
         }
-        _ => text(&object[name]),
+        _ => json_text(&object[name]),
     }
 }
 
-fn text(value: &Json) -> String {
+fn json_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::Bool(is) => if *is { "yes" } else { "no" }.into(),
         Json::Number(number) => number.to_string(),
         Json::String(text) => text.clone(),
         Json::Array(items) => {
-            let mut shown: Vec<_> = items.iter().take(SHOWN).map(text).collect();
-            if items.len() > SHOWN {
-                shown.push(format!("{} more", items.len() - SHOWN));
+            let mut shown: Vec<_> = items.iter().take(MAX_LISTED_ITEMS).map(json_text).collect();
+            if items.len() > MAX_LISTED_ITEMS {
+                shown.push(format!("{} more", items.len() - MAX_LISTED_ITEMS));
             }
             shown.join(", ")
         }
         Json::Object(members) => {
             let shown: Vec<_> =
-                members.iter().map(|(name, value)| format!("{name} {}", text(value))).collect();
+                members.iter().map(|(name, value)| format!("{name} {}", json_text(value))).collect();
             shown.join(", ")
         }
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn members_as_text() {
-        let check = |value: Json, expected: &str| assert_eq!(text(&value), expected);
+        let check = |value: Json, expected: &str| assert_eq!(json_text(&value), expected);
         check(json!(null), "");
         check(json!(true), "yes");
         check(json!(7), "7");
@@ -173,10 +173,10 @@ mod tests {
 
     #[test]
     fn rows_are_aligned_and_steer_no_terminal() {
-        let mut table = Table::new(Noun::Registrant);
+        let mut table = TextTable::new(ResourceKind::Registrant);
         table.widths = vec![4, 6, 6, 7];
         let line = table.line(["ä", "", "long name", "c"].map(Into::into).into_iter());
         assert_eq!(line, "ä     -       long name  c");
-        assert_eq!(escaped("\u{1b}[31mred\u{202e}\u{9b}2J"), "\\u{1b}[31mred\\u{202e}\\u{9b}2J");
+        assert_eq!(escape_control("\u{1b}[31mred\u{202e}\u{9b}2J"), "\\u{1b}[31mred\\u{202e}\\u{9b}2J");
     }
 }

@@ -8,12 +8,14 @@ use data_encoding::BASE64;
 use rcgen::{CertificateParams, PKCS_RSA_SHA256};
 use serde_json::Value as Json;
 use tendot_client::LookupOutcome;
-use tendot_client::native::{AdminClient, AdminIdentity, NativeClient, AdminServer, ResolveOptions, RootSites};
+use tendot_client::native::{
+    AdminClient, AdminIdentity, AdminServer, NativeClient, ResolveOptions, RootSites,
+};
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::bootstrap::encode_root_info;
 use tendot_proto::crypto::AwsLcProvider;
-use tendot_proto::record::{Interface, InterfaceKind, Site, Transport};
-use tendot_proto::{Handle, ResponseCode, Value, Work};
+use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site};
+use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
 use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
 use tendot_testing::{block_on, conformance, free_port};
 
@@ -26,7 +28,7 @@ fn handle_net(file: &str) -> PathBuf {
 }
 
 fn service() -> TestHandleService {
-    let values = vec![Value::new(1, "URL", URL), Value::new(2, "DESC", "a\u{202e}b")];
+    let values = vec![HandleValue::new(1, "URL", URL), HandleValue::new(2, "DESC", "a\u{202e}b")];
     TestHandleService::new().with_record("10.1000/182", values)
 }
 
@@ -143,19 +145,19 @@ fn resolves_and_administers_over_https() {
     let mut site = Site::from_json(dir.read("tendot-data/siteinfo.json").as_bytes()).unwrap();
     let port = u32::from(address.port());
     site.servers[0].interfaces =
-        vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::HTTPS, port }];
+        vec![ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::HTTPS, port }];
     let resolve = |site: &Site<'static>| {
         let config = RootSites::from_site(site.clone()).into_direct_config(Handle::from("10.5555/ONE"));
         block_on(NativeClient::new(config).resolve("10.5555/ONE", &ResolveOptions::default()))
     };
     let resolution = resolve(&site).unwrap();
-    assert_eq!(resolution.from.unwrap().transport, Transport::HTTPS);
+    assert_eq!(resolution.from.unwrap().transport, InterfaceProtocol::HTTPS);
     assert!(matches!(resolution.found, LookupOutcome::Values(_)));
     let administer = |site: &Site<'static>, name: &str| {
         let peer = AdminServer::for_handle(&RootSites::from_site(site.clone()), name).unwrap();
         let identity = AdminIdentity::with_secret_key(301, "10.5555/ADMIN", b"opensesame");
         let mut admin = AdminClient::new(peer, identity);
-        block_on(admin.create(name, &[Value::new(1, "URL", "https://example.org/")]))
+        block_on(admin.create(name, &[HandleValue::new(1, "URL", "https://example.org/")]))
     };
     administer(&site, "10.5555/HTTPS").unwrap();
 
@@ -169,7 +171,7 @@ fn resolves_and_administers_over_https() {
 /// Writes a certificate for the key of the site, and this key as PKCS #8.
 fn write_site_certificate(dir: &TestDir) {
     let file = std::fs::read(dir.file("tendot-data/privkey.bin")).unwrap();
-    let key = PrivateKey::from_file(&file, None, &AwsLcProvider, &mut { Work::PER_REQUEST }).unwrap();
+    let key = PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
     let pair = KeyPair::from_der(&key.to_der().unwrap()).unwrap();
     let pkcs8: Pkcs8V1Der<'_> = pair.as_der().unwrap();
     let text = BASE64.encode(pkcs8.as_ref());

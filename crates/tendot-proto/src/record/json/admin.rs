@@ -2,9 +2,9 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::read::reference;
-use super::write::Text;
-use super::{JsonError, Node};
+use super::read::parse_reference;
+use super::write::LossyText;
+use super::{JsonError, JsonNode};
 use crate::record::{Admin, AdminPermissions};
 
 /// `HS_ADMIN` in JSON.
@@ -12,15 +12,15 @@ pub(super) struct JsonAdmin<'a>(Admin<'a>);
 
 impl<'a> JsonAdmin<'a> {
     /// None if the form would lose something.
-    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+    pub(super) fn from_data(data: &'a [u8]) -> Option<Self> {
         let admin = Admin::from_bytes(data).ok()?;
         core::str::from_utf8(&admin.reference.handle).is_ok().then_some(Self(admin))
     }
 
-    pub(super) fn read<'j>(node: &Node<'_, 'j>) -> Result<Admin<'j>, JsonError> {
+    pub(super) fn parse<'j>(node: &JsonNode<'_, 'j>) -> Result<Admin<'j>, JsonError> {
         Ok(Admin {
-            reference: reference(node)?,
-            permissions: permissions(&node.required("permissions")?)?,
+            reference: parse_reference(node)?,
+            permissions: parse_permissions(&node.required("permissions")?)?,
             legacy_byte_length: node.get("legacyByteLength").is_some_and(|flag| is_truthy(flag.json())),
         })
     }
@@ -30,7 +30,7 @@ impl Serialize for JsonAdmin<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Admin { permissions: AdminPermissions(bits), reference, legacy_byte_length } = &self.0;
         let mut out = serializer.serialize_struct("Admin", 3 + usize::from(*legacy_byte_length))?;
-        out.serialize_field("handle", &Text(&reference.handle))?;
+        out.serialize_field("handle", &LossyText(&reference.handle))?;
         out.serialize_field("index", &reference.index.cast_signed())?;
         let mut digits = [b'0'; 16];
         for (digit, bit) in digits.iter_mut().rev().zip(0..) {
@@ -39,7 +39,7 @@ impl Serialize for JsonAdmin<'_> {
         // Twelve, as everybody knows them, unless there are bits that Handle.Net drops.
         let (beyond, known) = digits.split_at(4);
         let shown = if beyond == b"0000" { known } else { &digits };
-        out.serialize_field("permissions", &Text(shown))?;
+        out.serialize_field("permissions", &LossyText(shown))?;
         if *legacy_byte_length {
             out.serialize_field("legacyByteLength", &true)?;
         }
@@ -49,12 +49,12 @@ impl Serialize for JsonAdmin<'_> {
 
 /// Binary digits, the first permission last; `*` or true for all; a number of which the bits count; or a list of
 /// truths, the first permission first.
-fn permissions(node: &Node<'_, '_>) -> Result<AdminPermissions, JsonError> {
-    let wrong = || node.needs("binary digits, 16 at most");
+fn parse_permissions(node: &JsonNode<'_, '_>) -> Result<AdminPermissions, JsonError> {
+    let wrong = || node.expected("binary digits, 16 at most");
     Ok(match node.json() {
         Json::Bool(false) => AdminPermissions(0),
         Json::Bool(true) => AdminPermissions::ALL,
-        Json::Number(_) => AdminPermissions(node.number()?),
+        Json::Number(_) => AdminPermissions(node.integer()?),
         Json::String(all) if all == "*" => AdminPermissions::ALL,
         Json::String(digits) if digits.is_empty() => AdminPermissions(0),
         Json::String(digits) if digits.bytes().all(|digit| matches!(digit, b'0' | b'1')) => {
@@ -104,6 +104,10 @@ mod tests {
     #[track_caller]
     fn check(json: &str, bits: Option<u16>) {
         let json: Json = serde_json::from_str(json).unwrap();
-        assert_eq!(permissions(&Node::new(&json)).ok().map(|permissions| permissions.0), bits, "{json}");
+        assert_eq!(
+            parse_permissions(&JsonNode::new(&json)).ok().map(|permissions| permissions.0),
+            bits,
+            "{json}"
+        );
     }
 }

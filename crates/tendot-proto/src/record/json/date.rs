@@ -2,12 +2,12 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::{Serialize, Serializer};
 
-use super::{JsonError, Node};
+use super::{JsonError, JsonNode};
 
 /// A date in seconds since 1970, as `2024-01-02T03:04:05Z`.
-pub(super) struct Date(pub(super) u32);
+pub(super) struct JsonDate(pub(super) u32);
 
-impl Serialize for Date {
+impl Serialize for JsonDate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Without a formatter, since every value has a date.
         let date = Offset::UTC.to_datetime(Timestamp::from_second(self.0.into()).unwrap_or_default());
@@ -23,11 +23,11 @@ impl Serialize for Date {
     }
 }
 
-impl Date {
-    pub(super) fn read(node: &Node<'_, '_>) -> Result<Self, JsonError> {
-        Self::parse(node.text()?)
+impl JsonDate {
+    pub(super) fn from_node(node: &JsonNode<'_, '_>) -> Result<Self, JsonError> {
+        Self::parse(node.string()?)
             .map(Self)
-            .ok_or_else(|| node.needs("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
+            .ok_or_else(|| node.expected("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
     }
 
     /// The seconds of a date.
@@ -50,14 +50,14 @@ mod tests {
 
     #[track_caller]
     fn check(seconds: u32, text: &str) {
-        let json = serde_json::to_value(Date(seconds)).unwrap();
+        let json = serde_json::to_value(JsonDate(seconds)).unwrap();
         assert_eq!(json, text);
-        assert_eq!(Date::read(&Node::new(&json)).unwrap().0, seconds);
+        assert_eq!(JsonDate::from_node(&JsonNode::new(&json)).unwrap().0, seconds);
     }
 
     #[test]
     fn other_dates() {
-        let read = |text: &str| Date::read(&Node::new(&text.into())).ok().map(|date| date.0);
+        let read = |text: &str| JsonDate::from_node(&JsonNode::new(&text.into())).ok().map(|date| date.0);
         assert_eq!(read("1970-01-01T01:00:01.999+01:00"), Some(1));
         assert_eq!(read("1969-12-31T23:59:58Z"), None);
         assert_eq!(read("2106-02-07T06:28:16Z"), None);

@@ -2,8 +2,8 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use super::write::Shown;
-use super::{JsonError, Node};
+use super::write::DisplayText;
+use super::{JsonError, JsonNode};
 use crate::record::{KeyComponents, PublicKey};
 
 /// A public key as JSON Web Key (RFC 7517); DSA as the deployed software writes it, since no RFC does.
@@ -25,23 +25,23 @@ pub struct Jwk<'k>(KeyComponents<'k>);
 impl PublicKey<'_> {
     /// The key as JSON Web Key, unless it is one of Diffie-Hellman, or the JSON could not give it back byte for byte.
     pub fn jwk(&self) -> Option<Jwk<'_>> {
-        let kind = self.kind();
-        (self.is_plain() && !matches!(kind, KeyComponents::DiffieHellman { .. })).then_some(Jwk(kind))
+        let kind = self.components();
+        (self.is_canonical() && !matches!(kind, KeyComponents::DiffieHellman { .. })).then_some(Jwk(kind))
     }
 
     /// Reads a JSON Web Key. Zeros in front of integers, and either alphabet of base64, are taken.
     pub fn from_jwk(json: &serde_json::Value) -> Result<PublicKey<'static>, JsonError> {
-        read(&Node::new(json))
+        parse_jwk(&JsonNode::new(json))
     }
 }
 
-pub(in crate::record) fn read(node: &Node<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
+pub(in crate::record) fn parse_jwk(node: &JsonNode<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
     let kind = node.required("kty")?;
     let integer = |name: &str| node.required(name)?.base64();
-    match kind.text()? {
+    match kind.string()? {
         "RSA" => Ok(PublicKey::rsa(&integer("n")?, &integer("e")?)),
         "DSA" => Ok(PublicKey::dsa(&integer("q")?, &integer("p")?, &integer("g")?, &integer("y")?)),
-        _ => Err(kind.needs("RSA or DSA")),
+        _ => Err(kind.expected("RSA or DSA")),
     }
 }
 
@@ -55,7 +55,7 @@ impl Serialize for Jwk<'_> {
         let mut out = serializer.serialize_struct("Jwk", 1 + integers.len())?;
         out.serialize_field("kty", name)?;
         for (name, integer) in integers {
-            out.serialize_field(name, &Shown(BASE64URL_NOPAD.encode_display(integer)))?;
+            out.serialize_field(name, &DisplayText(BASE64URL_NOPAD.encode_display(integer)))?;
         }
         out.end()
     }

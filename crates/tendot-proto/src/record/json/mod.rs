@@ -20,6 +20,6 @@ mod write;
 
 pub use key::Jwk;
 pub use node::JsonError;
-pub(crate) use node::Node;
-pub(crate) use read::record as read_record;
+pub(crate) use node::JsonNode;
+pub(crate) use read::parse_record as read_record;
 pub use read::values_from_json;

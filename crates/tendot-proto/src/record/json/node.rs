@@ -29,7 +29,7 @@ impl JsonError {
         &self.problem
     }
 
-    pub(crate) fn syntax(error: &serde_json::Error) -> Self {
+    pub(crate) fn from_syntax(error: &serde_json::Error) -> Self {
         Self { path: String::new(), problem: error.to_string() }
     }
 }
@@ -47,21 +47,21 @@ impl core::error::Error for JsonError {}
 
 /// A piece of JSON, and the way to it.
 #[derive(Clone, Copy)]
-pub(crate) struct Node<'p, 'j> {
+pub(crate) struct JsonNode<'p, 'j> {
     json: &'j Json,
-    path: Path<'p>,
+    path: JsonPath<'p>,
 }
 
 #[derive(Clone, Copy)]
-enum Path<'p> {
+enum JsonPath<'p> {
     Root,
     Key(&'p Self, &'p str),
     Place(&'p Self, usize),
 }
 
-impl<'p, 'j: 'p> Node<'p, 'j> {
+impl<'p, 'j: 'p> JsonNode<'p, 'j> {
     pub(crate) const fn new(json: &'j Json) -> Self {
-        Self { json, path: Path::Root }
+        Self { json, path: JsonPath::Root }
     }
 
     pub(crate) const fn json(&self) -> &'j Json {
@@ -72,61 +72,63 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
         JsonError { path: self.path.to_string(), problem: problem.to_string() }
     }
 
-    pub(crate) fn needs(&self, wanted: &str) -> JsonError {
-        self.error(format_args!("must be {wanted}, not {}", Found(self.json)))
+    pub(crate) fn expected(&self, wanted: &str) -> JsonError {
+        self.error(format_args!("must be {wanted}, not {}", JsonPreview(self.json)))
     }
 
     /// The member called `key`, unless there is none or it is null.
-    pub(crate) fn get<'c>(&'c self, key: &'c str) -> Option<Node<'c, 'j>> {
+    pub(crate) fn get<'c>(&'c self, key: &'c str) -> Option<JsonNode<'c, 'j>> {
         let json = self.json.get(key).filter(|json| !json.is_null())?;
-        Some(Node { json, path: Path::Key(&self.path, key) })
+        Some(JsonNode { json, path: JsonPath::Key(&self.path, key) })
     }
 
-    pub(crate) fn required<'c>(&'c self, key: &'c str) -> Result<Node<'c, 'j>, JsonError> {
+    pub(crate) fn required<'c>(&'c self, key: &'c str) -> Result<JsonNode<'c, 'j>, JsonError> {
         if !self.json.is_object() {
-            return Err(self.needs("an object"));
+            return Err(self.expected("an object"));
         }
         self.get(key).ok_or_else(|| {
-            let missing = Node { json: self.json, path: Path::Key(&self.path, key) };
+            let missing = JsonNode { json: self.json, path: JsonPath::Key(&self.path, key) };
             missing.error("is missing")
         })
     }
 
     /// The names of all members.
-    pub(crate) fn names(&self) -> Result<impl Iterator<Item = &'j str> + use<'j>, JsonError> {
-        let members = self.json.as_object().ok_or_else(|| self.needs("an object"))?;
+    pub(crate) fn keys(&self) -> Result<impl Iterator<Item = &'j str> + use<'j>, JsonError> {
+        let members = self.json.as_object().ok_or_else(|| self.expected("an object"))?;
         Ok(members.keys().map(|name| &**name))
     }
 
     /// What `read` makes of each item of a list. A null that a comma left at the end is as wrong as any other.
-    pub(crate) fn list<T>(
+    pub(crate) fn map_list<T>(
         &self,
-        mut read: impl FnMut(&Node<'_, 'j>) -> Result<T, JsonError>,
+        mut read: impl FnMut(&JsonNode<'_, 'j>) -> Result<T, JsonError>,
     ) -> Result<alloc::vec::Vec<T>, JsonError> {
         let Json::Array(items) = self.json else {
-            return Err(self.needs("a list"));
+            return Err(self.expected("a list"));
         };
         let nodes = items.iter().enumerate();
-        nodes.map(|(place, json)| read(&Node { json, path: Path::Place(&self.path, place) })).collect()
+        nodes
+            .map(|(place, json)| read(&JsonNode { json, path: JsonPath::Place(&self.path, place) }))
+            .collect()
     }
 
-    pub(crate) fn text(&self) -> Result<&'j str, JsonError> {
-        self.json.as_str().ok_or_else(|| self.needs("a text"))
+    pub(crate) fn string(&self) -> Result<&'j str, JsonError> {
+        self.json.as_str().ok_or_else(|| self.expected("a text"))
     }
 
-    pub(crate) fn truth(&self) -> Result<bool, JsonError> {
-        self.json.as_bool().ok_or_else(|| self.needs("true or false"))
+    pub(crate) fn boolean(&self) -> Result<bool, JsonError> {
+        self.json.as_bool().ok_or_else(|| self.expected("true or false"))
     }
 
     /// A whole number that fits `N`. Digits in quotes are taken as well, as the deployed software does.
-    pub(crate) fn number<N: TryFrom<i64>>(&self) -> Result<N, JsonError> {
+    pub(crate) fn integer<N: TryFrom<i64>>(&self) -> Result<N, JsonError> {
         let number = match self.json {
-            Json::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            Json::Number(number) => number.as_i64().or_else(|| exact_integer(number.as_f64()?)),
             Json::String(digits) => digits.parse().ok(),
             _ => None,
         };
         number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
-            self.needs(match size_of::<N>() {
+            self.expected(match size_of::<N>() {
                 1 => "a whole number of 8 bits",
                 2 => "a whole number of 16 bits",
                 4 => "a whole number of 32 bits",
@@ -136,19 +138,19 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
     }
 
     /// Four bytes of the wire. The deployed software takes them for signed, so a negative number is one of the upper half.
-    pub(crate) fn word(&self) -> Result<u32, JsonError> {
-        self.number().or_else(|error| self.number().map(i32::cast_unsigned).map_err(|_| error))
+    pub(crate) fn wire_u32(&self) -> Result<u32, JsonError> {
+        self.integer().or_else(|error| self.integer().map(i32::cast_unsigned).map_err(|_| error))
     }
 
     /// Bytes in hexadecimal.
     pub(crate) fn hex(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
-        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(self.text()?.as_bytes());
-        bytes.map_err(|_| self.needs("pairs of hexadecimal digits"))
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(self.string()?.as_bytes());
+        bytes.map_err(|_| self.expected("pairs of hexadecimal digits"))
     }
 
     /// Bytes in base64: of either alphabet, with or without the `=` at the end, in lines or not.
     pub(crate) fn base64(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
-        let plain: alloc::vec::Vec<u8> = (self.text()?.trim_end().trim_end_matches('=').bytes())
+        let plain: alloc::vec::Vec<u8> = (self.string()?.trim_end().trim_end_matches('=').bytes())
             .filter(|byte| !byte.is_ascii_whitespace())
             .map(|byte| match byte {
                 b'-' => b'+',
@@ -156,17 +158,17 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
                 other => other,
             })
             .collect();
-        data_encoding::BASE64_NOPAD.decode(&plain).map_err(|_| self.needs("base64"))
+        data_encoding::BASE64_NOPAD.decode(&plain).map_err(|_| self.expected("base64"))
     }
 }
 
 /// `1.0` is a whole number, too: some programs write all numbers so.
-fn whole(number: f64) -> Option<i64> {
+fn exact_integer(number: f64) -> Option<i64> {
     let whole = number as i64;
     (whole as f64 == number).then_some(whole)
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for JsonPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -178,9 +180,9 @@ impl fmt::Display for Path<'_> {
 }
 
 /// What is there, in few words.
-struct Found<'j>(&'j Json);
+struct JsonPreview<'j>(&'j Json);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for JsonPreview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Json::Array(_) => f.write_str("a list"),
@@ -213,14 +215,14 @@ mod tests {
     #[track_caller]
     fn check(json: &str, bytes: Option<&[u8]>) {
         let json: Json = serde_json::from_str(json).unwrap();
-        assert_eq!(Node::new(&json).base64().ok().as_deref(), bytes, "{json}");
+        assert_eq!(JsonNode::new(&json).base64().ok().as_deref(), bytes, "{json}");
     }
 
     #[test]
     fn numbers() {
         let read = |json: &str| {
             let json: Json = serde_json::from_str(json).unwrap();
-            Node::new(&json).number::<u16>().ok()
+            JsonNode::new(&json).integer::<u16>().ok()
         };
         let found =
             ["7", "7.0", "\"7\"", "7e1", "7.5", "\"7.0\"", "-7", "65536.0", "1e300", "true"].map(read);
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn what_is_there_is_told_in_few_words() {
         let json = Json::from("x".repeat(1000));
-        let error = Node::new(&json).number::<u16>().unwrap_err();
+        let error = JsonNode::new(&json).integer::<u16>().unwrap_err();
         let expected = alloc::format!("must be a whole number of 16 bits, not \"{}\"…", "x".repeat(40));
         assert_eq!(error.to_string(), expected);
     }

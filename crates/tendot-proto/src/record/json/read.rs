@@ -6,24 +6,24 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 
 use super::admin::JsonAdmin;
-use super::date::Date;
+use super::date::JsonDate;
 use super::site::JsonSite;
-use super::{JsonError, Node, key, plain};
-use crate::record::{Permissions, Record, Reference, Ttl, Value, ValueList};
+use super::{JsonError, JsonNode, key, plain};
+use crate::record::{HandleRecord, HandleValue, Ttl, ValueList, ValuePermissions, ValueReference};
 
-impl Record<'_> {
+impl HandleRecord<'_> {
     /// Reads the JSON of a record; members without a meaning are passed over.
-    pub fn from_json(json: &[u8]) -> Result<Record<'static>, JsonError> {
-        plain::record(json).map_or_else(|| by_tree(json), Ok)
+    pub fn from_json(json: &[u8]) -> Result<HandleRecord<'static>, JsonError> {
+        plain::parse_canonical(json).map_or_else(|| parse_lenient(json), Ok)
     }
 }
 
 /// Whatever form it has.
-pub(super) fn by_tree(json: &[u8]) -> Result<Record<'static>, JsonError> {
-    parse(json).and_then(|json| record(&Node::new(&json)))
+pub(super) fn parse_lenient(json: &[u8]) -> Result<HandleRecord<'static>, JsonError> {
+    parse_json(json).and_then(|json| parse_record(&JsonNode::new(&json)))
 }
 
-impl Value<'_> {
+impl HandleValue<'_> {
     /// Reads the JSON of a value; members without a meaning are passed over.
     ///
     /// ```
@@ -39,8 +39,8 @@ impl Value<'_> {
     /// let error = Value::from_json(br#"{"index":1.5,"type":"URL","data":""}"#).unwrap_err();
     /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not 1.5");
     /// ```
-    pub fn from_json(json: &[u8]) -> Result<Value<'static>, JsonError> {
-        parse(json).and_then(|json| value(&Node::new(&json)).map(Value::into_owned))
+    pub fn from_json(json: &[u8]) -> Result<HandleValue<'static>, JsonError> {
+        parse_json(json).and_then(|json| parse_value(&JsonNode::new(&json)).map(HandleValue::into_owned))
     }
 }
 
@@ -56,99 +56,101 @@ impl Value<'_> {
 /// assert_eq!(values(&format!(r#"{{"values":[{one}]}}"#)), Ok(1));
 /// assert_eq!(values(r#"{"values":{}}"#).unwrap_err().to_string(), "values: must be a list, not an object");
 /// ```
-pub fn values_from_json(json: &Json) -> Result<Vec<Value<'_>>, JsonError> {
-    let node = Node::new(json);
+pub fn values_from_json(json: &Json) -> Result<Vec<HandleValue<'_>>, JsonError> {
+    let node = JsonNode::new(json);
     match node.get("values") {
-        Some(values) => values.list(value),
-        None if json.is_array() => node.list(value),
-        None => value(&node).map(|value| alloc::vec![value]),
+        Some(values) => values.map_list(parse_value),
+        None if json.is_array() => node.map_list(parse_value),
+        None => parse_value(&node).map(|value| alloc::vec![value]),
     }
 }
 
-impl<'de> Deserialize<'de> for Record<'_> {
+impl<'de> Deserialize<'de> for HandleRecord<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        record(&Node::new(&Json::deserialize(deserializer)?)).map_err(D::Error::custom)
+        parse_record(&JsonNode::new(&Json::deserialize(deserializer)?)).map_err(D::Error::custom)
     }
 }
 
-impl<'de> Deserialize<'de> for Value<'_> {
+impl<'de> Deserialize<'de> for HandleValue<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;
-        value(&Node::new(&json)).map(Value::into_owned).map_err(D::Error::custom)
+        parse_value(&JsonNode::new(&json)).map(HandleValue::into_owned).map_err(D::Error::custom)
     }
 }
 
-pub(super) fn parse(json: &[u8]) -> Result<Json, JsonError> {
-    serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))
+pub(super) fn parse_json(json: &[u8]) -> Result<Json, JsonError> {
+    serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))
 }
 
-pub(crate) fn record(node: &Node<'_, '_>) -> Result<Record<'static>, JsonError> {
-    Ok(Record {
-        handle: Cow::Owned(node.required("handle")?.text()?.as_bytes().to_vec()),
-        values: node.required("values")?.list(|item| value(item).map(Value::into_owned))?,
+pub(crate) fn parse_record(node: &JsonNode<'_, '_>) -> Result<HandleRecord<'static>, JsonError> {
+    Ok(HandleRecord {
+        handle: Cow::Owned(node.required("handle")?.string()?.as_bytes().to_vec()),
+        values: node.required("values")?.map_list(|item| parse_value(item).map(HandleValue::into_owned))?,
     })
 }
 
-fn value<'j>(node: &Node<'_, 'j>) -> Result<Value<'j>, JsonError> {
-    Ok(Value {
-        index: node.required("index")?.word()?,
-        value_type: node.required("type")?.text()?.as_bytes().into(),
-        data: data(&node.required("data")?)?,
-        permissions: node.get("permissions").map_or(Ok(Permissions::DEFAULT), |four| permissions(&four))?,
+fn parse_value<'j>(node: &JsonNode<'_, 'j>) -> Result<HandleValue<'j>, JsonError> {
+    Ok(HandleValue {
+        index: node.required("index")?.wire_u32()?,
+        value_type: node.required("type")?.string()?.as_bytes().into(),
+        data: parse_data(&node.required("data")?)?,
+        permissions: node
+            .get("permissions")
+            .map_or(Ok(ValuePermissions::DEFAULT), |four| parse_permissions(&four))?,
         ttl: node.get("ttl").map_or(Ok(Ttl::DEFAULT), |ttl| match ttl.json() {
-            Json::String(_) => Ok(Ttl::Absolute(Date::read(&ttl)?.0)),
-            _ => ttl.word().map(Ttl::Relative),
+            Json::String(_) => Ok(Ttl::Absolute(JsonDate::from_node(&ttl)?.0)),
+            _ => ttl.wire_u32().map(Ttl::Relative),
         })?,
-        timestamp: node.get("timestamp").map_or(Ok(0), |date| Ok(Date::read(&date)?.0))?,
-        references: node.get("references").map_or(Ok(Vec::new()), |list| list.list(reference))?,
+        timestamp: node.get("timestamp").map_or(Ok(0), |date| Ok(JsonDate::from_node(&date)?.0))?,
+        references: node.get("references").map_or(Ok(Vec::new()), |list| list.map_list(parse_reference))?,
     })
 }
 
 /// Four digits: reading by administrators first, writing by everybody last. Of more the last four count, and `*` is
 /// all. The deployed software cannot take away the first of four, which is a mistake of its own.
-fn permissions(node: &Node<'_, '_>) -> Result<Permissions, JsonError> {
-    let text = node.text()?;
+fn parse_permissions(node: &JsonNode<'_, '_>) -> Result<ValuePermissions, JsonError> {
+    let text = node.string()?;
     let digits = text.bytes().rev().take(4).collect::<Vec<_>>();
     match text {
-        "*" => Ok(Permissions(0x0f)),
+        "*" => Ok(ValuePermissions(0x0f)),
         _ if digits.is_empty() || !digits.iter().all(|digit| matches!(digit, b'0' | b'1')) => {
-            Err(node.needs("four binary digits"))
+            Err(node.expected("four binary digits"))
         }
-        _ => Ok(Permissions(digits.iter().rev().fold(0, |bits, digit| bits << 1 | (digit & 1)))),
+        _ => Ok(ValuePermissions(digits.iter().rev().fold(0, |bits, digit| bits << 1 | (digit & 1)))),
     }
 }
 
 /// Data in one of its forms; a text alone is itself.
-pub(super) fn data<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
+pub(super) fn parse_data<'j>(node: &JsonNode<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
     if let Json::String(text) = node.json() {
         return Ok(Cow::Borrowed(text.as_bytes()));
     }
     let format = node.required("format")?;
-    let name = format.text()?;
+    let name = format.string()?;
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     let value = node.required("value")?;
     if is("string") {
-        value.text().map(|text| Cow::Borrowed(text.as_bytes()))
+        value.string().map(|text| Cow::Borrowed(text.as_bytes()))
     } else if is("base64") {
         value.base64().map(Cow::Owned)
     } else if is("hex") {
         value.hex().map(Cow::Owned)
     } else if is("admin") {
-        JsonAdmin::read(&value).map(|admin| Cow::Owned(admin.to_bytes()))
+        JsonAdmin::parse(&value).map(|admin| Cow::Owned(admin.to_bytes()))
     } else if is("vlist") {
-        value.list(reference).map(|members| Cow::Owned(ValueList { members }.to_bytes()))
+        value.map_list(parse_reference).map(|members| Cow::Owned(ValueList { members }.to_bytes()))
     } else if is("site") {
-        JsonSite::read(&value).map(|site| Cow::Owned(site.to_bytes()))
+        JsonSite::parse(&value).map(|site| Cow::Owned(site.to_bytes()))
     } else if is("key") {
-        key::read(&value).map(|key| Cow::Owned(key.to_bytes()))
+        key::parse_jwk(&value).map(|key| Cow::Owned(key.to_bytes()))
     } else {
-        Err(format.needs("string, base64, hex, admin, vlist, site or key"))
+        Err(format.expected("string, base64, hex, admin, vlist, site or key"))
     }
 }
 
-pub(super) fn reference<'j>(node: &Node<'_, 'j>) -> Result<Reference<'j>, JsonError> {
-    let handle = node.required("handle")?.text()?;
-    Ok(Reference::new(node.required("index")?.word()?, handle.as_bytes()))
+pub(super) fn parse_reference<'j>(node: &JsonNode<'_, 'j>) -> Result<ValueReference<'j>, JsonError> {
+    let handle = node.required("handle")?.string()?;
+    Ok(ValueReference::new(node.required("index")?.wire_u32()?, handle.as_bytes()))
 }
 
 #[cfg(test)]
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn four_permissions() {
-        let read = |text: &str| permissions(&Node::new(&text.into())).ok().map(|four| four.0);
+        let read = |text: &str| parse_permissions(&JsonNode::new(&text.into())).ok().map(|four| four.0);
         assert_eq!(read("1110"), Some(0x0e));
         assert_eq!(read("0110"), Some(0x06));
         assert_eq!(read("10"), Some(0x02));
@@ -176,7 +178,7 @@ mod tests {
         let url = r#"{"index":1,"type":"URL","data":""}"#;
         let error = |second: &str| {
             let json = format!(r#"{{"handle":"10.1000/1","values":[{url},{second}]}}"#);
-            Record::from_json(json.as_bytes()).unwrap_err().to_string()
+            HandleRecord::from_json(json.as_bytes()).unwrap_err().to_string()
         };
         assert_eq!(error("null"), "values[1]: must be an object, not null");
         assert_eq!(error("{}"), "values[1].index: is missing");
@@ -216,12 +218,12 @@ mod tests {
         );
         assert_eq!(site("[null]"), "values[1].data.value.servers[0]: must be an object, not null");
         assert_eq!(
-            Record::from_json(b"{\"handle\":").unwrap_err().to_string(),
+            HandleRecord::from_json(b"{\"handle\":").unwrap_err().to_string(),
             "EOF while parsing a value at line 1 column 10"
         );
         let deep = "[".repeat(200);
         assert_eq!(
-            Record::from_json(deep.as_bytes()).unwrap_err().to_string(),
+            HandleRecord::from_json(deep.as_bytes()).unwrap_err().to_string(),
             "recursion limit exceeded at line 1 column 128"
         );
     }
@@ -231,7 +233,7 @@ mod tests {
     fn sites_in_other_words() {
         let read = |json: &str| {
             let json = serde_json::from_str(json).unwrap();
-            JsonSite::read(&Node::new(&json)).unwrap().into_owned()
+            JsonSite::parse(&JsonNode::new(&json)).unwrap().into_owned()
         };
         let site = read(
             r#"{"version":1,"protocolVersion":"2.10","serialNumber":-2,"primarySite":true,"multiPrimary":false,

@@ -6,51 +6,59 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::write::{JsonServerKey, Shown, Text};
-use super::{JsonError, Node, read};
-use crate::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
+use super::write::{DisplayText, JsonServerKey, LossyText};
+use super::{JsonError, JsonNode, read};
+use crate::record::{
+    HashOption, InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
+};
 
 /// `HS_SITE` in JSON.
 pub(super) struct JsonSite<'a>(Site<'a>);
 
 impl<'a> JsonSite<'a> {
     /// None if the form would lose something.
-    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+    pub(super) fn from_data(data: &'a [u8]) -> Option<Self> {
         let site = Site::from_bytes(data).ok()?;
         let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
         let complete = site.flags & !(Site::FLAG_PRIMARY | Site::FLAG_MULTI_PRIMARY) == 0
             && is_text(&site.hash_filter)
             && site.attributes.iter().all(|attribute| is_text(&attribute.name) && is_text(&attribute.value))
             && site.servers.iter().flat_map(|server| &server.interfaces).all(|interface| {
-                interface.kind.0 <= InterfaceKind::BOTH.0 && name(interface.transport).is_some()
+                interface.kind.0 <= InterfaceKind::BOTH.0 && protocol_name(interface.transport).is_some()
             });
         complete.then_some(Self(site))
     }
 
-    pub(super) fn read<'j>(node: &Node<'_, 'j>) -> Result<Site<'j>, JsonError> {
-        let protocol = required(node, "protocolVersion")?;
-        let (major, minor) = (protocol.text()?.split_once('.'))
+    pub(super) fn parse<'j>(node: &JsonNode<'_, 'j>) -> Result<Site<'j>, JsonError> {
+        let protocol = required_any_case(node, "protocolVersion")?;
+        let (major, minor) = (protocol.string()?.split_once('.'))
             .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
-            .ok_or_else(|| protocol.needs("two numbers such as 2.11"))?;
-        let serial = required(node, "serialNumber")?;
-        let flag = |key, bit| get(node, key).map_or(Ok(0), |flag| Ok(if flag.truth()? { bit } else { 0 }));
+            .ok_or_else(|| protocol.expected("two numbers such as 2.11"))?;
+        let serial = required_any_case(node, "serialNumber")?;
+        let flag = |key, bit| {
+            get_any_case(node, key).map_or(Ok(0), |flag| Ok(if flag.boolean()? { bit } else { 0 }))
+        };
         Ok(Site {
-            format: get(node, "version").map_or(Ok(1), |version| version.number())?,
+            format: get_any_case(node, "version").map_or(Ok(1), |version| version.integer())?,
             protocol_major: major,
             protocol_minor: minor,
-            serial: serial.number().or_else(|_| serial.number().map(i16::cast_unsigned))?,
+            serial: serial.integer().or_else(|_| serial.integer().map(i16::cast_unsigned))?,
             flags: flag("primarySite", Site::FLAG_PRIMARY)? | flag("multiPrimary", Site::FLAG_MULTI_PRIMARY)?,
-            hash_option: get(node, "hashOption")
-                .map_or(Ok(HashOption::WHOLE), |option| option.number().map(HashOption))?,
-            hash_filter: get(node, "hashFilter").map_or(Ok(""), |filter| filter.text())?.as_bytes().into(),
-            attributes: get(node, "attributes").map_or(Ok(Vec::new()), |list| attributes(&list))?,
-            servers: required_or_old(node, "servers", "serverList")?.list(server)?,
+            hash_option: get_any_case(node, "hashOption")
+                .map_or(Ok(HashOption::WHOLE), |option| option.integer().map(HashOption))?,
+            hash_filter: get_any_case(node, "hashFilter")
+                .map_or(Ok(""), |filter| filter.string())?
+                .as_bytes()
+                .into(),
+            attributes: get_any_case(node, "attributes")
+                .map_or(Ok(Vec::new()), |list| parse_attributes(&list))?,
+            servers: required_or_old(node, "servers", "serverList")?.map_list(parse_server)?,
         })
     }
 }
 
 /// A member, also if its name begins with a capital, as it did in old versions.
-fn get<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Option<Node<'c, 'j>> {
+fn get_any_case<'c, 'j>(node: &'c JsonNode<'_, 'j>, key: &'c str) -> Option<JsonNode<'c, 'j>> {
     node.get(key).or_else(|| {
         let (first, rest) = key.split_at_checked(1)?;
         let Json::Object(members) = node.json() else { return None };
@@ -62,83 +70,94 @@ fn get<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Option<Node<'c, 'j>> {
     })
 }
 
-fn required<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Result<Node<'c, 'j>, JsonError> {
-    get(node, key).map_or_else(|| node.required(key), Ok)
+fn required_any_case<'c, 'j>(
+    node: &'c JsonNode<'_, 'j>,
+    key: &'c str,
+) -> Result<JsonNode<'c, 'j>, JsonError> {
+    get_any_case(node, key).map_or_else(|| node.required(key), Ok)
 }
 
-fn required_or_old<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str, old: &'c str) -> Result<Node<'c, 'j>, JsonError> {
-    get(node, key).or_else(|| get(node, old)).map_or_else(|| node.required(key), Ok)
+fn required_or_old<'c, 'j>(
+    node: &'c JsonNode<'_, 'j>,
+    key: &'c str,
+    old: &'c str,
+) -> Result<JsonNode<'c, 'j>, JsonError> {
+    get_any_case(node, key).or_else(|| get_any_case(node, old)).map_or_else(|| node.required(key), Ok)
 }
 
 /// A list of names and values, or an object, of which each member has a value or several.
-fn attributes<'j>(node: &Node<'_, 'j>) -> Result<Vec<Attribute<'j>>, JsonError> {
-    let attribute = |name: &'j str, value: &'j str| Attribute {
+fn parse_attributes<'j>(node: &JsonNode<'_, 'j>) -> Result<Vec<SiteAttribute<'j>>, JsonError> {
+    let attribute = |name: &'j str, value: &'j str| SiteAttribute {
         name: Cow::Borrowed(name.as_bytes()),
         value: Cow::Borrowed(value.as_bytes()),
     };
     let Json::Object(members) = node.json() else {
-        return node
-            .list(|item| Ok(attribute(required(item, "name")?.text()?, required(item, "value")?.text()?)));
+        return node.map_list(|item| {
+            Ok(attribute(
+                required_any_case(item, "name")?.string()?,
+                required_any_case(item, "value")?.string()?,
+            ))
+        });
     };
     let mut attributes = Vec::new();
     for (name, json) in members {
         let member = node.required(name)?;
         match json {
-            Json::Array(_) => attributes.extend(member.list(|item| Ok(attribute(name, item.text()?)))?),
-            _ => attributes.push(attribute(name, member.text()?)),
+            Json::Array(_) => attributes.extend(member.map_list(|item| Ok(attribute(name, item.string()?)))?),
+            _ => attributes.push(attribute(name, member.string()?)),
         }
     }
     Ok(attributes)
 }
 
-fn server<'j>(node: &Node<'_, 'j>) -> Result<Server<'j>, JsonError> {
-    let address = required(node, "address")?;
-    let ip = address.text()?.parse().map_err(|_| address.needs("an IP address"))?;
-    Ok(Server {
-        id: required(node, "serverId")?.word()?,
-        address: Server::address_of(ip),
-        public_key: public_key(node)?,
-        interfaces: required_or_old(node, "interfaces", "interfaceList")?.list(interface)?,
+fn parse_server<'j>(node: &JsonNode<'_, 'j>) -> Result<SiteServer<'j>, JsonError> {
+    let address = required_any_case(node, "address")?;
+    let ip = address.string()?.parse().map_err(|_| address.expected("an IP address"))?;
+    Ok(SiteServer {
+        id: required_any_case(node, "serverId")?.wire_u32()?,
+        address: SiteServer::encode_address(ip),
+        public_key: parse_public_key(node)?,
+        interfaces: required_or_old(node, "interfaces", "interfaceList")?.map_list(parse_interface)?,
     })
 }
 
 /// Data as everywhere, or hexadecimal digits under the capitalised name of old versions.
-fn public_key<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
+fn parse_public_key<'j>(node: &JsonNode<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
     if let Some(key) = node.get("publicKey") {
-        return read::data(&key);
+        return read::parse_data(&key);
     }
     match node.get("PublicKey") {
         Some(key) if key.json().is_string() => key.hex().map(Cow::Owned),
-        Some(key) => read::data(&key),
+        Some(key) => read::parse_data(&key),
         None => Ok(Cow::default()),
     }
 }
 
-fn interface(node: &Node<'_, '_>) -> Result<Interface, JsonError> {
+fn parse_interface(node: &JsonNode<'_, '_>) -> Result<ServerInterface, JsonError> {
     let flag = |key, kind: InterfaceKind| {
-        get(node, key).map_or(Ok(0), |flag| Ok(if flag.truth()? { kind.0 } else { 0 }))
+        get_any_case(node, key).map_or(Ok(0), |flag| Ok(if flag.boolean()? { kind.0 } else { 0 }))
     };
-    let protocol = required(node, "protocol")?;
-    let text = protocol.text()?;
-    let transport = (TRANSPORTS.iter())
+    let protocol = required_any_case(node, "protocol")?;
+    let text = protocol.string()?;
+    let transport = (PROTOCOL_NAMES.iter())
         .find(|(_, name)| name.eq_ignore_ascii_case(text))
-        .ok_or_else(|| protocol.needs("UDP, TCP, HTTP or HTTPS"))?;
-    Ok(Interface {
+        .ok_or_else(|| protocol.expected("UDP, TCP, HTTP or HTTPS"))?;
+    Ok(ServerInterface {
         kind: InterfaceKind(flag("query", InterfaceKind::QUERY)? | flag("admin", InterfaceKind::ADMIN)?),
         transport: transport.0,
-        port: required(node, "port")?.word()?,
+        port: required_any_case(node, "port")?.wire_u32()?,
     })
 }
 
-const TRANSPORTS: [(Transport, &str); 4] = [
-    (Transport::UDP, "UDP"),
-    (Transport::TCP, "TCP"),
-    (Transport::HTTP, "HTTP"),
-    (Transport::HTTPS, "HTTPS"),
+const PROTOCOL_NAMES: [(InterfaceProtocol, &str); 4] = [
+    (InterfaceProtocol::UDP, "UDP"),
+    (InterfaceProtocol::TCP, "TCP"),
+    (InterfaceProtocol::HTTP, "HTTP"),
+    (InterfaceProtocol::HTTPS, "HTTPS"),
 ];
 
-fn name(transport: Transport) -> Option<&'static str> {
-    TRANSPORTS.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
+fn protocol_name(transport: InterfaceProtocol) -> Option<&'static str> {
+    PROTOCOL_NAMES.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
 }
 
 /// As in the data of a value; what its form has no place for is lost.
@@ -160,8 +179,8 @@ impl Site<'_> {
     /// # Ok::<(), tendot_proto::record::JsonError>(())
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Site<'static>, JsonError> {
-        let json = read::parse(json)?;
-        JsonSite::read(&Node::new(&json)).map(Site::into_owned)
+        let json = read::parse_json(json)?;
+        JsonSite::parse(&JsonNode::new(&json)).map(Site::into_owned)
     }
 }
 
@@ -173,7 +192,7 @@ impl Serialize for JsonSite<'_> {
         let fields = 7 + usize::from(hashed) + usize::from(filtered);
         let mut out = serializer.serialize_struct("Site", fields)?;
         out.serialize_field("version", &site.format)?;
-        let protocol = Shown(format_args!("{}.{}", site.protocol_major, site.protocol_minor));
+        let protocol = DisplayText(format_args!("{}.{}", site.protocol_major, site.protocol_minor));
         out.serialize_field("protocolVersion", &protocol)?;
         out.serialize_field("serialNumber", &site.serial.cast_signed())?;
         out.serialize_field("primarySite", &site.is_primary())?;
@@ -182,7 +201,7 @@ impl Serialize for JsonSite<'_> {
             out.serialize_field("hashOption", &site.hash_option.0)?;
         }
         if filtered {
-            out.serialize_field("hashFilter", &Text(&site.hash_filter))?;
+            out.serialize_field("hashFilter", &LossyText(&site.hash_filter))?;
         }
         out.serialize_field("attributes", &JsonList(&site.attributes, JsonAttribute))?;
         out.serialize_field("servers", &JsonList(&site.servers, JsonServer))?;
@@ -199,18 +218,18 @@ impl<T, F: Serialize> Serialize for JsonList<'_, T, F> {
     }
 }
 
-struct JsonAttribute<'s>(&'s Attribute<'s>);
+struct JsonAttribute<'s>(&'s SiteAttribute<'s>);
 
 impl Serialize for JsonAttribute<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Attribute", 2)?;
-        out.serialize_field("name", &Text(&self.0.name))?;
-        out.serialize_field("value", &Text(&self.0.value))?;
+        out.serialize_field("name", &LossyText(&self.0.name))?;
+        out.serialize_field("value", &LossyText(&self.0.value))?;
         out.end()
     }
 }
 
-struct JsonServer<'s>(&'s Server<'s>);
+struct JsonServer<'s>(&'s SiteServer<'s>);
 
 impl Serialize for JsonServer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -219,16 +238,16 @@ impl Serialize for JsonServer<'_> {
         out.serialize_field("serverId", &server.id.cast_signed())?;
         // `::ffff:192.0.2.1` must not become `192.0.2.1` here, since that is read as twelve zeros in front.
         match server.ip() {
-            IpAddr::V4(four) if server.address == Server::address_of(four.into()) => {
-                out.serialize_field("address", &Shown(four))?;
+            IpAddr::V4(four) if server.address == SiteServer::encode_address(four.into()) => {
+                out.serialize_field("address", &DisplayText(four))?;
             }
             // Java writes no dots after colons.
             IpAddr::V4(four) => {
                 let [a, b, c, d] = four.octets().map(u16::from);
-                let text = Shown(format_args!("::ffff:{:x}:{:x}", a << 8 | b, c << 8 | d));
+                let text = DisplayText(format_args!("::ffff:{:x}:{:x}", a << 8 | b, c << 8 | d));
                 out.serialize_field("address", &text)?;
             }
-            IpAddr::V6(six) => out.serialize_field("address", &Shown(six))?,
+            IpAddr::V6(six) => out.serialize_field("address", &DisplayText(six))?,
         }
         out.serialize_field("publicKey", &JsonServerKey(&server.public_key))?;
         out.serialize_field("interfaces", &JsonList(&server.interfaces, JsonInterface))?;
@@ -236,14 +255,14 @@ impl Serialize for JsonServer<'_> {
     }
 }
 
-struct JsonInterface<'s>(&'s Interface);
+struct JsonInterface<'s>(&'s ServerInterface);
 
 impl Serialize for JsonInterface<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Interface", 4)?;
         out.serialize_field("query", &self.0.kind.is_query())?;
         out.serialize_field("admin", &self.0.kind.is_admin())?;
-        out.serialize_field("protocol", name(self.0.transport).unwrap_or_default())?;
+        out.serialize_field("protocol", protocol_name(self.0.transport).unwrap_or_default())?;
         out.serialize_field("port", &self.0.port.cast_signed())?;
         out.end()
     }

@@ -5,44 +5,44 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 
 use super::admin::JsonAdmin;
-use super::date::Date;
+use super::date::JsonDate;
 use super::site::JsonSite;
 use crate::handle::Handle;
-use crate::record::text::as_text;
-use crate::record::value::is_type;
-use crate::record::{Permissions, PublicKey, Record, Reference, Ttl, Value, hs_vlist};
-use crate::wire::List;
+use crate::record::text::printable_text;
+use crate::record::value::type_matches;
+use crate::record::{HandleRecord, HandleValue, PublicKey, Ttl, ValuePermissions, ValueReference, hs_vlist};
+use crate::wire::WireList;
 
-impl Serialize for Record<'_> {
+impl Serialize for HandleRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Record", 2)?;
-        out.serialize_field("handle", &Text(&self.handle))?;
+        out.serialize_field("handle", &LossyText(&self.handle))?;
         out.serialize_field("values", &self.values)?;
         out.end()
     }
 }
 
-impl Serialize for Value<'_> {
+impl Serialize for HandleValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limited = self.permissions.0 & 0x0f != Permissions::DEFAULT.0;
+        let limited = self.permissions.0 & 0x0f != ValuePermissions::DEFAULT.0;
         let dated = self.timestamp != 0;
         let referring = !self.references.is_empty();
         let fields = 4 + usize::from(limited) + usize::from(dated) + usize::from(referring);
         let mut out = serializer.serialize_struct("Value", fields)?;
         out.serialize_field("index", &self.index.cast_signed())?;
-        out.serialize_field("type", &Text(&self.value_type))?;
-        out.serialize_field("data", &JsonData::of(&self.value_type, &self.data))?;
+        out.serialize_field("type", &LossyText(&self.value_type))?;
+        out.serialize_field("data", &JsonData::new(&self.value_type, &self.data))?;
         if limited {
-            out.serialize_field("permissions", &Shown(self.permissions))?;
+            out.serialize_field("permissions", &DisplayText(self.permissions))?;
         }
         match self.ttl {
             Ttl::Relative(seconds) | Ttl::Other { seconds, .. } => {
                 out.serialize_field("ttl", &seconds.cast_signed())?;
             }
-            Ttl::Absolute(seconds) => out.serialize_field("ttl", &Date(seconds))?,
+            Ttl::Absolute(seconds) => out.serialize_field("ttl", &JsonDate(seconds))?,
         }
         if dated {
-            out.serialize_field("timestamp", &Date(self.timestamp))?;
+            out.serialize_field("timestamp", &JsonDate(self.timestamp))?;
         }
         if referring {
             out.serialize_field("references", &self.references)?;
@@ -51,10 +51,10 @@ impl Serialize for Value<'_> {
     }
 }
 
-impl Serialize for Reference<'_> {
+impl Serialize for ValueReference<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Reference", 2)?;
-        out.serialize_field("handle", &Text(&self.handle))?;
+        out.serialize_field("handle", &LossyText(&self.handle))?;
         out.serialize_field("index", &self.index.cast_signed())?;
         out.end()
     }
@@ -63,7 +63,7 @@ impl Serialize for Reference<'_> {
 /// Data in the form that JSON has for its type.
 enum JsonData<'d> {
     Admin(JsonAdmin<'d>),
-    List(List<'d, Reference<'d>>),
+    List(WireList<'d, ValueReference<'d>>),
     Site(JsonSite<'d>),
     Key(PublicKey<'d>),
     Text(&'d str),
@@ -71,23 +71,24 @@ enum JsonData<'d> {
 }
 
 impl<'d> JsonData<'d> {
-    fn of(value_type: &[u8], data: &'d [u8]) -> Self {
-        Self::typed(value_type, data).unwrap_or_else(|| as_text(data).map_or(Self::Bytes(data), Self::Text))
+    fn new(value_type: &[u8], data: &'d [u8]) -> Self {
+        Self::for_type(value_type, data)
+            .unwrap_or_else(|| printable_text(data).map_or(Self::Bytes(data), Self::Text))
     }
 
-    fn typed(value_type: &[u8], data: &'d [u8]) -> Option<Self> {
+    fn for_type(value_type: &[u8], data: &'d [u8]) -> Option<Self> {
         if !value_type.split_at_checked(3).is_some_and(|(start, _)| start.eq_ignore_ascii_case(b"HS_")) {
             return None;
         }
-        let is = |wanted| is_type(value_type, wanted);
+        let is = |wanted| type_matches(value_type, wanted);
         if is("HS_ADMIN") {
-            JsonAdmin::of(data).map(Self::Admin)
+            JsonAdmin::from_data(data).map(Self::Admin)
         } else if is("HS_VLIST") {
-            let list = hs_vlist::list(data, "HS_VLIST").ok()?;
+            let list = hs_vlist::decode_references(data, "HS_VLIST").ok()?;
             let is_text = list.iter().all(|member| core::str::from_utf8(&member.handle).is_ok());
             is_text.then_some(Self::List(list))
         } else if is("HS_SITE") || is("HS_NA_DELEGATE") {
-            JsonSite::of(data).map(Self::Site)
+            JsonSite::from_data(data).map(Self::Site)
         } else if is("HS_PUBKEY") {
             PublicKey::from_bytes(data).ok().filter(|key| key.jwk().is_some()).map(Self::Key)
         } else {
@@ -100,11 +101,11 @@ impl Serialize for JsonData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Admin(admin) => form(serializer, "admin", admin),
-            Self::List(list) => form(serializer, "vlist", &Members(list)),
+            Self::List(list) => form(serializer, "vlist", &JsonReferences(list)),
             Self::Site(site) => form(serializer, "site", site),
             Self::Key(key) => form(serializer, "key", &key.jwk()),
             Self::Text(text) => form(serializer, "string", text),
-            Self::Bytes(bytes) => form(serializer, "base64", &Shown(BASE64.encode_display(bytes))),
+            Self::Bytes(bytes) => form(serializer, "base64", &DisplayText(BASE64.encode_display(bytes))),
         }
     }
 }
@@ -116,9 +117,9 @@ fn form<S: Serializer>(serializer: S, format: &str, value: &impl Serialize) -> R
     out.end()
 }
 
-struct Members<'m, 'd>(&'m List<'d, Reference<'d>>);
+struct JsonReferences<'m, 'd>(&'m WireList<'d, ValueReference<'d>>);
 
-impl Serialize for Members<'_, '_> {
+impl Serialize for JsonReferences<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter())
     }
@@ -138,9 +139,9 @@ impl Serialize for JsonServerKey<'_> {
 }
 
 /// Bytes that should be text; what is not is replaced.
-pub(super) struct Text<'t>(pub(super) &'t [u8]);
+pub(super) struct LossyText<'t>(pub(super) &'t [u8]);
 
-impl Serialize for Text<'_> {
+impl Serialize for LossyText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match core::str::from_utf8(self.0) {
             Ok(text) => serializer.serialize_str(text),
@@ -150,9 +151,9 @@ impl Serialize for Text<'_> {
 }
 
 /// Whatever can be written as text.
-pub(super) struct Shown<T>(pub(super) T);
+pub(super) struct DisplayText<T>(pub(super) T);
 
-impl<T: fmt::Display> Serialize for Shown<T> {
+impl<T: fmt::Display> Serialize for DisplayText<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }

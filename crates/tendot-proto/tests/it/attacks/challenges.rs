@@ -6,14 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{
-    Answer, AuthError, Challenge, ChallengeLimits, ChallengeTable, Credentials, KeyError, Pending, Policy,
-    PublicKeyResponse, SecretKeyResponse, SecretKeyMac, check_key,
+    AuthError, AuthPolicy, Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKey,
+    PendingChallenge, PublicKeyError, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+    validate_public_key,
 };
-use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Digest, Hash, Random, SigningKey, SystemRandom};
+use tendot_proto::crypto::{
+    AwsLcProvider, CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey, SystemRandom,
+};
 use tendot_proto::endpoint::{Endpoint, Transport};
 use tendot_proto::record::{KeyComponents, PublicKey};
 use tendot_proto::{
-    Body, Envelope, Handle, Message, Now, OpFlags, Outcome, Parts, ResponseCode, Value, Version, Work,
+    Budget, Envelope, Handle, HandleValue, Message, MessageBody, MessageParts, Now, OpFlags, ProtocolVersion,
+    ResponseCode, ResponseData,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{SeededRng, conformance, hex, repetitions};
@@ -22,43 +26,47 @@ use super::{at, delete_request, no_ids_in_use};
 use crate::support::budget;
 
 fn table() -> ChallengeTable {
-    ChallengeTable::new(ChallengeLimits::default(), Policy::default())
+    ChallengeTable::new(ChallengeLimits::default(), AuthPolicy::default())
 }
 
-fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t Pending {
+fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t PendingChallenge {
     table.issue(request, now, &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
 }
 
 /// The challenge as it is sent.
-fn challenge_bytes(pending: &Pending) -> Vec<u8> {
+fn challenge_bytes(pending: &PendingChallenge) -> Vec<u8> {
     let endpoint = Endpoint { site_serial: 5, primary: true };
-    let incoming = endpoint.read(pending.request(), Transport::Tcp, at(0)).unwrap();
+    let incoming = endpoint.decode_request(pending.request(), Transport::Tcp, at(0)).unwrap();
     incoming.challenge(pending).to_bytes().unwrap()
 }
 
 /// The challenge response of a client that knows the secret.
 fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u8> {
-    let (parts, challenge) = (Parts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
-    let policy = Policy::default();
-    Credentials::SecretKey(secret)
-        .answer(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
+    let (parts, challenge) = (MessageParts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
+    let policy = AuthPolicy::default();
+    ClientKey::SecretKey(secret)
+        .respond(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
         .unwrap()
 }
 
-fn secret_key_response(answer: &[u8]) -> Answer<'_> {
-    Answer { auth_type: b"HS_SECKEY", key_handle: Handle::from("0.NA/10"), key_index: 300, answer }
+fn secret_key_response(answer: &[u8]) -> ChallengeResponse<'_> {
+    ChallengeResponse { auth_type: b"HS_SECKEY", key_handle: Handle::from("0.NA/10"), key_index: 300, answer }
 }
 
-fn public_key_response(answer: &[u8]) -> Answer<'_> {
-    Answer { auth_type: b"HS_PUBKEY", ..secret_key_response(answer) }
+fn public_key_response(answer: &[u8]) -> ChallengeResponse<'_> {
+    ChallengeResponse { auth_type: b"HS_PUBKEY", ..secret_key_response(answer) }
 }
 
-fn verify(pending: &Pending, answer: &Answer<'_>, values: &[Value<'_>]) -> Result<u32, AuthError> {
-    pending.verify(answer, values, &Policy::default(), &AwsLcProvider, &mut budget())
+fn verify(
+    pending: &PendingChallenge,
+    answer: &ChallengeResponse<'_>,
+    values: &[HandleValue<'_>],
+) -> Result<u32, AuthError> {
+    pending.verify(answer, values, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
 }
 
-fn secret_value() -> Value<'static> {
-    Value::new(300, "HS_SECKEY", "secret")
+fn secret_value() -> HandleValue<'static> {
+    HandleValue::new(300, "HS_SECKEY", "secret")
 }
 
 /// The bytes with this name in `conformance/vectors/signatures.txt`.
@@ -75,23 +83,23 @@ fn attack_a1_response_is_accepted_once() {
     let (id, challenge) = (pending.id(), challenge_bytes(pending));
     let answer = respond_with_secret(b"secret", &request, &challenge);
 
-    let pending = table.take(id, at(1)).unwrap();
+    let pending = table.consume(id, at(1)).unwrap();
     assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
     assert_eq!(pending.request(), request, "the request that is executed");
-    let again = table.take(id, at(1)).unwrap_err();
+    let again = table.consume(id, at(1)).unwrap_err();
     assert_eq!((again, again.response_code()), (AuthError::NoChallenge, ResponseCode(405)));
 
     // A wrong response uses up the challenge, too.
     let id = issue(&mut table, &request, at(2)).id();
-    let wrong = table.take(id, at(2)).unwrap();
+    let wrong = table.consume(id, at(2)).unwrap();
     let failed = verify(&wrong, &secret_key_response(&answer), &[secret_value()]).unwrap_err();
     assert_eq!((failed, failed.response_code()), (AuthError::Failed, ResponseCode(403)));
-    assert!(table.take(id, at(2)).is_err());
+    assert!(table.consume(id, at(2)).is_err());
 
     // A challenge expires.
     let id = issue(&mut table, &request, at(10)).id();
-    assert!(table.take(id, at(31)).is_err());
-    assert_eq!((table.len(), table.bytes()), (0, 0));
+    assert!(table.consume(id, at(31)).is_err());
+    assert_eq!((table.len(), table.request_bytes()), (0, 0));
 }
 
 #[test]
@@ -105,13 +113,13 @@ fn attack_a2_response_fits_one_challenge() {
     let same_id = issue(&mut table, &request, at(0)).id();
     assert_eq!(HashSet::from([first_id, other_id, same_id]).len(), 3);
     for id in [other_id, same_id] {
-        let pending = table.take(id, at(0)).unwrap();
+        let pending = table.consume(id, at(0)).unwrap();
         assert_eq!(
             verify(&pending, &secret_key_response(&answer), &[secret_value()]),
             Err(AuthError::Failed)
         );
     }
-    let pending = table.take(first_id, at(0)).unwrap();
+    let pending = table.consume(first_id, at(0)).unwrap();
     assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
 }
 
@@ -123,9 +131,9 @@ fn attack_a2_client_responds_to_own_request_only() {
     let challenge = challenge_bytes(issue(&mut table, &wanted, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
     let answer = |request: &[u8], challenge: &Message<'_>| {
-        let parts = Parts::split(request).unwrap();
-        let policy = Policy::default();
-        Credentials::SecretKey(b"s").answer(
+        let parts = MessageParts::split(request).unwrap();
+        let policy = AuthPolicy::default();
+        ClientKey::SecretKey(b"s").respond(
             &parts,
             challenge,
             &policy,
@@ -139,15 +147,15 @@ fn attack_a2_client_responds_to_own_request_only() {
     challenge.envelope.request_id = 8;
     assert_eq!(answer(&wanted, &challenge), Err(AuthError::OtherRequest));
     challenge.envelope.request_id = 7;
-    let Body::Response(response) = &mut challenge.body else { unreachable!() };
-    response.outcome = Outcome::Challenge { nonce: &[0; 33], old_digest: None };
+    let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
+    response.outcome = ResponseData::Challenge { nonce: &[0; 33], old_digest: None };
     assert_eq!(answer(&wanted, &challenge), Err(AuthError::Nonce { length: 33, limit: 32 }));
 }
 
 #[test]
 fn attack_a3_nonces_are_unique() {
     let limits = ChallengeLimits { capacity: 100, ..ChallengeLimits::default() };
-    let mut table = ChallengeTable::new(limits, Policy::default());
+    let mut table = ChallengeTable::new(limits, AuthPolicy::default());
     let request = delete_request("10.1000/1", 7);
     let (mut nonces, mut ids) = (HashSet::new(), HashSet::new());
     let challenges = repetitions("TENDOT_TEST_CHALLENGES", 10_000, 100_000) as usize;
@@ -165,7 +173,7 @@ fn attack_a3_nonces_are_unique() {
 
     // Nonces depend on the random source of the caller alone.
     let nonce = |seed| {
-        let mut table = ChallengeTable::new(limits, Policy::default());
+        let mut table = ChallengeTable::new(limits, AuthPolicy::default());
         let pending = table
             .issue(&request, at(0), &AwsLcProvider, &mut SeededRng::new(seed), &mut budget(), no_ids_in_use)
             .unwrap();
@@ -179,7 +187,7 @@ fn attack_a3_nonces_are_unique() {
 fn ids_in_use_are_skipped() {
     /// Random source that repeats each value.
     struct RepeatingRandom(u8);
-    impl Random for RepeatingRandom {
+    impl SecureRandom for RepeatingRandom {
         fn fill(&mut self, out: &mut [u8]) {
             self.0 += 1;
             out.fill(self.0 / 4);
@@ -189,7 +197,10 @@ fn ids_in_use_are_skipped() {
     let mut random = RepeatingRandom(3);
     let request = delete_request("10.1000/1", 7);
     let mut next = |taken: u32| {
-        table.issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == taken).unwrap().id()
+        table
+            .issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == taken)
+            .unwrap()
+            .id()
     };
     let (first, second) = (next(0), next(0));
     assert_ne!(first, second);
@@ -201,13 +212,13 @@ fn ids_in_use_are_skipped() {
 fn attack_a4_key_type_confusion() {
     let (mut table, request) = (table(), delete_request("10.1000/1", 7));
     let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
-    let key = Value::with_data(300, "HS_PUBKEY", public.clone());
+    let key = HandleValue::with_data(300, "HS_PUBKEY", public.clone());
 
     // The public key as a secret key.
     let id = issue(&mut table, &request, at(0)).id();
-    let pending = table.take(id, at(0)).unwrap();
+    let pending = table.consume(id, at(0)).unwrap();
     let challenge = pending.challenge();
-    let answer = SecretKeyResponse::make(
+    let answer = SecretKeyResponse::create(
         SecretKeyMac::HmacSha256,
         &public,
         challenge,
@@ -222,11 +233,16 @@ fn attack_a4_key_type_confusion() {
     );
 
     // A secret key as a public key.
-    let secret = Value::with_data(300, "HS_SECKEY", public.clone());
+    let secret = HandleValue::with_data(300, "HS_SECKEY", public.clone());
     let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-    let signed =
-        PublicKeyResponse::make(&*signing_key, challenge, Version::OURS, &Policy::default(), &mut budget())
-            .unwrap();
+    let signed = PublicKeyResponse::create(
+        &*signing_key,
+        challenge,
+        ProtocolVersion::LATEST,
+        &AuthPolicy::default(),
+        &mut budget(),
+    )
+    .unwrap();
     assert_eq!(verify(&pending, &public_key_response(&signed), &[secret]), Err(AuthError::Failed));
     assert_eq!(verify(&pending, &public_key_response(&signed), std::slice::from_ref(&key)), Ok(300));
 
@@ -244,19 +260,19 @@ fn attack_a4_key_type_confusion() {
             Err(expected)
         );
     }
-    let answer = Answer { auth_type: b"HS_PUBKEY.x", ..public_key_response(&signed) };
+    let answer = ChallengeResponse { auth_type: b"HS_PUBKEY.x", ..public_key_response(&signed) };
     let error = verify(&pending, &answer, std::slice::from_ref(&key)).unwrap_err();
     assert_eq!((error, error.response_code()), (AuthError::UnknownType, ResponseCode(404)));
 
     // Another index, and a subtype.
-    let elsewhere = Value { index: 301, ..key.clone() };
+    let elsewhere = HandleValue { index: 301, ..key.clone() };
     assert_eq!(
         verify(&pending, &public_key_response(&signed), std::slice::from_ref(&elsewhere)),
         Err(AuthError::Failed)
     );
-    let any = Answer { key_index: 0, ..public_key_response(&signed) };
+    let any = ChallengeResponse { key_index: 0, ..public_key_response(&signed) };
     assert_eq!(verify(&pending, &any, &[elsewhere]), Ok(301), "index 0 matches any value");
-    let below = Value::with_data(300, "HS_PUBKEY.old", public);
+    let below = HandleValue::with_data(300, "HS_PUBKEY.old", public);
     assert_eq!(verify(&pending, &public_key_response(&signed), &[below]), Err(AuthError::Failed));
 }
 
@@ -265,9 +281,9 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
     for (byte, length) in [(0x01, 16), (0x02, 20), (0x03, 32), (0x12, 20)] {
         let answer = [&[byte][..], &vec![0; length]].concat();
-        let answer = SecretKeyResponse::from_bytes(&answer, Version::OURS).unwrap();
+        let answer = SecretKeyResponse::from_bytes(&answer, ProtocolVersion::LATEST).unwrap();
         let error = answer
-            .verify(b"secret", challenge, Policy::default().secret_keys, &AwsLcProvider, &mut budget())
+            .verify(b"secret", challenge, AuthPolicy::default().secret_keys, &AwsLcProvider, &mut budget())
             .unwrap_err();
         assert!(matches!(error, AuthError::NotAllowed { .. }), "{byte:#x}: {error}");
         assert_eq!(error.response_code(), ResponseCode::INVALID_CREDENTIAL);
@@ -279,7 +295,8 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         let mut request = delete_request("10.1000/1", 7);
         request[1] = minor;
         request[3] = minor;
-        let issued = table.issue(&request, at(0), &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use);
+        let issued =
+            table.issue(&request, at(0), &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use);
         assert_eq!(issued.unwrap_err(), AuthError::TooOld, "2.{minor}");
     }
     // A message of an old version that suggests a new one gets a challenge of the new version.
@@ -288,16 +305,16 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     let pending = issue(&mut table, &request, at(0));
     assert_eq!(pending.challenge().digest.len(), 32);
     let challenge = challenge_bytes(pending);
-    assert_eq!(Envelope::from_bytes(&challenge).unwrap().version, Version::OURS);
+    assert_eq!(Envelope::from_bytes(&challenge).unwrap().version, ProtocolVersion::LATEST);
 
     // Our client does not respond to an old challenge.
     let request = delete_request("10.1000/1", 7);
     let challenge = challenge_bytes(issue(&mut table, &request, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
-    challenge.envelope.suggestion = Version::new(2, 3);
-    let parts = Parts::split(&request).unwrap();
-    let policy = Policy::default();
-    let answer = Credentials::SecretKey(b"s").answer(
+    challenge.envelope.suggestion = ProtocolVersion::new(2, 3);
+    let parts = MessageParts::split(&request).unwrap();
+    let policy = AuthPolicy::default();
+    let answer = ClientKey::SecretKey(b"s").respond(
         &parts,
         &challenge,
         &policy,
@@ -315,9 +332,9 @@ fn attack_a6_pbkdf2_cost_is_limited() {
         let answer = SecretKeyResponse::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
         let bytes = answer.to_bytes();
         let (provider, mut left) = (CountingProvider::default(), budget());
-        let answer = SecretKeyResponse::from_bytes(&bytes, Version::OURS).unwrap();
+        let answer = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::LATEST).unwrap();
         let error = answer
-            .verify(b"secret", challenge, Policy::default().secret_keys, &provider, &mut left)
+            .verify(b"secret", challenge, AuthPolicy::default().secret_keys, &provider, &mut left)
             .unwrap_err();
         if is_refused {
             assert!(matches!(error, AuthError::OutOfBounds { .. }), "{error}");
@@ -325,7 +342,7 @@ fn attack_a6_pbkdf2_cost_is_limited() {
             assert_eq!(provider.pbkdf2_iterations.into_inner(), 0);
         } else {
             assert_eq!(error, AuthError::Failed);
-            assert!(left.left() + iterations / 4 <= budget().left(), "the budget is charged");
+            assert!(left.remaining() + iterations / 4 <= budget().remaining(), "the budget is charged");
             assert!(provider.pbkdf2_iterations.into_inner() >= iterations);
         }
     };
@@ -347,7 +364,13 @@ fn attack_a6_pbkdf2_cost_is_limited() {
     // Permitted parameters are still limited by the budget of the request.
     let answer =
         SecretKeyResponse::Pbkdf2 { salt: &[0; 16], iterations: 200_000, key_bits: 160, mac: &[0; 20] };
-    let poor = answer.verify(b"s", challenge, Policy::default().secret_keys, &AwsLcProvider, &mut Work::new(40_000));
+    let poor = answer.verify(
+        b"s",
+        challenge,
+        AuthPolicy::default().secret_keys,
+        &AwsLcProvider,
+        &mut Budget::new(40_000),
+    );
     assert!(matches!(poor, Err(AuthError::Exhausted(_))));
 }
 
@@ -358,12 +381,12 @@ struct CountingProvider {
     verifications: AtomicU32,
 }
 
-impl Crypto for CountingProvider {
-    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+impl CryptoProvider for CountingProvider {
+    fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         AwsLcProvider.hash(hash, parts)
     }
 
-    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+    fn hmac(&self, hash: HashAlgorithm, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         AwsLcProvider.hmac(hash, key, parts)
     }
 
@@ -378,31 +401,41 @@ impl Crypto for CountingProvider {
         AwsLcProvider.pbkdf2_sha1(password, salt, iterations, out)
     }
 
-    fn verify(
+    fn verify_signature(
         &self,
         key: &PublicKey<'_>,
-        hash: Hash,
+        hash: HashAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         self.verifications.fetch_add(1, Ordering::Relaxed);
-        AwsLcProvider.verify(key, hash, message, signature)
+        AwsLcProvider.verify_signature(key, hash, message, signature)
     }
 
-    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-        AwsLcProvider.signing_key(der)
+    fn load_signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        AwsLcProvider.load_signing_key(der)
     }
 
-    fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.encrypt(key, iv, plain)
+    fn aes128_cbc_encrypt(
+        &self,
+        key: &[u8; 16],
+        iv: &[u8; 16],
+        plain: &[u8],
+    ) -> Result<Vec<u8>, CryptoError> {
+        AwsLcProvider.aes128_cbc_encrypt(key, iv, plain)
     }
 
-    fn decrypt(&self, key: &[u8; 16], iv: &[u8; 16], cipher: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.decrypt(key, iv, cipher)
+    fn aes128_cbc_decrypt(
+        &self,
+        key: &[u8; 16],
+        iv: &[u8; 16],
+        cipher: &[u8],
+    ) -> Result<Vec<u8>, CryptoError> {
+        AwsLcProvider.aes128_cbc_decrypt(key, iv, cipher)
     }
 
-    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.power(base, exponent, modulus)
+    fn mod_exp(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        AwsLcProvider.mod_exp(base, exponent, modulus)
     }
 }
 
@@ -412,26 +445,26 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
     let pending = issue(&mut table, &request, at(0));
     let (id, challenge) = (pending.id(), challenge_bytes(pending));
     let answer = respond_with_secret(b"guess", &request, &challenge);
-    let pending = table.take(id, at(0)).unwrap();
+    let pending = table.consume(id, at(0)).unwrap();
     let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-    let signed = PublicKeyResponse::make(
+    let signed = PublicKeyResponse::create(
         &*signing_key,
         pending.challenge(),
-        Version::OURS,
-        &Policy::default(),
+        ProtocolVersion::LATEST,
+        &AuthPolicy::default(),
         &mut budget(),
     )
     .unwrap();
-    let other = Value::with_data(300, "HS_PUBKEY", handle_net_file("pubkey.bin"));
+    let other = HandleValue::with_data(300, "HS_PUBKEY", handle_net_file("pubkey.bin"));
 
-    let try_with = |answer: &Answer<'_>, values: &[Value<'_>]| {
+    let try_with = |answer: &ChallengeResponse<'_>, values: &[HandleValue<'_>]| {
         let (crypto, mut left) = (CountingProvider::default(), budget());
-        let error = pending.verify(answer, values, &Policy::default(), &crypto, &mut left).unwrap_err();
+        let error = pending.verify(answer, values, &AuthPolicy::default(), &crypto, &mut left).unwrap_err();
         let cost = (crypto.pbkdf2_iterations.into_inner(), crypto.verifications.into_inner(), left);
         (error, error.response_code(), error.to_string(), cost)
     };
     let wrong_secret =
-        try_with(&secret_key_response(&answer), &[Value::new(300, "HS_SECKEY", "sixteen letters.")]);
+        try_with(&secret_key_response(&answer), &[HandleValue::new(300, "HS_SECKEY", "sixteen letters.")]);
     assert_eq!((wrong_secret.1, wrong_secret.3.0), (ResponseCode::AUTHENTICATION_FAILED, 10_000));
     assert_eq!(try_with(&secret_key_response(&answer), &[]), wrong_secret, "no record");
     assert_eq!(
@@ -443,9 +476,9 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
     let wrong_key = try_with(&public_key_response(&signed), &[other]);
     assert_eq!((wrong_key.1, wrong_key.3.1), (ResponseCode::AUTHENTICATION_FAILED, 1));
     assert_eq!(try_with(&public_key_response(&signed), &[]), wrong_key, "no record");
-    let malformed = Value::with_data(300, "HS_PUBKEY", &b"\0\0\0\x03xyz"[..]);
+    let malformed = HandleValue::with_data(300, "HS_PUBKEY", &b"\0\0\0\x03xyz"[..]);
     assert_eq!(try_with(&public_key_response(&signed), &[malformed]), wrong_key, "malformed key");
-    let short = Value::with_data(300, "HS_PUBKEY", signature_vector("rsa_1024_key"));
+    let short = HandleValue::with_data(300, "HS_PUBKEY", signature_vector("rsa_1024_key"));
     assert_eq!(try_with(&public_key_response(&signed), &[short]).1, ResponseCode::AUTHENTICATION_FAILED);
 }
 
@@ -455,7 +488,11 @@ fn attack_a9_forged_signatures() {
     let check = |key: &str, signature: &[u8], expected| {
         let key = signature_vector(key);
         let key = PublicKey::from_bytes(&key).unwrap();
-        assert_eq!(AwsLcProvider.verify(&key, Hash::Sha256, &message, signature), expected, "{signature:x?}");
+        assert_eq!(
+            AwsLcProvider.verify_signature(&key, HashAlgorithm::Sha256, &message, signature),
+            expected,
+            "{signature:x?}"
+        );
     };
     // The cube of the forged signature begins like the padded hash of the message, followed by garbage (exponent 3).
     check("rsa_2048_key", &signature_vector("rsa_2048_sha256"), Ok(()));
@@ -474,7 +511,7 @@ fn attack_a9_forged_signatures() {
     for key in ["dsa_1024_key", "dsa_2048_key"] {
         let bytes = signature_vector(key);
         let public = PublicKey::from_bytes(&bytes).unwrap();
-        let KeyComponents::Dsa { q, .. } = public.kind() else { unreachable!() };
+        let KeyComponents::Dsa { q, .. } = public.components() else { unreachable!() };
         let q = [&[0][..], q].concat();
         let good = signature_vector(&key.replace("key", "sha256"));
         check(key, &good, Ok(()));
@@ -500,8 +537,8 @@ fn attack_a9_forged_signatures() {
 
 #[test]
 fn attack_a10_key_sizes() {
-    let rsa = |bytes: usize| check_key(&PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]));
-    let refused = |bits| Err(KeyError::Size { bits, least: 2048, most: 8192 });
+    let rsa = |bytes: usize| validate_public_key(&PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]));
+    let refused = |bits| Err(PublicKeyError::Size { bits, least: 2048, most: 8192 });
     assert_eq!(rsa(64), refused(512));
     assert_eq!(rsa(128), refused(1024));
     assert_eq!(rsa(8192), refused(65_536));
@@ -514,17 +551,19 @@ fn attack_a10_key_sizes() {
     for bytes in [0, 1, 8, 64, 1025, 8192, 131_072] {
         let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
         let start = Instant::now();
-        assert!(AwsLcProvider.verify(&key, Hash::Sha256, &message, &vec![1; bytes]).is_err());
+        assert!(
+            AwsLcProvider.verify_signature(&key, HashAlgorithm::Sha256, &message, &vec![1; bytes]).is_err()
+        );
         assert!(start.elapsed() < Duration::from_secs(2), "{bytes}");
     }
     let short = signature_vector("rsa_1024_key");
     let answer = PublicKeyResponse { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
     let challenge = Challenge { nonce: &signature_vector("message"), digest: &[] };
     let key = PublicKey::from_bytes(&short).unwrap();
-    let verify = |policy: &Policy| answer.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
-    assert!(matches!(verify(&Policy::default()), Err(AuthError::NotAllowed { .. })));
+    let verify = |policy: &AuthPolicy| answer.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
+    assert!(matches!(verify(&AuthPolicy::default()), Err(AuthError::NotAllowed { .. })));
     #[cfg(feature = "legacy")]
-    assert_eq!(verify(&Policy { short_rsa_keys: true, ..Policy::default() }), Ok(()));
+    assert_eq!(verify(&AuthPolicy { short_rsa_keys: true, ..AuthPolicy::default() }), Ok(()));
 }
 
 #[test]
@@ -541,18 +580,22 @@ fn attack_u7_no_amplification() {
 #[test]
 fn attack_u8_challenge_table_is_bounded() {
     let limits = ChallengeLimits { capacity: 1_000, bytes: 100_000, life: Duration::from_secs(20) };
-    let mut table = ChallengeTable::new(limits, Policy::default());
+    let mut table = ChallengeTable::new(limits, AuthPolicy::default());
     let (mut random, small, large) =
         (SeededRng::new(7), delete_request("10.1000/1", 7), delete_request(&"x".repeat(40_000), 8));
     let mut last = 0;
     for n in 0..repetitions("TENDOT_TEST_CHALLENGES", 10_000, 200_000) {
         let request = if n % 1_000 == 999 { &large } else { &small };
-        last = table.issue(request, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap().id();
-        assert!(table.len() <= 1_000 && table.bytes() <= 100_000);
+        last = table
+            .issue(request, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use)
+            .unwrap()
+            .id();
+        assert!(table.len() <= 1_000 && table.request_bytes() <= 100_000);
     }
-    assert!(table.take(last, at(1)).is_ok(), "the newest challenge is stored");
+    assert!(table.consume(last, at(1)).is_ok(), "the newest challenge is stored");
     let huge = delete_request(&"x".repeat(100_000), 9);
-    let refused = table.issue(&huge, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
+    let refused =
+        table.issue(&huge, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
     assert_eq!(refused.response_code(), ResponseCode::SERVER_TOO_BUSY);
 }
 

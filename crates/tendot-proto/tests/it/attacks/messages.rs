@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Refusal, Transport};
-use tendot_proto::wire::List;
+use tendot_proto::endpoint::{Endpoint, IncomingRequest, Rejection, RejectionReason, Transport};
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Framer, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request,
-    Response, ResponseCode, CredentialSection, Value, Version, limits,
+    CredentialSection, Envelope, EnvelopeFlags, Framer, Handle, HandleValue, Message, MessageBody,
+    MessageHeader, Now, OpFlags, Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
+    limits,
 };
 use tendot_testing::SeededRng;
 
@@ -18,8 +19,8 @@ const ENDPOINT: Endpoint = Endpoint { site_serial: 5, primary: true };
 
 const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Http];
 
-fn read(bytes: &[u8], transport: Transport) -> Result<Incoming<'_>, Refusal> {
-    ENDPOINT.read(bytes, transport, NOW)
+fn read(bytes: &[u8], transport: Transport) -> Result<IncomingRequest<'_>, Rejection> {
+    ENDPOINT.decode_request(bytes, transport, NOW)
 }
 
 /// The code and message of the error response to an invalid request; checks that it belongs to the request.
@@ -33,7 +34,8 @@ fn error_response(bytes: &[u8], transport: Transport) -> (ResponseCode, String) 
     assert_eq!(response.envelope.request_id, request.request_id, "Handle.Net omits it");
     assert_eq!(response.envelope.version, request.response_version());
     assert!(response.header.expiration > NOW.unix_u32());
-    let Body::Response(Response { digest: None, outcome: Outcome::Failed { message } }) = response.body
+    let MessageBody::Response(Response { digest: None, outcome: ResponseData::Failed { message } }) =
+        response.body
     else {
         panic!("{response:?}")
     };
@@ -45,8 +47,8 @@ fn resolution(handle: &[u8]) -> Vec<u8> {
     Message::resolution(Handle::new(handle), 0x0102_0304, NOW).to_bytes().unwrap()
 }
 
-fn with_values(opcode: Opcode, handle: &[u8], values: &[Value<'_>]) -> Vec<u8> {
-    let request = Request::Values { handle: Handle::new(handle), values: List::from(values) };
+fn with_values(opcode: Opcode, handle: &[u8], values: &[HandleValue<'_>]) -> Vec<u8> {
+    let request = Request::Values { handle: Handle::new(handle), values: WireList::from(values) };
     Message::request(opcode, request, 0x0102_0304, NOW).to_bytes().unwrap()
 }
 
@@ -145,7 +147,7 @@ fn attack_n6_unknown_opcodes_and_flags() {
         let read = read(&bytes, Transport::Tcp);
         if Opcode(opcode).name().is_none() || opcode == 0 {
             let refusal = read.unwrap_err();
-            assert_eq!(refusal.reason(), &Reason::UnknownOperation(Opcode(opcode)));
+            assert_eq!(refusal.reason(), &RejectionReason::UnknownOperation(Opcode(opcode)));
             assert_eq!(refusal.code(), ResponseCode::OPERATION_NOT_SUPPORTED);
         } else if let Err(refusal) = read {
             // The body of another opcode: malformed, or values are missing.
@@ -157,7 +159,7 @@ fn attack_n6_unknown_opcodes_and_flags() {
     request.header.reserved = 0xff;
     let bytes = request.to_bytes().unwrap();
     let incoming = read(&bytes, Transport::Tcp).unwrap();
-    let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
+    let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
     assert_eq!(response.header.flags.0 & 0x000f_ffff, 0, "unknown flags are not copied to the response");
 }
 
@@ -199,7 +201,7 @@ fn attack_n8_handles_that_are_not_utf8() {
             );
         }
         for opcode in [Opcode::CREATE_HANDLE, Opcode::ADD_VALUE, Opcode::MODIFY_VALUE] {
-            let bytes = with_values(opcode, bad, &[Value::new(1, "URL", "x")]);
+            let bytes = with_values(opcode, bad, &[HandleValue::new(1, "URL", "x")]);
             assert_eq!(error_response(&bytes, Transport::Tcp).0, ResponseCode::INVALID_HANDLE);
         }
     }
@@ -207,7 +209,7 @@ fn attack_n8_handles_that_are_not_utf8() {
 
 #[test]
 fn attack_n9_too_many_and_too_large_values() {
-    let values: Vec<Value<'_>> = (1..=2049).map(|index| Value::new(index, "URL", "x")).collect();
+    let values: Vec<HandleValue<'_>> = (1..=2049).map(|index| HandleValue::new(index, "URL", "x")).collect();
     let bytes = with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &values);
     let (code, message) = error_response(&bytes, Transport::Tcp);
     assert_eq!((code, &*message), (ResponseCode::INVALID_VALUE, "2049 values, at most 2048 are allowed"));
@@ -215,27 +217,29 @@ fn attack_n9_too_many_and_too_large_values() {
 
     // A value of a megabyte and a byte: announced, and encoded.
     let mut body = b"\0\0\0\x0b10.1000/182\0\0\0\x01".to_vec();
-    let mut value = Value::new(1, "URL", "x").to_bytes();
+    let mut value = HandleValue::new(1, "URL", "x").to_bytes();
     value[21..25].copy_from_slice(&1_048_577_u32.to_be_bytes());
     body.extend(value);
     let (code, message) = error_response(&with_body(100, &body), Transport::Tcp);
     assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
     assert_eq!(message, "value data at byte 84: 1048577 bytes announced, at most 1048576 allowed");
-    let large = [Value::with_data(1, "URL", vec![0; limits::FIELD + 1])];
-    let request = Request::Values { handle: Handle::from("10.1000/182"), values: List::from(&large[..]) };
+    let large = [HandleValue::with_data(1, "URL", vec![0; limits::FIELD + 1])];
+    let request = Request::Values { handle: Handle::from("10.1000/182"), values: WireList::from(&large[..]) };
     let error = Message::request(Opcode::CREATE_HANDLE, request, 7, NOW).to_bytes().unwrap_err();
     assert_eq!(error.to_string(), "the message has 1048653 bytes, at most 262144 can be sent");
 }
 
 #[test]
 fn attack_n10_duplicate_and_invalid_indexes() {
-    let twice = [Value::new(1, "URL", "a"), Value::new(2, "URL", "b"), Value::new(1, "URL", "c")];
+    let twice =
+        [HandleValue::new(1, "URL", "a"), HandleValue::new(2, "URL", "b"), HandleValue::new(1, "URL", "c")];
     for opcode in [Opcode::CREATE_HANDLE, Opcode::ADD_VALUE, Opcode::MODIFY_VALUE] {
         let (code, message) = error_response(&with_values(opcode, b"10.1000/182", &twice), Transport::Tcp);
         assert_eq!((code, &*message), (ResponseCode::VALUE_ALREADY_EXISTS, "two values have the index 1"));
     }
     for index in [0, 0x8000_0000, u32::MAX] {
-        let bytes = with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &[Value::new(index, "URL", "a")]);
+        let bytes =
+            with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &[HandleValue::new(index, "URL", "a")]);
         let (code, message) = error_response(&bytes, Transport::Tcp);
         assert_eq!(
             (code, message),
@@ -262,17 +266,17 @@ fn attack_n11_versions() {
         ((255, 255), (2, 11)),
     ] {
         let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
-        request.envelope.version = Version::new(version.0, version.1);
+        request.envelope.version = ProtocolVersion::new(version.0, version.1);
         for (suggestion, answered) in
             [((0, 0), answered), ((2, 1), (2, 1)), ((2, 6), (2, 4)), ((5, 0), (2, 0)), ((31, 255), (2, 11))]
         {
-            request.envelope.suggestion = Version::new(suggestion.0, suggestion.1);
+            request.envelope.suggestion = ProtocolVersion::new(suggestion.0, suggestion.1);
             let bytes = request.to_bytes().unwrap();
             let incoming = read(&bytes, Transport::Tcp).unwrap();
-            let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
+            let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
             let Envelope { version: of_answer, suggestion: of_server, .. } = response.envelope;
-            assert_eq!(of_answer, Version::new(answered.0, answered.1), "{version:?} {suggestion:?}");
-            assert_eq!(of_server, Version::OURS);
+            assert_eq!(of_answer, ProtocolVersion::new(answered.0, answered.1), "{version:?} {suggestion:?}");
+            assert_eq!(of_server, ProtocolVersion::LATEST);
         }
     }
     // A client of 2.0 would need an MD5 challenge: no administration.
@@ -285,10 +289,13 @@ fn attack_n11_versions() {
     assert_eq!(message, "administration needs version 2.1 or later, 2.0 is the latest offered");
     // Response codes unknown to old peers are replaced.
     assert_eq!(
-        ResponseCode::INVALID_VALUE.for_version(Version::new(2, 3)),
+        ResponseCode::INVALID_VALUE.for_peer_version(ProtocolVersion::new(2, 3)),
         ResponseCode::VALUE_ALREADY_EXISTS
     );
-    assert_eq!(ResponseCode::SERVER_BACKUP.for_version(Version::new(2, 3)), ResponseCode::PREFIX_REFERRAL);
+    assert_eq!(
+        ResponseCode::SERVER_BACKUP.for_peer_version(ProtocolVersion::new(2, 3)),
+        ResponseCode::PREFIX_REFERRAL
+    );
 }
 
 #[test]
@@ -306,7 +313,7 @@ fn attack_n12_expirations() {
         (u64::from(u32::MAX), i32::MAX as u32),
         (u64::MAX, i32::MAX as u32),
     ] {
-        assert_eq!(Header::expiration(Now { elapsed: Duration::ZERO, unix }), expected);
+        assert_eq!(MessageHeader::default_expiration(Now { elapsed: Duration::ZERO, unix }), expected);
     }
     assert_eq!(Now { elapsed: Duration::ZERO, unix: u64::MAX }.unix_u32(), u32::MAX);
 }
@@ -319,7 +326,7 @@ fn attack_n13_recursion() {
         let bytes = request.to_bytes().unwrap();
         let incoming = read(&bytes, Transport::Udp).unwrap();
         assert_eq!(incoming.next_recursion_count(), (count < 10).then(|| count + 1));
-        let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
+        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
         assert_eq!(response.header.recursion_count, count);
     }
 }
@@ -330,7 +337,8 @@ fn attack_n17_encrypted_without_a_session() {
         for session_id in [0, 7, u32::MAX] {
             // The payload may look like a request, like a response, or be empty.
             for payload in [&resolution(b"10.1000/182")[20..], &[0xa5; 64], &[1; 16], &[]] {
-                let mut envelope = Envelope { session_id, request_id: 9, ..Envelope::new(Version::OURS) };
+                let mut envelope =
+                    Envelope { session_id, request_id: 9, ..Envelope::new(ProtocolVersion::LATEST) };
                 envelope.flags = flag;
                 envelope.length = payload.len() as u32;
                 let bytes = [&envelope.to_bytes(), payload].concat();
@@ -365,12 +373,12 @@ fn attack_n1_oversized_frames_get_a_response() {
 fn attack_u6_responses_get_no_response() {
     let bytes = resolution(b"10.1000/182");
     let incoming = read(&bytes, Transport::Udp).unwrap();
-    let response = incoming.respond(ResponseCode::SERVER_TOO_BUSY, Outcome::Failed { message: None });
+    let response = incoming.respond(ResponseCode::SERVER_TOO_BUSY, ResponseData::Failed { message: None });
     for code in [1, 2, 3, 100, 402, u32::MAX] {
         let mut response = response;
         response.header.response_code = ResponseCode(code);
         let refusal = read(&response.to_bytes().unwrap(), Transport::Udp).unwrap_err();
-        assert_eq!((refusal.reason(), refusal.response()), (&Reason::Response, None));
+        assert_eq!((refusal.reason(), refusal.response()), (&RejectionReason::Response, None));
     }
     // Malformed ones neither.
     let mut malformed = response.to_bytes().unwrap();
@@ -409,7 +417,10 @@ fn error_responses_are_small() {
 
 #[test]
 fn absent_credential_section() {
-    let request = Message { tail: CredentialSection::Absent, ..Message::resolution(Handle::from("10.1000/182"), 7, NOW) };
+    let request = Message {
+        tail: CredentialSection::Absent,
+        ..Message::resolution(Handle::from("10.1000/182"), 7, NOW)
+    };
     let bytes = request.to_bytes().unwrap();
     assert_eq!(Message::from_bytes(&bytes).unwrap().tail, CredentialSection::Absent);
     assert!(read(&bytes, Transport::Tcp).is_ok(), "some clients omit the credential section");

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    Group, Policy, Session, ServerKeyExchange, SessionError, SessionLimits, ClientKeyExchange, SessionTable,
-    mac_message,
+    AuthPolicy, ClientKeyExchange, DhGroup, ServerKeyExchange, Session, SessionError, SessionLimits,
+    SessionTable, add_mac,
 };
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Envelope, EnvelopeFlags, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request, ResponseCode,
-    Version,
+    Envelope, EnvelopeFlags, Message, MessageParts, Now, OpFlags, Opcode, ProtocolVersion, Request,
+    ResponseCode, ResponseData, ValueReference,
 };
 use tendot_testing::handle_keys::private_key;
 
@@ -26,19 +26,20 @@ fn set_up_session(
     flags: OpFlags,
     now: Now,
 ) -> (Vec<u8>, Vec<u8>) {
-    let identity = Reference::new(300, &b"0.NA/10"[..]);
-    let setup = proposal.setup(Some(&identity), 100);
+    let identity = ValueReference::new(300, &b"0.NA/10"[..]);
+    let setup = proposal.request(Some(&identity), 100);
     let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now);
     request.header.flags = request.header.flags.with(flags);
     let request = request.to_bytes().unwrap();
     let endpoint = Endpoint { site_serial: 5, primary: true };
-    let mut incoming = endpoint.read(&request, Transport::Udp, now).unwrap();
-    let (envelope, policy) = (incoming.message.envelope, Policy::default());
+    let mut incoming = endpoint.decode_request(&request, Transport::Udp, now).unwrap();
+    let (envelope, policy) = (incoming.message.envelope, AuthPolicy::default());
     let answer =
-        ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
-    let data = answer.data().to_vec();
+        ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
+            .unwrap();
+    let data = answer.response_data().to_vec();
     let id = table.insert(answer, now, &mut SystemRandom, no_ids_in_use);
-    let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+    let outcome = ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
     let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
     response.envelope.session_id = id;
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
@@ -54,16 +55,17 @@ fn set_up_session(
 }
 
 fn accept(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
-    let (request, response) = (Parts::split(request).unwrap(), Parts::split(response).unwrap());
+    let (request, response) = (MessageParts::split(request).unwrap(), MessageParts::split(response).unwrap());
     let key = private_key("admpriv.bin").public_key().unwrap();
-    proposal.accept(&request, &response, &key, &Policy::default(), &AwsLcProvider, &mut budget())
+    proposal.complete(&request, &response, &key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
 }
 
 const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
 
 /// Sets up a session: returns the client's side; the server's is in the table.
 fn session(table: &mut SessionTable, now: Now) -> Session {
-    let proposal = ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let proposal =
+        ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let (request, response) = set_up_session(table, &proposal, SIGNED_WITH_DIGEST, now);
     accept(proposal, &request, &response).unwrap()
 }
@@ -72,7 +74,7 @@ fn session(table: &mut SessionTable, now: Now) -> Session {
 fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
     let mut request = delete_request(handle, 7);
     request[4..8].copy_from_slice(&session.id().to_be_bytes());
-    session.authenticate(&mut request, &AwsLcProvider, &mut budget()).unwrap();
+    session.add_mac(&mut request, &AwsLcProvider, &mut budget()).unwrap();
     request
 }
 
@@ -80,7 +82,9 @@ fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
 #[test]
 fn session_is_bound_to_request_and_server() {
     let mut table = SessionTable::new(SessionLimits::default());
-    let propose = || ClientKeyExchange::new(Group::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let propose = || {
+        ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap()
+    };
     let refused = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
     let (client, attacker) = (propose(), propose());
     let (request, _) = set_up_session(&mut table, &client, SIGNED_WITH_DIGEST, at(0));
@@ -114,20 +118,20 @@ fn session_messages_have_a_direction() {
     let mut table = SessionTable::new(SessionLimits::default());
     let mut client = session(&mut table, at(0));
     let message = authenticated_request(&mut client, "10.1000/1");
-    let parts = Parts::split(&message).unwrap();
+    let parts = MessageParts::split(&message).unwrap();
     assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
     let mut response = message[..message.len() - 81].to_vec();
     response[27] = 1;
     let length = response.len() as u32 - 20;
     response[16..20].copy_from_slice(&length.to_be_bytes());
-    let server = table.get_mut(client.id()).unwrap().session();
-    server.authenticate(&mut response, &AwsLcProvider, &mut budget()).unwrap();
-    let parts = Parts::split(&response).unwrap();
+    let server = table.get_mut(client.id()).unwrap().session_mut();
+    server.add_mac(&mut response, &AwsLcProvider, &mut budget()).unwrap();
+    let parts = MessageParts::split(&response).unwrap();
     assert_eq!(server.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
     assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
     // A session does not authenticate a message without its id.
     let mut other = delete_request("10.1000/1", 7);
-    assert_eq!(client.authenticate(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::Unknown));
+    assert_eq!(client.add_mac(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::Unknown));
 }
 
 /// A challenge response needs no MAC, so tampered ciphertexts that decrypt to one could be a padding oracle. They are accepted only
@@ -156,7 +160,7 @@ fn attack_a13_session_replay() {
     let mut table = SessionTable::new(SessionLimits::default());
     let mut client = session(&mut table, at(0));
     let mut take = |message: &[u8], now| {
-        let parts = Parts::split(message).unwrap();
+        let parts = MessageParts::split(message).unwrap();
         table.verify(&parts, false, now, &AwsLcProvider, &mut budget()).map(|_| ())
     };
     let messages: Vec<_> = (0..300).map(|_| authenticated_request(&mut client, "10.1000/1")).collect();
@@ -184,7 +188,7 @@ fn attack_a13_session_replay() {
     let mut request = delete_request("10.1000/1", 7);
     request[4..8].copy_from_slice(&client.id().to_be_bytes());
     let mut counted_zero = request.clone();
-    mac_message(&mut counted_zero, client.key(), 0, &AwsLcProvider, &mut budget()).unwrap();
+    add_mac(&mut counted_zero, client.key(), 0, &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(take(&counted_zero, at(1)), replayed(0));
     assert_eq!(take(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
     request[7] ^= 1;
@@ -211,7 +215,7 @@ fn attack_a13_tampered_ciphertext() {
         cut[16..20].copy_from_slice(&(at_byte as u32 - 20).to_be_bytes());
         for hostile in [changed, cut] {
             // Directly on the session, since the table drops it after some failures.
-            let server = table.get_mut(client.id()).unwrap().session();
+            let server = table.get_mut(client.id()).unwrap().session_mut();
             let opened = server.open(&hostile, false, &AwsLcProvider, &mut budget()).map(|_| ());
             assert_eq!(opened, Err(SessionError::Undecipherable), "byte {at_byte}");
         }
@@ -228,32 +232,36 @@ fn attack_a13_tampered_ciphertext() {
 fn session_table_evicts_unauthenticated_first() {
     let mut table = SessionTable::new(SessionLimits { capacity: 3, timeout: Duration::from_secs(50) });
     let mut first = session(&mut table, at(0));
-    let identity = Reference::new(300, &b"0.na/10"[..]);
-    assert!(!table.authenticate(first.id(), &Reference::new(301, &b"0.NA/10"[..])), "other identity");
-    assert!(table.authenticate(first.id(), &identity));
+    let identity = ValueReference::new(300, &b"0.na/10"[..]);
+    assert!(
+        !table.mark_authenticated(first.id(), &ValueReference::new(301, &b"0.NA/10"[..])),
+        "other identity"
+    );
+    assert!(table.mark_authenticated(first.id(), &identity));
     let clients: Vec<_> = (1..6).map(|second| session(&mut table, at(second))).collect();
     assert_eq!(table.len(), 3);
     let stored: Vec<_> = clients.iter().map(|client| table.contains(client.id())).collect();
     assert_eq!(stored, [false, false, false, true, true]);
     let message = authenticated_request(&mut first, "10.1000/1");
-    let parts = Parts::split(&message).unwrap();
+    let parts = MessageParts::split(&message).unwrap();
     let stored = table.verify(&parts, false, at(10), &AwsLcProvider, &mut budget()).unwrap();
-    assert_eq!(stored.authenticated().unwrap().to_string(), "300:0.NA/10");
-    table.expire(at(56));
+    assert_eq!(stored.authenticated_identity().unwrap().to_string(), "300:0.NA/10");
+    table.purge_expired(at(56));
     assert_eq!(table.len(), 1, "all but the used one expired");
     assert!(table.remove(first.id()) && !table.remove(first.id()) && table.is_empty());
 
     // The client verifies a response of the server.
     let mut client = session(&mut table, at(100));
     let message = authenticated_request(&mut client, "10.1000/1");
-    let server =
-        table.verify(&Parts::split(&message).unwrap(), false, at(100), &AwsLcProvider, &mut budget()).unwrap();
-    assert_eq!((server.identity().is_some(), server.authenticated()), (true, None));
+    let server = table
+        .verify(&MessageParts::split(&message).unwrap(), false, at(100), &AwsLcProvider, &mut budget())
+        .unwrap();
+    assert_eq!((server.identity().is_some(), server.authenticated_identity()), (true, None));
     let mut response = delete_request("10.1000/1", 7);
     response[27] = 1;
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
-    server.session().authenticate(&mut response, &AwsLcProvider, &mut budget()).unwrap();
-    let parts = Parts::split(&response).unwrap();
+    server.session_mut().add_mac(&mut response, &AwsLcProvider, &mut budget()).unwrap();
+    let parts = MessageParts::split(&response).unwrap();
     assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
     assert!(client.verify(&parts, &AwsLcProvider, &mut budget()).is_err(), "replayed response");
 
@@ -261,30 +269,35 @@ fn session_table_evicts_unauthenticated_first() {
     let mut answer = delete_request("10.1000/1", 7);
     answer[4..8].copy_from_slice(&client.id().to_be_bytes());
     answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    let parts = Parts::split(&answer).unwrap();
+    let parts = MessageParts::split(&answer).unwrap();
     assert!(table.verify(&parts, true, at(100), &AwsLcProvider, &mut budget()).is_ok());
-    assert!(table.verify(&parts, false, at(100), &AwsLcProvider, &mut budget()).is_err(), "no pending challenge");
+    assert!(
+        table.verify(&parts, false, at(100), &AwsLcProvider, &mut budget()).is_err(),
+        "no pending challenge"
+    );
     answer[27] = 1;
-    let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLcProvider, &mut budget());
+    let forged = client.verify(&MessageParts::split(&answer).unwrap(), &AwsLcProvider, &mut budget());
     assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
 }
 
 #[test]
 fn attack_a15_dh_groups_and_public_values() {
-    let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
-    let setup = proposal.setup(None, 60);
-    let envelope = Envelope::new(Version::OURS);
+    let proposal =
+        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let setup = proposal.request(None, 60);
+    let envelope = Envelope::new(ProtocolVersion::LATEST);
     let check = |y: &[u8], p: &[u8], g: &[u8]| {
         let key = PublicKey::diffie_hellman(y, p, g).to_bytes();
         let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&key), ..setup };
         let mut left = budget();
-        let policy = Policy { group_1024: false, ..Policy::default() };
-        let answer = ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut left);
+        let policy = AuthPolicy { group_1024: false, ..AuthPolicy::default() };
+        let answer =
+            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut left);
         let answer = answer.map(|_| ()).map_err(|error| error.response_code());
         assert!(answer.is_ok() || left == budget(), "rejection costs nothing");
         answer
     };
-    let prime = Group::Modp2048.prime();
+    let prime = DhGroup::Modp2048.prime();
     let minus_one = [&prime[..255], &[prime[255] - 1]].concat();
     let minus_two = [&prime[..255], &[prime[255] - 2]].concat();
     assert_eq!(check(&[4], &prime, &[2]), Ok(()));
@@ -300,11 +313,17 @@ fn attack_a15_dh_groups_and_public_values() {
     assert_eq!(check(&[4], &vec![0xff; 100_000], &[2]), refused);
     assert_eq!(check(&[4], &prime, &[5]), refused);
     assert_eq!(check(&[4], &prime, &minus_one), refused);
-    assert_eq!(check(&[4], &Group::Modp1024.prime(), &[2]), refused, "disabled by the policy");
+    assert_eq!(check(&[4], &DhGroup::Modp1024.prime(), &[2]), refused, "disabled by the policy");
     let rsa = PublicKey::rsa(&[0xff; 256], &[1, 0, 1]).to_bytes();
     let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&rsa), ..setup };
-    let answer =
-        ServerKeyExchange::new(&setup, &envelope, &Policy::default(), &AwsLcProvider, &mut SystemRandom, &mut budget());
+    let answer = ServerKeyExchange::new(
+        &setup,
+        &envelope,
+        &AuthPolicy::default(),
+        &AwsLcProvider,
+        &mut SystemRandom,
+        &mut budget(),
+    );
     assert_eq!(answer.unwrap_err().response_code(), ResponseCode(501));
 }
 
@@ -312,7 +331,7 @@ fn attack_a15_dh_groups_and_public_values() {
 fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
     let mut plain = delete_request("10.1000/1", 7);
     plain[2] |= 0x40;
-    assert!(Parts::split(&plain).is_err() && Message::from_bytes(&plain).is_err());
+    assert!(MessageParts::split(&plain).is_err() && Message::from_bytes(&plain).is_err());
     let mut table = SessionTable::new(SessionLimits::default());
     for session_id in [0, 1, u32::MAX] {
         plain[4..8].copy_from_slice(&session_id.to_be_bytes());
@@ -326,5 +345,5 @@ fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
     let opened = table.open(&message, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
     assert_eq!(opened, Err(SessionError::Undecipherable));
     message[2] = 0x82;
-    assert!(Parts::split(&message).is_err(), "compressed");
+    assert!(MessageParts::split(&message).is_err(), "compressed");
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tendot_proto::lookup::{AttemptError, Config, Event, Lookup, LookupErrorKind, Question};
-use tendot_proto::record::{Attribute, Server, Site};
-use tendot_proto::{Handle, ResponseCode, Value};
+use tendot_proto::lookup::{AttemptError, Lookup, LookupConfig, LookupErrorKind, LookupEvent, LookupRequest};
+use tendot_proto::record::{Site, SiteAttribute, SiteServer};
+use tendot_proto::{Handle, HandleValue, ResponseCode};
 use tendot_testing::{SeededRng, repetitions};
 
 use super::simulated_network::*;
@@ -59,9 +59,9 @@ fn attack_c6_dns_lookup_limit() {
     for number in 0..60_u32 {
         let named = (0..63).map(|other| {
             let domain = format!("{other}.{number}.example.org").into_bytes();
-            let attributes = vec![Attribute { name: b"domain"[..].into(), value: domain.into() }];
-            let servers = vec![Server { id: other, ..site(&["0.0.0.0"]).servers.remove(0) }];
-            Value::with_data(other + 2, "HS_SITE", Site { attributes, servers, ..site(&[]) }.to_bytes())
+            let attributes = vec![SiteAttribute { name: b"domain"[..].into(), value: domain.into() }];
+            let servers = vec![SiteServer { id: other, ..site(&["0.0.0.0"]).servers.remove(0) }];
+            HandleValue::with_data(other + 2, "HS_SITE", Site { attributes, servers, ..site(&[]) }.to_bytes())
         });
         let next = site_value(1, &[&format!("203.0.113.{}", number + 1)]);
         let values = [next].into_iter().chain(named).collect();
@@ -89,10 +89,10 @@ fn records_lead_to_public_addresses_only() {
 #[track_caller]
 fn check_private(address: &str, written: &str) {
     let attribute = |name: &'static str, value: &str| {
-        vec![Attribute { name: name.as_bytes().into(), value: value.as_bytes().to_vec().into() }]
+        vec![SiteAttribute { name: name.as_bytes().into(), value: value.as_bytes().to_vec().into() }]
     };
     let (mut network, config) = small_network();
-    let config = Config { ipv6: true, ..(*config).clone() };
+    let config = LookupConfig { ipv6: true, ..(*config).clone() };
     network.domains.insert("one.example.org".into(), vec![written.parse().unwrap()]);
     // ::1 in the address field of a site is 0.0.0.1.
     let direct = site(&[written]);
@@ -103,13 +103,13 @@ fn check_private(address: &str, written: &str) {
     let named = Site { attributes: attribute("domain", "one.example.org"), ..site(&["0.0.0.0"]) };
     let second = Site { attributes: attribute("alt_addr", written), ..site(&["0.0.0.0"]) };
     for site in [direct.clone(), named, second] {
-        let value = Value::with_data(1, "HS_SITE", site.to_bytes());
+        let value = HandleValue::with_data(1, "HS_SITE", site.to_bytes());
         network.server("192.0.2.1").records.insert("0.NA/10.1".into(), vec![value]);
         let sites = vec![Arc::new(site)];
         for private in &private_addresses {
             network.server(private).request_count = 0;
         }
-        let lookup_request = Question::resolve(Handle::from("10.1/X"), &[], &[]);
+        let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]);
         let again =
             Lookup::with_sites(Arc::new(config.clone()), lookup_request, sites.clone(), network.now());
         for result in [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(again, &config).0] {
@@ -121,19 +121,19 @@ fn check_private(address: &str, written: &str) {
         );
 
         let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
-        let allowed = Config { private_addresses: true, ..config.clone() };
-        for config in [allowed, Config { overrides, ..config.clone() }] {
+        let allowed = LookupConfig { private_addresses: true, ..config.clone() };
+        for config in [allowed, LookupConfig { overrides, ..config.clone() }] {
             network.messages.clear();
             assert_eq!(values(&network.resolve(&Arc::new(config), "10.1/X").unwrap()), urls(3), "{written}");
         }
         network.messages.clear();
     }
     // A private root is the caller's choice, even if a record leads to it.
-    let service = Value::new(1, "HS_SERV", "0.NA/0.NA");
+    let service = HandleValue::new(1, "HS_SERV", "0.NA/0.NA");
     for private in &private_addresses {
         network.server(private).records.insert("0.NA/10.1".into(), vec![service.clone()]);
     }
-    let config = Arc::new(Config { root: vec![Arc::new(direct)], ..config });
+    let config = Arc::new(LookupConfig { root: vec![Arc::new(direct)], ..config });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(3), "{written}");
 }
 
@@ -143,16 +143,20 @@ fn attack_c8_site_serials() {
     for (serial, is_reported) in [(2, false), (3, false), (4, true), (0xffff, false)] {
         let (mut network, config) = small_network();
         network.server("192.0.2.1").fault = Fault::Serial(serial);
-        let lookup_request = Question::resolve(Handle::from("10.1/X"), &[], &[]);
+        let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]);
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         let (response, events) = network.run(lookup, &config);
         assert_eq!(values(&response.unwrap()), urls(2));
-        assert_eq!(events.iter().any(|event| matches!(event, Event::RootChanged)), is_reported, "{serial}");
+        assert_eq!(
+            events.iter().any(|event| matches!(event, LookupEvent::RootChanged)),
+            is_reported,
+            "{serial}"
+        );
     }
     for order in [[1, 9], [9, 1]] {
         let (mut network, config) = small_network();
         let of = |serial| {
-            Value::with_data(
+            HandleValue::with_data(
                 u32::from(serial),
                 "HS_SITE",
                 Site { serial, ..site(&["192.0.2.12"]) }.to_bytes(),
@@ -170,7 +174,7 @@ fn attack_c6_message_limit() {
     let (mut network, config) = small_network();
     let many = (0..=255).map(|number| site_value(number + 1, &[&format!("203.0.113.{number}")])).collect();
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), many);
-    let config = Arc::new(Config { messages: 20, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { messages: 20, ..(*config).clone() });
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!(error.kind, LookupErrorKind::Messages { sent: 20 });
     assert_eq!(network.messages.len(), 20);
@@ -224,7 +228,7 @@ fn random_networks() {
                 any |= tcp == TcpBehavior::Accepts && matches!(fault, Fault::None) && max_delay_ms <= 300;
                 let mut records = BTreeMap::new();
                 if step.len() == 2 && is_indirect {
-                    records.insert("0.NA/10.1".into(), vec![Value::new(1, "HS_SERV", "0.SERV/A")]);
+                    records.insert("0.NA/10.1".into(), vec![HandleValue::new(1, "HS_SERV", "0.SERV/A")]);
                     records.insert("0.SERV/A".into(), of_service.clone());
                 } else if step.len() == 2 {
                     records.insert("0.NA/10.1".into(), of_service.clone());
@@ -244,7 +248,7 @@ fn random_networks() {
             }
             is_reachable &= any;
         }
-        let config = Arc::new(Config::new(roots.map(|address| Arc::new(site(&[address]))).to_vec()));
+        let config = Arc::new(LookupConfig::new(roots.map(|address| Arc::new(site(&[address]))).to_vec()));
         match network.resolve(&config, "10.1/x") {
             Ok(response) => {
                 succeeded += 1;

@@ -1,7 +1,7 @@
 //! Lookups that follow service handles and referrals, and detect loops.
 
 use tendot_proto::lookup::LookupErrorKind;
-use tendot_proto::{ResponseCode, Value};
+use tendot_proto::{HandleValue, ResponseCode};
 
 use super::simulated_network::*;
 
@@ -9,7 +9,7 @@ use super::simulated_network::*;
 fn service_handles_are_followed() {
     let (mut network, config) = small_network();
     let root = network.server("192.0.2.1");
-    let service = |index, handle: &'static str| Value::new(index, "HS_SERV", handle);
+    let service = |index, handle: &'static str| HandleValue::new(index, "HS_SERV", handle);
     root.records.insert("0.NA/10.3".into(), vec![service(1, "0.SERV/A"), service(2, "0.serv/b")]);
     root.records.insert("0.SERV/A".into(), vec![service(1, "0.SERV/B"), service(2, "0.SERV/A")]);
     root.records.insert("0.SERV/B".into(), vec![site_value(5, &["192.0.2.11"])]);
@@ -39,9 +39,9 @@ fn service_handles_are_followed() {
 fn service_chain_limit() {
     let (mut network, config) = small_network();
     let root = network.server("192.0.2.1");
-    root.records.insert("0.NA/10.3".into(), vec![Value::new(1, "HS_SERV", "0.SERV/0")]);
+    root.records.insert("0.NA/10.3".into(), vec![HandleValue::new(1, "HS_SERV", "0.SERV/0")]);
     for number in 0..50 {
-        let next = Value::new(1, "HS_SERV", format!("0.SERV/{}", number + 1));
+        let next = HandleValue::new(1, "HS_SERV", format!("0.SERV/{}", number + 1));
         root.records.insert(format!("0.SERV/{number}"), vec![next]);
     }
     let error = network.resolve(&config, "10.3/X").unwrap_err();
@@ -102,7 +102,7 @@ fn referral_limit() {
 #[test]
 fn prefix_referrals() {
     let (mut network, config) = small_network();
-    let derived = Value::with_data(1, "HS_SITE.PREFIX", site(&["192.0.2.21"]).to_bytes());
+    let derived = HandleValue::with_data(1, "HS_SITE.PREFIX", site(&["192.0.2.21"]).to_bytes());
     let values_of_parent = vec![derived, site_value(2, &["192.0.2.1"])];
     network.server("192.0.2.1").fault = Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", values_of_parent);
     let here = vec![site_value(1, &["192.0.2.11"])];

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::lookup::{
-    Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupErrorKind, Question, RttEstimates,
+    AttemptError, ConnectionError, Lookup, LookupConfig, LookupErrorKind, LookupEvent, LookupRequest,
+    LookupResponse, RttEstimates,
 };
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
-use tendot_proto::record::{Attribute, Site, Transport};
-use tendot_proto::wire::List;
-use tendot_proto::{Handle, OpFlags, Opcode, Request, ResponseCode, Value};
+use tendot_proto::record::{InterfaceProtocol, Site, SiteAttribute};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Handle, HandleValue, OpFlags, Opcode, Request, ResponseCode};
 use tendot_testing::SeededRng;
 
 use super::simulated_network::*;
@@ -21,7 +22,7 @@ fn resolves() {
     let (mut network, config) = small_network();
     let response = network.resolve(&config, "10.1/x").unwrap();
     assert_eq!(values(&response), urls(2));
-    assert_eq!(response.transport, Transport::UDP);
+    assert_eq!(response.transport, InterfaceProtocol::UDP);
     assert_eq!(network.messages.len(), 2);
     assert!(network.now_ms < 100);
 }
@@ -34,9 +35,9 @@ fn falls_back_to_tcp() {
     }
     let response = network.resolve(&config, "10.1/X").unwrap();
     assert_eq!(values(&response), urls(2));
-    assert_eq!(response.transport, Transport::TCP);
+    assert_eq!(response.transport, InterfaceProtocol::TCP);
     // After three datagrams to the root without a response, every server is queried over TCP.
-    use Transport as T;
+    use InterfaceProtocol as T;
     assert_eq!(network.transports, [T::UDP, T::UDP, T::UDP, T::TCP, T::TCP]);
     assert!((3000..4000).contains(&network.now_ms), "{}", network.now_ms);
 }
@@ -44,7 +45,7 @@ fn falls_back_to_tcp() {
 #[test]
 fn resolves_over_http() {
     let (mut network, config) = small_network();
-    let config = Arc::new(Config { transports: vec![Transport::HTTP], ..(*config).clone() });
+    let config = Arc::new(LookupConfig { transports: vec![InterfaceProtocol::HTTP], ..(*config).clone() });
     let response = network.resolve(&config, "10.1/X").unwrap();
     assert_eq!((values(&response), response.from.port()), (urls(2), 8000));
 }
@@ -110,7 +111,7 @@ fn unknown_prefix_is_confirmed_by_the_primary() {
     assert_eq!(network.server("192.0.2.1").request_count, 2);
     // Without a primary site, the mirror's response is final.
     let mirror = Site { flags: 0, ..site(&["192.0.2.1"]) };
-    let config = Arc::new(Config { root: vec![Arc::new(mirror)], ..(*config).clone() });
+    let config = Arc::new(LookupConfig { root: vec![Arc::new(mirror)], ..(*config).clone() });
     let error = network.resolve(&config, "10.2/X").unwrap_err();
     assert_eq!(error.kind, LookupErrorKind::ServiceNotFound);
 }
@@ -127,7 +128,7 @@ fn response_fragments_in_any_order() {
             (server.max_delay_ms, server.duplicate_percent) = (if seed == 0 { 0 } else { 200 }, 30);
         }
         let response = network.resolve(&config, "10.1/X").unwrap();
-        assert_eq!((values(&response), response.transport), (urls(200), Transport::UDP));
+        assert_eq!((values(&response), response.transport), (urls(200), InterfaceProtocol::UDP));
     }
 }
 
@@ -140,7 +141,7 @@ fn request_in_fragments() {
         network.server(address).records.insert(name.clone(), urls(1));
     }
     let response = network.resolve(&config, &name).unwrap();
-    assert_eq!((values(&response), response.transport), (urls(1), Transport::UDP));
+    assert_eq!((values(&response), response.transport), (urls(1), InterfaceProtocol::UDP));
     assert_eq!(network.messages.len(), 2);
 }
 
@@ -160,13 +161,16 @@ fn server_is_selected_by_hash() {
 fn changes_go_to_the_primary_over_tcp() {
     let (mut network, config) = small_network();
     let mirror = Site { flags: 0, ..site(&["192.0.2.11"]) }.to_bytes();
-    let sites = vec![Value::with_data(1, "HS_SITE", mirror), site_value(2, &["192.0.2.12"])];
+    let sites = vec![HandleValue::with_data(1, "HS_SITE", mirror), site_value(2, &["192.0.2.12"])];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites);
     let handle = Handle::from("10.1/X");
     let lookup = Lookup::new(Arc::clone(&config), delete_request(), network.now());
     let (response, _) = network.run(lookup, &config);
     let response = response.unwrap();
-    assert_eq!((response.transport, response.from.to_string()), (Transport::TCP, "192.0.2.12:2641".into()));
+    assert_eq!(
+        (response.transport, response.from.to_string()),
+        (InterfaceProtocol::TCP, "192.0.2.12:2641".into())
+    );
     assert_eq!(
         (network.server("192.0.2.11").request_count, network.server("192.0.2.12").request_count),
         (0, 1)
@@ -174,7 +178,7 @@ fn changes_go_to_the_primary_over_tcp() {
 
     // And so do authoritative requests.
     let flags = OpFlags::DEFAULT.with(OpFlags::AUTHORITATIVE);
-    let lookup_request = Question::resolve(handle, &[], &[]).with_flags(flags);
+    let lookup_request = LookupRequest::resolve(handle, &[], &[]).with_flags(flags);
     let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
     network.messages.clear();
     let response = network.run(lookup, &config).0.unwrap();
@@ -184,12 +188,13 @@ fn changes_go_to_the_primary_over_tcp() {
 /// A request that is not idempotent goes to one server, unless that one certainly did not receive it.
 #[test]
 fn changes_are_not_retransmitted() {
-    let first = |network: &mut SimulatedNetwork, config: &Arc<Config>, lookup_request: &Question| {
-        let lookup = Lookup::new(Arc::clone(config), lookup_request.clone(), network.now());
-        let result = network.run(lookup, config).0;
-        let asked = ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).request_count);
-        (result, asked.iter().sum::<usize>())
-    };
+    let first =
+        |network: &mut SimulatedNetwork, config: &Arc<LookupConfig>, lookup_request: &LookupRequest| {
+            let lookup = Lookup::new(Arc::clone(config), lookup_request.clone(), network.now());
+            let result = network.run(lookup, config).0;
+            let asked = ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).request_count);
+            (result, asked.iter().sum::<usize>())
+        };
     for lookup_request in [delete_request(), session_request()] {
         // No valid response; which server comes first is random.
         for (tcp, fault) in [
@@ -218,7 +223,7 @@ fn changes_are_not_retransmitted() {
             let (mut network, config) = small_network();
             network.server(refusing).tcp = TcpBehavior::Refuses;
             let (result, asked) = first(&mut network, &config, &lookup_request);
-            assert_eq!((result.unwrap().transport, asked), (Transport::TCP, 1));
+            assert_eq!((result.unwrap().transport, asked), (InterfaceProtocol::TCP, 1));
         }
     }
 }
@@ -227,12 +232,12 @@ fn changes_are_not_retransmitted() {
 #[test]
 fn session_setup_over_udp() {
     for (lookup_request, single_datagrams, expected) in [
-        (session_request(), false, Transport::TCP),
-        (session_request(), true, Transport::UDP),
-        (delete_request(), true, Transport::TCP),
+        (session_request(), false, InterfaceProtocol::TCP),
+        (session_request(), true, InterfaceProtocol::UDP),
+        (delete_request(), true, InterfaceProtocol::TCP),
     ] {
         let (mut network, config) = small_network();
-        let config = Arc::new(Config { single_datagrams, ..(*config).clone() });
+        let config = Arc::new(LookupConfig { single_datagrams, ..(*config).clone() });
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         assert_eq!(network.run(lookup, &config).0.unwrap().transport, expected);
     }
@@ -240,28 +245,28 @@ fn session_setup_over_udp() {
     for address in ["192.0.2.11", "192.0.2.12"] {
         network.server(address).loss_percent = 100;
     }
-    let config = Arc::new(Config { single_datagrams: true, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { single_datagrams: true, ..(*config).clone() });
     let lookup = Lookup::new(Arc::clone(&config), session_request(), network.now());
     let error = network.run(lookup, &config).0.unwrap_err();
     assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
-    assert_eq!(network.transports, [Transport::UDP; 2], "one to the root, one to a site");
+    assert_eq!(network.transports, [InterfaceProtocol::UDP; 2], "one to the root, one to a site");
     assert!((3000..3100).contains(&network.now_ms), "{}", network.now_ms);
 }
 
-fn delete_request() -> Question {
+fn delete_request() -> LookupRequest {
     let handle = Handle::from("10.1/X");
-    Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle })
+    LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle })
 }
 
-fn session_request() -> Question {
+fn session_request() -> LookupRequest {
     let setup = SessionSetup {
         mode: KeyExchangeMode::DIFFIE_HELLMAN,
         timeout: 60,
         identity_handle: Handle::from(""),
-        identity_index: SessionSetup::ANONYMOUS,
+        identity_index: SessionSetup::ANONYMOUS_INDEX,
         key: SessionKeyMaterial::PublicKey(b"key"),
     };
-    Question::new(Handle::from("10.1/X"), Opcode::SESSION_SETUP, &Request::SessionSetup(setup))
+    LookupRequest::new(Handle::from("10.1/X"), Opcode::SESSION_SETUP, &Request::SessionSetup(setup))
 }
 
 #[test]
@@ -272,23 +277,23 @@ fn list_in_several_messages() {
     }
     let handle = Handle::from("0.NA/10.1");
     let request = Request::Named { handle };
-    let lookup_request = Question::new(Handle::from("10.1/X"), Opcode::LIST_HANDLES, &request);
+    let lookup_request = LookupRequest::new(Handle::from("10.1/X"), Opcode::LIST_HANDLES, &request);
     let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
     let (response, events) = network.run(lookup, &config);
     assert!(response.is_ok());
-    assert_eq!(events.iter().filter(|event| matches!(event, Event::Part(_))).count(), 2);
+    assert_eq!(events.iter().filter(|event| matches!(event, LookupEvent::Part(_))).count(), 2);
 }
 
 #[test]
 fn server_with_domain_name() {
     let (mut network, config) = small_network();
-    let attribute = |name: &'static str, value: &'static str| Attribute {
+    let attribute = |name: &'static str, value: &'static str| SiteAttribute {
         name: name.as_bytes().into(),
         value: value.as_bytes().into(),
     };
     let attributes = vec![attribute("domain", "one.example.org"), attribute("path", "/handles")];
     let named = Site { attributes, ..site(&["0.0.0.0"]) };
-    let values_of_prefix = vec![Value::with_data(1, "HS_SITE", named.to_bytes())];
+    let values_of_prefix = vec![HandleValue::with_data(1, "HS_SITE", named.to_bytes())];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), values_of_prefix);
     network.domains.insert("one.example.org".into(), vec!["192.0.2.12".parse().unwrap()]);
     let response = network.resolve(&config, "10.1/X").unwrap();
@@ -304,13 +309,13 @@ fn maximum_response_times() {
     #[derive(Debug)]
     struct MaxRtt;
     impl RttEstimates for MaxRtt {
-        fn of(&self, _: IpAddr) -> Option<Duration> {
+        fn rtt(&self, _: IpAddr) -> Option<Duration> {
             Some(Duration::MAX)
         }
     }
 
     let (mut network, config) = small_network();
-    let config = Arc::new(Config { response_times: Some(Arc::new(MaxRtt)), ..(*config).clone() });
+    let config = Arc::new(LookupConfig { response_times: Some(Arc::new(MaxRtt)), ..(*config).clone() });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
 }
 
@@ -320,9 +325,9 @@ fn debug_output_has_no_secrets() {
     let (mut network, config) = small_network();
     let handle = Handle::from("0.NA/10.1");
     // A request that contains a secret key.
-    let secret = [Value::new(3, "HS_SECKEY", "opensesame")];
-    let request = Request::Values { handle, values: List::from(&secret[..]) };
-    let lookup_request = Question::new(handle, Opcode::CREATE_HANDLE, &request);
+    let secret = [HandleValue::new(3, "HS_SECKEY", "opensesame")];
+    let request = Request::Values { handle, values: WireList::from(&secret[..]) };
+    let lookup_request = LookupRequest::new(handle, Opcode::CREATE_HANDLE, &request);
     let mut shown = format!("{lookup_request:?}");
     let mut lookup = Lookup::new(config, lookup_request, network.now());
     shown += &format!("{lookup:?}");
@@ -331,8 +336,8 @@ fn debug_output_has_no_secrets() {
     shown += &format!("{sent:?}{lookup:?}");
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), secret.to_vec());
     let (bytes, transport, from) = (sent.bytes, sent.transport, sent.to);
-    let response = Answer { bytes, transport, from, site: Arc::default(), place: 0 };
-    shown += &format!("{response:?}{:?}", Event::Finished(response.clone()));
+    let response = LookupResponse { bytes, transport, from, site: Arc::default(), place: 0 };
+    shown += &format!("{response:?}{:?}", LookupEvent::Finished(response.clone()));
     let secret = format!("{:?}", b"opensesame");
     let secret = secret.trim_matches(['[', ']']);
     assert!(!shown.contains(secret) && !shown.contains("opensesame"), "{shown}");
@@ -343,10 +348,10 @@ fn debug_output_has_no_secrets() {
 #[test]
 fn address_families_alternate() {
     let (mut network, config) = small_network();
-    let config = Arc::new(Config { ipv6: true, ..(*config).clone() });
-    let attributes = vec![Attribute { name: b"alt_addr"[..].into(), value: b"2001:db8::12"[..].into() }];
+    let config = Arc::new(LookupConfig { ipv6: true, ..(*config).clone() });
+    let attributes = vec![SiteAttribute { name: b"alt_addr"[..].into(), value: b"2001:db8::12"[..].into() }];
     let both = Site { attributes, ..site(&["192.0.2.12"]) };
-    let values_of_prefix = vec![Value::with_data(1, "HS_SITE", both.to_bytes())];
+    let values_of_prefix = vec![HandleValue::with_data(1, "HS_SITE", both.to_bytes())];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), values_of_prefix);
     let response = network.resolve(&config, "10.1/X").unwrap();
     assert_eq!(response.from.ip().to_string(), "192.0.2.12");
@@ -360,11 +365,11 @@ fn address_families_alternate() {
 #[test]
 fn cached_sites_are_used() {
     let (mut network, config) = small_network();
-    let lookup_request = Question::resolve(Handle::from("10.1/X"), &[], &[]);
+    let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]);
     let lookup = Lookup::new(Arc::clone(&config), lookup_request.clone(), network.now());
     let (_, events) = network.run(lookup, &config);
     let located = events.into_iter().find_map(|event| match event {
-        Event::Located { prefix_handle, sites, until } => Some((prefix_handle, sites, until)),
+        LookupEvent::Located { prefix_handle, sites, until } => Some((prefix_handle, sites, until)),
         _ => None,
     });
     let (prefix_handle, sites, until) = located.unwrap();
@@ -377,6 +382,6 @@ fn cached_sites_are_used() {
     assert_eq!(network.messages.len(), 1);
 
     let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
-    let config = Arc::new(Config { overrides, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { overrides, ..(*config).clone() });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
 }

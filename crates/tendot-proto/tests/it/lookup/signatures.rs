@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tendot_proto::auth::{AuthError, CredentialError, Policy};
+use tendot_proto::auth::{AuthError, AuthPolicy, CredentialError};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
-use tendot_proto::lookup::{AttemptError, Config, Lookup, LookupErrorKind, Question};
+use tendot_proto::lookup::{AttemptError, Lookup, LookupConfig, LookupErrorKind, LookupRequest};
 use tendot_proto::record::Site;
-use tendot_proto::{Handle, OpFlags, ResponseCode, Value, Version};
+use tendot_proto::{Handle, HandleValue, OpFlags, ProtocolVersion, ResponseCode};
 use tendot_testing::handle_keys::private_key;
 
 use super::simulated_network::*;
 
 /// The small network, in which all servers sign with the key of the recorded server; it is in their site records.
-fn signed_network() -> (SimulatedNetwork, Arc<Config>) {
+fn signed_network() -> (SimulatedNetwork, Arc<LookupConfig>) {
     let private = private_key("privkey.bin");
     let key: Arc<dyn SigningKey> = Arc::from(private.signing_key(&AwsLcProvider).unwrap());
     let public = private.public_key().unwrap().to_bytes();
@@ -25,11 +25,12 @@ fn signed_network() -> (SimulatedNetwork, Arc<Config>) {
     for server in network.servers.values_mut() {
         server.key = Some(Arc::clone(&key));
     }
-    let sites =
-        ["192.0.2.11", "192.0.2.12"].map(|address| Value::with_data(1, "HS_SITE", of(address).to_bytes()));
+    let sites = ["192.0.2.11", "192.0.2.12"]
+        .map(|address| HandleValue::with_data(1, "HS_SITE", of(address).to_bytes()));
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites.to_vec());
     let root = vec![Arc::new(of("192.0.2.1"))];
-    let config = Config { root, certify: true, crypto: Some(Arc::new(AwsLcProvider)), ..(*config).clone() };
+    let config =
+        LookupConfig { root, certify: true, crypto: Some(Arc::new(AwsLcProvider)), ..(*config).clone() };
     (network, Arc::new(config))
 }
 
@@ -56,7 +57,7 @@ fn signed_responses() {
 
     // Without a crypto provider no signature can be verified.
     let (mut network, config) = signed_network();
-    let config = Arc::new(Config { crypto: None, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { crypto: None, ..(*config).clone() });
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!(&error.handle[..], b"0.NA/10.1");
     assert!(error.attempts.iter().all(|attempt| attempt.error == AttemptError::Unchecked), "{error}");
@@ -92,11 +93,11 @@ fn attack_c7_signed_responses_to_other_requests() {
         root.records.insert("0.NA/10.66".into(), urls(1));
         (root.fault, root.substituted_handle) = (fault, Some(name));
         let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY);
-        let by_flag = Question::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
-        let only_flag = Config { certify: false, ..(*config).clone() };
+        let by_flag = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
+        let only_flag = LookupConfig { certify: false, ..(*config).clone() };
         for (config, lookup_request) in [
-            ((*config).clone(), Question::resolve(Handle::from("10.1/X"), &[], &[])),
-            ((*config).clone(), Question::resolve(Handle::from("0.NA/10.1"), &[], &[b"HS_SITE"])),
+            ((*config).clone(), LookupRequest::resolve(Handle::from("10.1/X"), &[], &[])),
+            ((*config).clone(), LookupRequest::resolve(Handle::from("0.NA/10.1"), &[], &[b"HS_SITE"])),
             (only_flag, by_flag),
         ] {
             network.messages.clear();
@@ -113,8 +114,8 @@ fn attack_c7_signed_responses_to_other_requests() {
 /// A downgrade is rejected: a site that supports SHA-256 must sign with it, whatever the policy allows.
 #[test]
 fn signed_responses_of_old_versions() {
-    let (old, new) = (Version::new(2, 4), Version::OURS);
-    let resolve = |site_version: Version, response_version: Version| {
+    let (old, new) = (ProtocolVersion::new(2, 4), ProtocolVersion::LATEST);
+    let resolve = |site_version: ProtocolVersion, response_version: ProtocolVersion| {
         let (mut network, config) = signed_network();
         network.server("192.0.2.1").fault = Fault::Version(response_version);
         let of_root = Site {
@@ -122,11 +123,11 @@ fn signed_responses_of_old_versions() {
             protocol_minor: site_version.minor,
             ..Site::clone(&config.root[0])
         };
-        let policy = Policy { sha1: true, md5: true, ..Policy::default() };
-        let config = Arc::new(Config { root: vec![Arc::new(of_root)], policy, ..(*config).clone() });
+        let policy = AuthPolicy { sha1: true, md5: true, ..AuthPolicy::default() };
+        let config = Arc::new(LookupConfig { root: vec![Arc::new(of_root)], policy, ..(*config).clone() });
         network.resolve(&config, "0.NA/10.1").map_err(|error| error.attempts[0].error)
     };
-    assert!(resolve(new, Version::SHA256).is_ok());
+    assert!(resolve(new, ProtocolVersion::SHA256).is_ok());
     // The servers may support more than the site record says.
     assert!(resolve(old, new).is_ok());
     // Without the feature, the simulated servers cannot make SHA-1 digests.
@@ -146,7 +147,7 @@ fn request_digests() {
             network.server(address).fault = fault.clone();
         }
         let flags = OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST);
-        let lookup_request = Question::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
+        let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         match network.run(lookup, &config).0 {
             Ok(response) => assert!(is_right && values(&response) == urls(2)),

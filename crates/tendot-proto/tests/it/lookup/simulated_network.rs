@@ -6,14 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::auth::{ComputedDigest, Policy, sign_message};
-use tendot_proto::crypto::{AwsLcProvider, Hash, SigningKey};
-use tendot_proto::lookup::{Answer, Config, ConnectionError, Event, Lookup, LookupError, Question, Transmit};
-use tendot_proto::record::{HashOption, Interface, InterfaceKind, Server, Site, Transport};
-use tendot_proto::wire::List;
+use tendot_proto::auth::{AuthPolicy, ComputedDigest, sign_message};
+use tendot_proto::crypto::{AwsLcProvider, HashAlgorithm, SigningKey};
+use tendot_proto::lookup::{
+    ConnectionError, Lookup, LookupConfig, LookupError, LookupEvent, LookupRequest, LookupResponse, Transmit,
+};
+use tendot_proto::record::{HashOption, InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteServer};
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Credential, Envelope, Fragments, Handle, Header, Message, Now, OpFlags, Outcome, Parts, Reassembly,
-    Request, Response, ResponseCode, CredentialSection, Value, Version, limits, tunnel,
+    Credential, CredentialSection, Envelope, Fragments, Handle, HandleValue, Message, MessageBody,
+    MessageHeader, MessageParts, Now, OpFlags, ProtocolVersion, Reassembly, Request, Response, ResponseCode,
+    ResponseData, limits, tunnel,
 };
 use tendot_testing::SeededRng;
 
@@ -26,7 +29,7 @@ const CLIENT_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51
 /// Behaviour of a simulated server.
 #[derive(Clone, Default)]
 pub(super) struct SimulatedServer {
-    pub(super) records: BTreeMap<String, Vec<Value<'static>>>,
+    pub(super) records: BTreeMap<String, Vec<HandleValue<'static>>>,
     /// Lost datagrams in percent, in each direction.
     pub(super) loss_percent: usize,
     pub(super) duplicate_percent: usize,
@@ -43,24 +46,26 @@ pub(super) struct SimulatedServer {
 
 impl SimulatedServer {
     /// The code and the data of the response to a request, without faults.
-    fn outcome<'r>(&self, request: &Message<'r>) -> (ResponseCode, Outcome<'r>) {
-        let failed = Outcome::Failed { message: Some(b"") };
-        let Body::Request(body) = request.body else { panic!("a request has the code 0") };
+    fn outcome<'r>(&self, request: &Message<'r>) -> (ResponseCode, ResponseData<'r>) {
+        let failed = ResponseData::Failed { message: Some(b"") };
+        let MessageBody::Request(body) = request.body else { panic!("a request has the code 0") };
         let handle = body.handle().unwrap_or(Handle::from("10.1/X"));
-        let name = String::from_utf8(handle.folded().into_owned()).unwrap();
+        let name = String::from_utf8(handle.canonical().into_owned()).unwrap();
         let Some(values) = self.records.get(&name) else { return (ResponseCode::HANDLE_NOT_FOUND, failed) };
         let outcome = match body {
             Request::Resolve { types, .. } => {
-                let is_selected =
-                    |value: &&Value<'_>| types.is_empty() || types.iter().any(|of| value.matches_type_filter(of));
-                let selected: Vec<Value<'static>> = values.iter().filter(is_selected).cloned().collect();
+                let is_selected = |value: &&HandleValue<'_>| {
+                    types.is_empty() || types.iter().any(|of| value.matches_type_filter(of))
+                };
+                let selected: Vec<HandleValue<'static>> =
+                    values.iter().filter(is_selected).cloned().collect();
                 if selected.is_empty() {
                     return (ResponseCode::VALUES_NOT_FOUND, failed);
                 }
-                Outcome::Resolved { handle, values: List::from(&*selected.leak()) }
+                ResponseData::Resolved { handle, values: WireList::from(&*selected.leak()) }
             }
-            Request::SessionSetup(setup) => Outcome::Session { mode: setup.mode, data: &[] },
-            _ => Outcome::Done,
+            Request::SessionSetup(setup) => ResponseData::Session { mode: setup.mode, data: &[] },
+            _ => ResponseData::Done,
         };
         (ResponseCode::SUCCESS, outcome)
     }
@@ -81,7 +86,7 @@ pub(super) enum Fault {
     #[default]
     None,
     ResponseCode(ResponseCode),
-    Referral(ResponseCode, &'static str, Vec<Value<'static>>),
+    Referral(ResponseCode, &'static str, Vec<HandleValue<'static>>),
     RequestId,
     SourcePort,
     OtherHandle,
@@ -92,7 +97,7 @@ pub(super) enum Fault {
     /// Random bytes changed, or the end cut off.
     Corrupted,
     Serial(u16),
-    Version(Version),
+    Version(ProtocolVersion),
     /// A list in so many messages, all but the last with the flag `CONTINUOUS`.
     List(usize),
 }
@@ -102,33 +107,35 @@ impl Fault {
     fn apply<'f>(
         &'f self,
         envelope: &mut Envelope,
-        header: &mut Header,
-        outcome: &mut Outcome<'f>,
+        header: &mut MessageHeader,
+        outcome: &mut ResponseData<'f>,
         now: Now,
     ) -> usize {
         match self {
             Self::None | Self::SourcePort | Self::Digest | Self::Tampered | Self::Corrupted => {}
             Self::ResponseCode(code) => {
                 header.response_code = *code;
-                *outcome = Outcome::Failed { message: Some(b"no") };
+                *outcome = ResponseData::Failed { message: Some(b"no") };
             }
             Self::Referral(code, handle, values) => {
                 header.response_code = *code;
-                let values = (!values.is_empty()).then(|| List::from(&**values));
-                *outcome = Outcome::Referral { handle: Handle::from(*handle), values };
+                let values = (!values.is_empty()).then(|| WireList::from(&**values));
+                *outcome = ResponseData::Referral { handle: Handle::from(*handle), values };
             }
             Self::RequestId => envelope.request_id ^= 1,
             Self::OtherHandle => {
-                let values: &[Value<'_>] = &[];
-                *outcome =
-                    Outcome::Resolved { handle: Handle::from("10.5/other"), values: List::from(values) };
+                let values: &[HandleValue<'_>] = &[];
+                *outcome = ResponseData::Resolved {
+                    handle: Handle::from("10.5/other"),
+                    values: WireList::from(values),
+                };
             }
             Self::Expired => header.expiration = now.unix_u32() - 1,
             Self::Serial(serial) => header.site_serial = *serial,
             Self::Version(version) => envelope.version = *version,
             Self::List(part_count) => {
                 let handles: &[&[u8]] = &[b"10.1/A", b"10.1/B"];
-                *outcome = Outcome::Handles(List::from(handles));
+                *outcome = ResponseData::Handles(WireList::from(handles));
                 return *part_count;
             }
         }
@@ -162,7 +169,7 @@ pub(super) struct SimulatedNetwork {
     /// Messages of the client by attempt and time; the fragments of one are one.
     pub(super) messages: BTreeSet<(u32, u64)>,
     /// The transport of each message or fragment of the client.
-    pub(super) transports: Vec<Transport>,
+    pub(super) transports: Vec<InterfaceProtocol>,
     /// Deliveries at the same time happen in reverse order.
     pub(super) reverse_order: bool,
 }
@@ -203,7 +210,7 @@ impl SimulatedNetwork {
         self.messages.insert((sent.attempt, self.now_ms));
         let Some(server) = self.servers.get(&sent.to.ip()).cloned() else { return };
         let mut delay = self.random_delay(&server);
-        if sent.transport == Transport::UDP {
+        if sent.transport == InterfaceProtocol::UDP {
             assert!(sent.bytes.len() <= limits::MAX_DATAGRAM_LEN, "{} bytes", sent.bytes.len());
             for delay in self.delivery_delays(&server) {
                 let datagram = sent.bytes.clone();
@@ -220,7 +227,7 @@ impl SimulatedNetwork {
             TcpBehavior::Accepts => {
                 let mut request = &sent.bytes[..];
                 let mut stream = Vec::new();
-                if sent.transport == Transport::HTTP {
+                if sent.transport == InterfaceProtocol::HTTP {
                     let head_end = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
                     request = &request[head_end..];
                     let content_type = tunnel::CONTENT_TYPE;
@@ -267,11 +274,11 @@ impl SimulatedNetwork {
             let other = Message::resolution(Handle::from(name), envelope.request_id, now);
             request = Message { envelope, header, ..other }.to_bytes().unwrap();
         }
-        let parts = Parts::split(&request).unwrap();
+        let parts = MessageParts::split(&request).unwrap();
         let request = Message::from_parts(&parts).unwrap();
         let (code, mut outcome) = server.outcome(&request);
         let mut envelope = request.envelope;
-        let mut header = request.header.response(code, request.header.site_serial, now);
+        let mut header = request.header.for_response(code, request.header.site_serial, now);
         let part_count = server.fault.apply(&mut envelope, &mut header, &mut outcome, now);
         let is_digested = header.flags.has(OpFlags::REQUEST_DIGEST);
         let digest =
@@ -279,10 +286,11 @@ impl SimulatedNetwork {
         (1..=part_count)
             .map(|part| {
                 let more = if part < part_count { OpFlags::CONTINUOUS } else { OpFlags::default() };
-                let header = Header { flags: header.flags.with(more), ..header };
+                let header = MessageHeader { flags: header.flags.with(more), ..header };
                 let digest = digest.as_ref().map(ComputedDigest::as_request_digest);
-                let body = Body::Response(Response { digest, outcome });
-                let message = Message { envelope, header, body, body_rest: &[], tail: CredentialSection::Absent };
+                let body = MessageBody::Response(Response { digest, outcome });
+                let message =
+                    Message { envelope, header, body, body_rest: &[], tail: CredentialSection::Absent };
                 let mut bytes = message.to_bytes().unwrap();
                 if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
                     sign(&mut bytes, &**key);
@@ -335,8 +343,8 @@ impl SimulatedNetwork {
     pub(super) fn run(
         &mut self,
         mut lookup: Lookup,
-        config: &Config,
-    ) -> (Result<Answer, LookupError>, Vec<Event>) {
+        config: &LookupConfig,
+    ) -> (Result<LookupResponse, LookupError>, Vec<LookupEvent>) {
         let begun = self.now_ms;
         let mut random = SeededRng::new(self.random.next_u64());
         let mut events = Vec::new();
@@ -346,9 +354,9 @@ impl SimulatedNetwork {
             }
             while let Some(event) = lookup.poll() {
                 let end = match event {
-                    Event::Finished(response) => Ok(response),
-                    Event::Failed(error) => Err(error),
-                    Event::Resolve { domain } => {
+                    LookupEvent::Finished(response) => Ok(response),
+                    LookupEvent::Failed(error) => Err(error),
+                    LookupEvent::Resolve { domain } => {
                         self.dns_lookup_count += 1;
                         let addresses = self.domains.get(&domain).cloned().unwrap_or_default();
                         lookup.handle_addresses(&domain, &addresses);
@@ -392,8 +400,12 @@ impl SimulatedNetwork {
         panic!("the lookup does not terminate");
     }
 
-    pub(super) fn resolve(&mut self, config: &Arc<Config>, handle: &str) -> Result<Answer, LookupError> {
-        let lookup_request = Question::resolve(Handle::from(handle), &[], &[]);
+    pub(super) fn resolve(
+        &mut self,
+        config: &Arc<LookupConfig>,
+        handle: &str,
+    ) -> Result<LookupResponse, LookupError> {
+        let lookup_request = LookupRequest::resolve(Handle::from(handle), &[], &[]);
         let lookup = Lookup::new(Arc::clone(config), lookup_request, self.now());
         self.run(lookup, config).0
     }
@@ -408,25 +420,25 @@ enum Delivery {
 }
 
 /// The digest of a request, or with the fault `Digest` that of another one.
-fn request_digest(header_and_body: &[u8], version: Version, fault: &Fault) -> ComputedDigest {
+fn request_digest(header_and_body: &[u8], version: ProtocolVersion, fault: &Fault) -> ComputedDigest {
     let of = if matches!(fault, Fault::Digest) { b"another request" } else { header_and_body };
-    let policy = Policy { sha1: true, ..Policy::default() };
+    let policy = AuthPolicy { sha1: true, ..AuthPolicy::default() };
     ComputedDigest::for_request(of, version, &policy, &AwsLcProvider, &mut budget()).unwrap()
 }
 
 /// Signs like a server; with SHA-256 also in versions that would sign with SHA-1, which the provider does not do.
 fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
     let unsigned = message.clone();
-    let parts = Parts::split(&unsigned).unwrap();
-    if parts.envelope.version >= Version::SHA256 {
+    let parts = MessageParts::split(&unsigned).unwrap();
+    if parts.envelope.version >= ProtocolVersion::SHA256 {
         return sign_message(message, key, &mut budget()).unwrap();
     }
-    let signature = key.sign(Hash::Sha256, parts.header_and_body).unwrap();
+    let signature = key.sign(HashAlgorithm::Sha256, parts.header_and_body).unwrap();
     let tail = CredentialSection::Credential(Credential {
         options: 0,
         signer: &[],
         counter: 0,
-        credential_type: Credential::SIGNED,
+        credential_type: Credential::TYPE_SIGNED,
         algorithm: b"SHA-256",
         signature: &signature,
     });
@@ -434,12 +446,16 @@ fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
 }
 
 pub(super) fn site(addresses: &[&str]) -> Site<'static> {
-    let of = |transport, port| Interface { kind: InterfaceKind::BOTH, transport, port };
-    let server = |(id, address): (usize, &&str)| Server {
+    let of = |transport, port| ServerInterface { kind: InterfaceKind::BOTH, transport, port };
+    let server = |(id, address): (usize, &&str)| SiteServer {
         id: id as u32 + 1,
-        address: Server::address_of(address.parse().unwrap()),
-        interfaces: vec![of(Transport::UDP, 2641), of(Transport::TCP, 2641), of(Transport::HTTP, 8000)],
-        ..Server::default()
+        address: SiteServer::encode_address(address.parse().unwrap()),
+        interfaces: vec![
+            of(InterfaceProtocol::UDP, 2641),
+            of(InterfaceProtocol::TCP, 2641),
+            of(InterfaceProtocol::HTTP, 8000),
+        ],
+        ..SiteServer::default()
     };
     Site {
         flags: Site::FLAG_PRIMARY,
@@ -450,32 +466,33 @@ pub(super) fn site(addresses: &[&str]) -> Site<'static> {
     }
 }
 
-pub(super) fn site_value(index: u32, addresses: &[&str]) -> Value<'static> {
-    Value::with_data(index, "HS_SITE", site(addresses).to_bytes())
+pub(super) fn site_value(index: u32, addresses: &[&str]) -> HandleValue<'static> {
+    HandleValue::with_data(index, "HS_SITE", site(addresses).to_bytes())
 }
 
-pub(super) fn urls(count: u32) -> Vec<Value<'static>> {
-    (1..=count).map(|index| Value::new(index, "URL", format!("https://example.org/{index}"))).collect()
+pub(super) fn urls(count: u32) -> Vec<HandleValue<'static>> {
+    (1..=count).map(|index| HandleValue::new(index, "URL", format!("https://example.org/{index}"))).collect()
 }
 
-pub(super) fn values(response: &Answer) -> Vec<Value<'_>> {
+pub(super) fn values(response: &LookupResponse) -> Vec<HandleValue<'_>> {
     let message = response.message().unwrap();
     assert_eq!(message.header.response_code, ResponseCode::SUCCESS);
-    let Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. }) = message.body else {
+    let MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }) = message.body
+    else {
         panic!()
     };
     values.iter().collect()
 }
 
 /// A root at 192.0.2.1 with the sites of 10.1, which are at 192.0.2.11 and 192.0.2.12 and store 10.1/X.
-pub(super) fn small_network() -> (SimulatedNetwork, Arc<Config>) {
+pub(super) fn small_network() -> (SimulatedNetwork, Arc<LookupConfig>) {
     let mut network = SimulatedNetwork::new(1);
     let sites = vec![site_value(1, &["192.0.2.11"]), site_value(2, &["192.0.2.12"])];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites);
     for address in ["192.0.2.11", "192.0.2.12"] {
         network.server(address).records.insert("10.1/X".into(), urls(2));
     }
-    let mut config = Config::new(vec![Arc::new(site(&["192.0.2.1"]))]);
+    let mut config = LookupConfig::new(vec![Arc::new(site(&["192.0.2.1"]))]);
     config.ipv6 = false;
     (network, Arc::new(config))
 }

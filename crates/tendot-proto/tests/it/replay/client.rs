@@ -1,12 +1,14 @@
 //! Client of a replay script.
 
-use tendot_proto::auth::{Credentials, Group, Policy, Session, ClientKeyExchange, verify_signature};
+use tendot_proto::auth::{
+    AuthPolicy, ClientKey, ClientKeyExchange, DhGroup, Session, verify_message_signature,
+};
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
-use tendot_proto::wire::List;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request,
-    Response, Value, Version,
+    Envelope, EnvelopeFlags, Handle, HandleValue, Message, MessageBody, MessageParts, Now, OpFlags, Opcode,
+    ProtocolVersion, Request, Response, ResponseData, ValueReference,
 };
 use tendot_testing::SeededRng;
 use tendot_testing::handle_keys::private_key;
@@ -16,7 +18,7 @@ use crate::support::budget;
 /// Client of a replay script.
 pub(super) struct ReplayClient {
     random: SeededRng,
-    policy: Policy,
+    policy: AuthPolicy,
     server_key: PublicKey<'static>,
     session: Option<Session>,
     proposal: Option<ClientKeyExchange>,
@@ -30,7 +32,7 @@ pub(super) struct ReplayClient {
 pub(super) struct SendOptions {
     pub(super) add_flags: OpFlags,
     pub(super) remove_flags: OpFlags,
-    pub(super) version: Option<Version>,
+    pub(super) version: Option<ProtocolVersion>,
     pub(super) is_in_session: bool,
     pub(super) is_encrypted: bool,
 }
@@ -39,16 +41,16 @@ pub(super) struct SendOptions {
 pub(super) enum ScriptRequest {
     Resolve { handle: String, indexes: Vec<u32>, types: Vec<String> },
     Delete { handle: String },
-    Create { handle: String, values: Vec<Value<'static>> },
+    Create { handle: String, values: Vec<HandleValue<'static>> },
     Terminate,
-    Session { identity: Option<String>, group: Group },
+    Session { identity: Option<String>, group: DhGroup },
 }
 
 impl ReplayClient {
     pub(super) fn new() -> Self {
         Self {
             random: SeededRng::new(2),
-            policy: Policy::default(),
+            policy: AuthPolicy::default(),
             server_key: private_key("privkey.bin").public_key().unwrap(),
             session: None,
             proposal: None,
@@ -64,24 +66,25 @@ impl ReplayClient {
         let (opcode, request) = match request {
             ScriptRequest::Resolve { handle, indexes, types: names } => {
                 types = names.iter().map(|name| name.as_bytes()).collect();
-                let (indexes, types) = (List::from(&indexes[..]), List::from(&types[..]));
+                let (indexes, types) = (WireList::from(&indexes[..]), WireList::from(&types[..]));
                 (Opcode::RESOLUTION, Request::Resolve { handle: Handle::from(&**handle), indexes, types })
             }
             ScriptRequest::Delete { handle } => {
                 (Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(&**handle) })
             }
             ScriptRequest::Create { handle, values } => {
-                let (handle, values) = (Handle::from(&**handle), List::from(&values[..]));
+                let (handle, values) = (Handle::from(&**handle), WireList::from(&values[..]));
                 (Opcode::CREATE_HANDLE, Request::Values { handle, values })
             }
             ScriptRequest::Terminate => {
                 (Opcode::SESSION_TERMINATE, Request::Plain { handle: Some(Handle::BLANK) })
             }
             ScriptRequest::Session { identity: name, group } => {
-                let proposal = ClientKeyExchange::new(*group, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
+                let proposal =
+                    ClientKeyExchange::new(*group, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
                 self.proposal = Some(proposal);
-                identity = name.as_deref().map(Reference::parse);
-                let setup = self.proposal.as_ref().unwrap().setup(identity.as_ref(), 86_400);
+                identity = name.as_deref().map(ValueReference::parse);
+                let setup = self.proposal.as_ref().unwrap().request(identity.as_ref(), 86_400);
                 (Opcode::SESSION_SETUP, Request::SessionSetup(setup))
             }
         };
@@ -97,7 +100,7 @@ impl ReplayClient {
         }
         self.sent = message.to_bytes().unwrap();
         if let (true, Some(session)) = (options.is_in_session, &mut self.session) {
-            session.authenticate(&mut self.sent, &AwsLcProvider, &mut budget()).unwrap();
+            session.add_mac(&mut self.sent, &AwsLcProvider, &mut budget()).unwrap();
             if options.is_encrypted {
                 let key = session.key().clone();
                 return key.encrypt(&self.sent, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
@@ -109,17 +112,17 @@ impl ReplayClient {
     /// The response to a challenge of the last request.
     pub(super) fn challenge_response(
         &mut self,
-        credentials: &Credentials<'_>,
+        credentials: &ClientKey<'_>,
         identity: &str,
         challenge: &[u8],
         now: Now,
     ) -> Vec<u8> {
         let challenge = Message::from_bytes(challenge).unwrap();
-        let request = Parts::split(&self.sent).unwrap();
+        let request = MessageParts::split(&self.sent).unwrap();
         let answer = credentials
-            .answer(&request, &challenge, &self.policy, &AwsLcProvider, &mut self.random, &mut budget())
+            .respond(&request, &challenge, &self.policy, &AwsLcProvider, &mut self.random, &mut budget())
             .unwrap();
-        let identity = Reference::parse(identity);
+        let identity = ValueReference::parse(identity);
         self.next_id += 1;
         let mut message = Message::request(
             Opcode::CHALLENGE_RESPONSE,
@@ -146,7 +149,7 @@ impl ReplayClient {
             let key = self.session.as_ref().unwrap().key().clone();
             plain = key.decrypt(bytes, &AwsLcProvider, &mut work).unwrap();
         }
-        let parts = Parts::split(&plain).unwrap();
+        let parts = MessageParts::split(&plain).unwrap();
         let message = Message::from_parts(&parts).unwrap();
         match message.credential() {
             Some(credential) if credential.credential_type == b"HS_MAC" => {
@@ -154,20 +157,22 @@ impl ReplayClient {
                 protection.push("mac");
             }
             Some(_) => {
-                verify_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut work).unwrap();
+                verify_message_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut work)
+                    .unwrap();
                 protection.push("signed");
             }
             None => {}
         }
-        if let Body::Response(Response { digest, outcome }) = message.body {
+        if let MessageBody::Response(Response { digest, outcome }) = message.body {
             if digest.is_some() {
                 protection.push("digest");
             }
-            if let (Outcome::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
-                let request = Parts::split(&self.sent).unwrap();
+            if let (ResponseData::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
+                let request = MessageParts::split(&self.sent).unwrap();
                 let (key, policy) = (&self.server_key, &self.policy);
-                self.session =
-                    Some(proposal.accept(&request, &parts, key, policy, &AwsLcProvider, &mut work).unwrap());
+                self.session = Some(
+                    proposal.complete(&request, &parts, key, policy, &AwsLcProvider, &mut work).unwrap(),
+                );
             }
         }
         (plain, protection)

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tendot_proto::auth::{Credentials, Group, SecretKeyMac};
+use tendot_proto::auth::{ClientKey, DhGroup, SecretKeyMac};
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Fragments, Message, Now, OpFlags, Outcome, Permissions, Reassembly, Response, Value, Version,
+    Fragments, HandleValue, Message, MessageBody, Now, OpFlags, ProtocolVersion, Reassembly, Response,
+    ResponseData, ValuePermissions,
 };
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::hex;
@@ -124,12 +125,12 @@ impl Replay {
             "terminate" => ScriptRequest::Terminate,
             "session" => {
                 let mut identity = None;
-                let mut group = Group::Modp2048;
+                let mut group = DhGroup::Modp2048;
                 while let Some(kind @ ("as" | "group")) = words.front().copied() {
                     words.pop_front();
                     match (kind, word(&mut words)?) {
                         ("as", by) => identity = Some(by.into()),
-                        (_, "1024") => group = Group::Modp1024,
+                        (_, "1024") => group = DhGroup::Modp1024,
                         (_, other) => return Err(format!("unknown DH group `{other}`")),
                     }
                 }
@@ -174,10 +175,10 @@ impl Replay {
         let identity = word(words)?;
         let key;
         let credentials = match kind {
-            "secret" => Credentials::SecretKey(what.as_bytes()),
+            "secret" => ClientKey::SecretKey(what.as_bytes()),
             "key" => {
                 key = private_key(what).signing_key(&AwsLcProvider).map_err(|error| error.to_string())?;
-                Credentials::PrivateKey(&*key)
+                ClientKey::PrivateKey(&*key)
             }
             _ => return Err(format!("unknown key kind `{kind}`")),
         };
@@ -248,32 +249,32 @@ impl Replay {
 
 /// The content of a response as lines of a script.
 fn response_lines(message: &Message<'_>) -> Vec<String> {
-    let Body::Response(Response { outcome, .. }) = message.body else { return Vec::new() };
+    let MessageBody::Response(Response { outcome, .. }) = message.body else { return Vec::new() };
     match outcome {
-        Outcome::Resolved { values, .. } => values.iter().map(|value| value_line(&value)).collect(),
-        Outcome::Failed { message: Some(message) } if !message.is_empty() => {
+        ResponseData::Resolved { values, .. } => values.iter().map(|value| value_line(&value)).collect(),
+        ResponseData::Failed { message: Some(message) } if !message.is_empty() => {
             vec![format!("message {}", String::from_utf8_lossy(message))]
         }
-        Outcome::Created { handle: Some(handle) } => vec![format!("handle {handle}")],
+        ResponseData::Created { handle: Some(handle) } => vec![format!("handle {handle}")],
         _ => Vec::new(),
     }
 }
 
-fn value_line(value: &Value<'_>) -> String {
+fn value_line(value: &HandleValue<'_>) -> String {
     let secret = if value.permissions.is_public() { "" } else { " (not public)" };
     format!("{} {} {}{secret}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
 }
 
 /// `1 URL https://example.org/`, `301 HS_SECKEY secret (not public)`, `300 HS_PUBKEY file admpub.bin`
-fn values(lines: &[(usize, &str)]) -> ScriptResult<Vec<Value<'static>>> {
+fn values(lines: &[(usize, &str)]) -> ScriptResult<Vec<HandleValue<'static>>> {
     let value = |line: &str| {
         let mut parts = line.trim().splitn(3, ' ');
         let (Some(index), Some(value_type), Some(data)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(format!("invalid value `{line}`"));
         };
         let (data, permissions) = match data.strip_suffix(" (not public)") {
-            Some(data) => (data, Permissions(0x0c)),
-            None => (data, Permissions::DEFAULT),
+            Some(data) => (data, ValuePermissions(0x0c)),
+            None => (data, ValuePermissions::DEFAULT),
         };
         let data = match data.strip_prefix("file ") {
             Some(file) => private_key(&file.replace("pub", "priv"))
@@ -285,7 +286,7 @@ fn values(lines: &[(usize, &str)]) -> ScriptResult<Vec<Value<'static>>> {
             },
         };
         let data = data.ok_or("no public key")?;
-        Ok(Value { permissions, ..Value::with_data(number(index)?, value_type.to_owned(), data) })
+        Ok(HandleValue { permissions, ..HandleValue::with_data(number(index)?, value_type.to_owned(), data) })
     };
     lines.iter().map(|(_, line)| value(line)).collect()
 }
@@ -307,12 +308,12 @@ fn transport(word: &str) -> ScriptResult<Transport> {
     }
 }
 
-fn version(word: &str) -> ScriptResult<Version> {
+fn version(word: &str) -> ScriptResult<ProtocolVersion> {
     let (major, minor) = word.split_once('.').ok_or("invalid version")?;
-    Ok(Version::new(number(major)?, number(minor)?))
+    Ok(ProtocolVersion::new(number(major)?, number(minor)?))
 }
 
 fn op_flag(name: &str) -> ScriptResult<OpFlags> {
-    let found = OpFlags::NAMES.iter().find(|(_, of)| *of == name);
+    let found = OpFlags::MNEMONICS.iter().find(|(_, of)| *of == name);
     found.map(|(flag, _)| *flag).ok_or_else(|| format!("unknown flag `{name}`"))
 }

@@ -1,6 +1,6 @@
 //! BibTeX.
 
-use super::citation::{CitationAgent, Citation, ISBN, ISSN};
+use super::citation::{Citation, CitationAgent, ISBN, ISSN};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -8,7 +8,7 @@ const MONTHS: [&str; 12] =
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
     let kind = citation.kind.bibtex;
-    let mut text = format!("@{kind}{{{}", key(citation.facts.name));
+    let mut text = format!("@{kind}{{{}", cite_key(citation.facts.name));
     let mut field = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             text.push_str(&format!(",\n  {name} = {{{value}}}"));
@@ -17,8 +17,8 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let said = |said: Option<&str>| said.map(escape);
     let names = |agents: Vec<String>| (!agents.is_empty()).then(|| agents.join(" and "));
     field("title", Some(escape(&citation.full_title())));
-    field("author", names(citation.authors().map(name).collect()));
-    field("editor", names(citation.agents_with_role(&["Editor"]).map(name).collect()));
+    field("author", names(citation.authors().map(author_name).collect()));
+    field("editor", names(citation.agents_with_role(&["Editor"]).map(author_name).collect()));
     let within = match kind {
         "article" => "journal",
         "inbook" => "booktitle",
@@ -29,7 +29,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     field("number", said(container.and_then(|container| container.issue)));
     field("pages", said(container.and_then(|container| container.page)));
     field("chapter", said(container.and_then(|container| container.chapter)));
-    field("edition", said(citation.numbers(&["EditionNumber"]).next()));
+    field("edition", said(citation.identifiers_of(&["EditionNumber"]).next()));
     let publisher = match kind {
         "techreport" => "institution",
         "phdthesis" => "school",
@@ -39,8 +39,8 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     field("address", said(citation.place));
     let date = citation.date.map(|(_, parts)| parts);
     field("year", date.map(|date| date.year.to_string()));
-    field("issn", said(citation.numbers(ISSN).next()));
-    field("isbn", said(citation.numbers(ISBN).next()));
+    field("issn", said(citation.identifiers_of(ISSN).next()));
+    field("isbn", said(citation.identifiers_of(ISBN).next()));
     field("language", said(citation.language));
     field("doi", Some(verbatim(citation.facts.name)));
     field("url", Some(verbatim(citation.url.unwrap_or(&citation.link))));
@@ -53,13 +53,13 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
 }
 
 /// What may stand in a key everywhere.
-fn key(name: &str) -> String {
+fn cite_key(name: &str) -> String {
     let fits = |found: char| found.is_ascii_alphanumeric() || "-._:/".contains(found);
     name.chars().map(|found| if fits(found) { found } else { '_' }).collect()
 }
 
 /// Names that are not in parts are in braces, or BibTeX would part them itself.
-fn name(agent: &CitationAgent<'_>) -> String {
+fn author_name(agent: &CitationAgent<'_>) -> String {
     let part = |part: &str| {
         let escaped = escape(part);
         let is_plain =

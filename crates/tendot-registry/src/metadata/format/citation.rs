@@ -1,9 +1,9 @@
-use super::kind::Kind;
+use super::kind::WorkType;
 use crate::metadata::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
 use crate::metadata::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
-use crate::metadata::kernel::{RegistryFields, KernelMetadata, Referent};
+use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields};
 use crate::metadata::lists::PartyStructuralType;
-use crate::metadata::value::{Language, Parts, Text};
+use crate::metadata::value::{DateParts, Language, NonEmptyText};
 
 /// What a kernel says, in the terms of those who cite. Parties and places have a title only.
 pub(super) struct Citation<'a> {
@@ -12,7 +12,7 @@ pub(super) struct Citation<'a> {
     pub(super) link: String,
     /// Where it leads.
     pub(super) url: Option<&'a str>,
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static WorkType,
     /// The type in the words of the kernel.
     pub(super) kind_text: &'a str,
     /// What schema.org calls it.
@@ -21,9 +21,9 @@ pub(super) struct Citation<'a> {
     pub(super) subtitle: Option<&'a str>,
     /// The language of the title.
     pub(super) title_language: Option<&'a str>,
-    pub(super) other_names: Vec<OtherName<'a>>,
+    pub(super) other_names: Vec<AlternativeTitle<'a>>,
     pub(super) agents: Vec<CitationAgent<'a>>,
-    pub(super) date: Option<(&'a str, Parts)>,
+    pub(super) date: Option<(&'a str, DateParts)>,
     pub(super) language: Option<&'a str>,
     pub(super) identifiers: &'a [CreationIdentifier],
     pub(super) links: &'a [LinkedCreation],
@@ -33,7 +33,7 @@ pub(super) struct Citation<'a> {
 }
 
 /// A further name.
-pub(super) struct OtherName<'a> {
+pub(super) struct AlternativeTitle<'a> {
     pub(super) value: &'a str,
     pub(super) kind: &'a str,
     pub(super) language: Option<&'a str>,
@@ -59,12 +59,16 @@ pub(super) struct CitationContainer<'a> {
 }
 
 impl<'a> Citation<'a> {
-    pub(super) fn new(kernel: &'a KernelMetadata, facts: &'a RegistryFields<'a>, url: Option<&'a str>) -> Self {
+    pub(super) fn new(
+        kernel: &'a KernelMetadata,
+        facts: &'a RegistryFields<'a>,
+        url: Option<&'a str>,
+    ) -> Self {
         let mut citation = Self {
             facts,
-            link: link(facts.name),
+            link: doi_url(facts.name),
             url,
-            kind: Kind::of(std::iter::empty()),
+            kind: WorkType::from_types(std::iter::empty()),
             kind_text: "",
             schema_org: "",
             title: kernel.title(),
@@ -81,7 +85,7 @@ impl<'a> Citation<'a> {
         };
         let (kind_text, schema_org, names) = match &kernel.referent {
             Referent::Creation(creation) => {
-                citation.add(creation);
+                citation.add_creation(creation);
                 return citation;
             }
             Referent::Party(party) => match party.structural_type {
@@ -93,7 +97,7 @@ impl<'a> Citation<'a> {
         };
         (citation.kind_text, citation.schema_org) = (kind_text, schema_org);
         let others =
-            names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| OtherName {
+            names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| AlternativeTitle {
                 value: name.value.as_str(),
                 kind: name.kind.as_str(),
                 language: name.language.as_ref().map(Language::as_str),
@@ -102,28 +106,29 @@ impl<'a> Citation<'a> {
         citation
     }
 
-    fn add(&mut self, creation: &'a Creation) {
-        self.kind = Kind::of(creation.kind.iter().map(|kind| kind.as_str()));
+    fn add_creation(&mut self, creation: &'a Creation) {
+        self.kind = WorkType::from_types(creation.kind.iter().map(|kind| kind.as_str()));
         self.kind_text = creation.kind.first().map_or("", |kind| kind.as_str());
         self.schema_org = self.kind.schema_org;
         let title = creation.title();
-        self.subtitle = title.and_then(|title| title.subname_value.as_ref()).map(Text::as_str);
+        self.subtitle = title.and_then(|title| title.subname_value.as_ref()).map(NonEmptyText::as_str);
         self.title_language = title.and_then(language);
         let is_title = |name: &CreationName| title.is_some_and(|title| std::ptr::eq(title, name));
-        let others = creation.name.iter().filter(|name| !is_title(name)).map(|name| OtherName {
+        let others = creation.name.iter().filter(|name| !is_title(name)).map(|name| AlternativeTitle {
             value: name.value.as_str(),
             kind: name.kind.as_str(),
             language: language(name),
         });
         self.other_names = others.collect();
-        self.agents = creation.principal_agent.iter().map(agent).collect();
+        self.agents = creation.principal_agent.iter().map(to_agent).collect();
         let date = creation.creation_date.as_ref().map(|date| &date.date);
         self.date = date.and_then(|date| Some((date.as_str(), date.parts()?)));
         let content = creation.content_language.as_ref().map(|content| &content.language);
         self.language = content.map(Language::as_str);
         self.identifiers = &creation.identifier;
         self.links = &creation.linked_creation;
-        self.container = creation.linked_creation.iter().find(|linked| is_container(linked)).map(container);
+        self.container =
+            creation.linked_creation.iter().find(|linked| is_container(linked)).map(to_container);
         let published = |kind: &str| kind == "PlaceOfPublication";
         let place = creation
             .creation_place
@@ -141,7 +146,10 @@ impl<'a> Citation<'a> {
     }
 
     /// Those who did this.
-    pub(super) fn agents_with_role(&self, roles: &'static [&'static str]) -> impl Iterator<Item = &CitationAgent<'a>> {
+    pub(super) fn agents_with_role(
+        &self,
+        roles: &'static [&'static str],
+    ) -> impl Iterator<Item = &CitationAgent<'a>> {
         self.agents.iter().filter(|agent| roles.contains(&agent.role))
     }
 
@@ -155,7 +163,7 @@ impl<'a> Citation<'a> {
     }
 
     /// The identifiers of such types, those of the work before those of what it is a part of.
-    pub(super) fn numbers(&self, kinds: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
+    pub(super) fn identifiers_of(&self, kinds: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
         let container = self.container.as_ref().map_or(&[][..], |container| container.identifiers);
         let all = self.identifiers.iter().chain(container);
         all.filter(|found| kinds.contains(&found.kind.as_str())).map(CreationIdentifier::text)
@@ -177,7 +185,7 @@ pub(super) const ISSN: &[&str] = &["ISSN"];
 pub(super) const ISBN: &[&str] = &["ISBN13", "ISBN10"];
 
 /// The link of a name: percent-encoded, but for what may stand in a path.
-pub(super) fn link(name: &str) -> String {
+pub(super) fn doi_url(name: &str) -> String {
     let mut link = String::from("https://doi.org/");
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte) {
@@ -193,7 +201,7 @@ fn language(name: &CreationName) -> Option<&str> {
     name.primary_language.as_ref().map(Language::as_str)
 }
 
-fn agent(agent: &PrincipalAgent) -> CitationAgent<'_> {
+fn to_agent(agent: &PrincipalAgent) -> CitationAgent<'_> {
     let role = agent.role.as_ref().map_or("", |role| role.as_str());
     let identifier = agent.identifier.as_ref();
     let said = agent.name.as_ref().map(|name| name.value.as_str());
@@ -214,7 +222,7 @@ fn is_container(linked: &LinkedCreation) -> bool {
     matches!(role, "Part" | "Chapter" | "Episode" | "Season")
 }
 
-fn container(linked: &LinkedCreation) -> CitationContainer<'_> {
+fn to_container(linked: &LinkedCreation) -> CitationContainer<'_> {
     let at = |kind: &str| {
         let found: Option<&SequenceIdentifier> =
             linked.referent_sequence.iter().find(|found| found.kind.as_str() == kind);

@@ -1,59 +1,63 @@
 //! DataCite's JSON, of schema 4.
 
-use super::citation::{AUTHOR_ROLES, CitationAgent, Citation, ISBN, ISSN};
+use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
 use crate::metadata::creation::LinkedCreation;
 use crate::metadata::identifier::CreationIdentifier;
-use crate::metadata::node::Node;
+use crate::metadata::node::MetadataNode;
 
 /// What is written where DataCite wants something and nobody said it.
 const UNKNOWN: &str = ":unav";
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
-    let text = |text: Option<&'_ str>| text.map(|text| Node::text(text.to_owned()));
-    let unknown = || Node::List(vec![Node::object([("name", Some(Node::text(UNKNOWN)))])]);
-    let creators = Node::list(citation.authors().map(|agent| party(agent, None)));
+    let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
+    let unknown =
+        || MetadataNode::List(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNKNOWN)))])]);
+    let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u64::try_from(parts.year).ok());
-    Node::object([
-        ("id", Some(Node::text(&*citation.link))),
-        ("doi", Some(Node::text(citation.facts.name))),
+    MetadataNode::object([
+        ("id", Some(MetadataNode::text(&*citation.link))),
+        ("doi", Some(MetadataNode::text(citation.facts.name))),
         ("url", text(citation.url)),
         ("types", Some(types(citation))),
         ("creators", creators.or_else(|| Some(unknown()))),
-        ("titles", Node::list(titles(citation))),
-        ("publisher", Some(Node::object([("name", text(citation.publisher().or(Some(UNKNOWN))))]))),
-        ("publicationYear", year.map(Node::Number)),
+        ("titles", MetadataNode::list(titles(citation))),
+        ("publisher", Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNKNOWN))))]))),
+        ("publicationYear", year.map(MetadataNode::Number)),
         ("dates", citation.date.map(|(date, _)| dates(date))),
-        ("contributors", Node::list(contributors.map(|agent| party(agent, Some(contributor(agent.role)))))),
-        ("fundingReferences", Node::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
+        (
+            "contributors",
+            MetadataNode::list(contributors.map(|agent| party(agent, Some(contributor(agent.role))))),
+        ),
+        ("fundingReferences", MetadataNode::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
         ("container", container(citation)),
         ("language", text(citation.language)),
-        ("identifiers", Node::list(citation.identifiers.iter().map(identifier))),
-        ("relatedIdentifiers", Node::list(citation.links.iter().flat_map(related))),
+        ("identifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
+        ("relatedIdentifiers", MetadataNode::list(citation.links.iter().flat_map(related))),
         ("agency", text(Some(citation.facts.agency))),
-        ("schemaVersion", Some(Node::text("http://datacite.org/schema/kernel-4"))),
+        ("schemaVersion", Some(MetadataNode::text("http://datacite.org/schema/kernel-4"))),
     ])
     .to_json()
 }
 
-fn types<'a>(citation: &Citation<'a>) -> Node<'a> {
+fn types<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {
     let kind = citation.kind;
-    Node::object([
-        ("resourceTypeGeneral", Some(Node::text(kind.datacite))),
-        ("resourceType", Some(Node::text(citation.kind_text))),
-        ("citeproc", Some(Node::text(kind.csl))),
-        ("bibtex", Some(Node::text(kind.bibtex))),
-        ("ris", Some(Node::text(kind.ris))),
-        ("schemaOrg", Some(Node::text(citation.schema_org))),
+    MetadataNode::object([
+        ("resourceTypeGeneral", Some(MetadataNode::text(kind.datacite))),
+        ("resourceType", Some(MetadataNode::text(citation.kind_text))),
+        ("citeproc", Some(MetadataNode::text(kind.csl))),
+        ("bibtex", Some(MetadataNode::text(kind.bibtex))),
+        ("ris", Some(MetadataNode::text(kind.ris))),
+        ("schemaOrg", Some(MetadataNode::text(citation.schema_org))),
     ])
 }
 
-fn titles<'a>(citation: &Citation<'a>) -> Vec<Node<'a>> {
+fn titles<'a>(citation: &Citation<'a>) -> Vec<MetadataNode<'a>> {
     let title = |text: &'a str, kind: Option<&'static str>, language: Option<&'a str>| {
-        Node::object([
-            ("title", Some(Node::text(text))),
-            ("titleType", kind.map(Node::text)),
-            ("lang", language.map(Node::text)),
+        MetadataNode::object([
+            ("title", Some(MetadataNode::text(text))),
+            ("titleType", kind.map(MetadataNode::text)),
+            ("lang", language.map(MetadataNode::text)),
         ])
     };
     let language = citation.title_language;
@@ -66,31 +70,31 @@ fn titles<'a>(citation: &Citation<'a>) -> Vec<Node<'a>> {
     titles
 }
 
-fn dates(date: &str) -> Node<'_> {
-    let issued = [("date", Some(Node::text(date))), ("dateType", Some(Node::text("Issued")))];
-    Node::List(vec![Node::object(issued)])
+fn dates(date: &str) -> MetadataNode<'_> {
+    let issued = [("date", Some(MetadataNode::text(date))), ("dateType", Some(MetadataNode::text("Issued")))];
+    MetadataNode::List(vec![MetadataNode::object(issued)])
 }
 
-fn party<'a>(agent: &CitationAgent<'a>, contributor: Option<&'static str>) -> Node<'a> {
+fn party<'a>(agent: &CitationAgent<'a>, contributor: Option<&'static str>) -> MetadataNode<'a> {
     let kind = match (agent.role, agent.parts) {
         ("CorporateCreator", _) => Some("Organizational"),
         (_, Some(_)) => Some("Personal"),
         _ => None,
     };
     let identifier = agent.identifier.map(|identifier| {
-        let text = agent.orcid().map_or_else(|| Node::text(identifier.text()), Node::text);
-        Node::List(vec![Node::object([
+        let text = agent.orcid().map_or_else(|| MetadataNode::text(identifier.text()), MetadataNode::text);
+        MetadataNode::List(vec![MetadataNode::object([
             ("nameIdentifier", Some(text)),
-            ("nameIdentifierScheme", Some(Node::text(identifier.kind.as_str()))),
+            ("nameIdentifierScheme", Some(MetadataNode::text(identifier.kind.as_str()))),
         ])])
     });
-    Node::object([
-        ("name", Some(Node::text(agent.name))),
-        ("nameType", kind.map(Node::text)),
-        ("familyName", agent.parts.map(|(family, _)| Node::text(family))),
-        ("givenName", agent.parts.map(|(_, given)| Node::text(given))),
+    MetadataNode::object([
+        ("name", Some(MetadataNode::text(agent.name))),
+        ("nameType", kind.map(MetadataNode::text)),
+        ("familyName", agent.parts.map(|(family, _)| MetadataNode::text(family))),
+        ("givenName", agent.parts.map(|(_, given)| MetadataNode::text(given))),
         ("nameIdentifiers", identifier),
-        ("contributorType", contributor.map(Node::text)),
+        ("contributorType", contributor.map(MetadataNode::text)),
     ])
 }
 
@@ -107,41 +111,44 @@ fn contributor(role: &str) -> &'static str {
     }
 }
 
-fn funder<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
-    Node::object([("funderName", Some(Node::text(agent.name)))])
+fn funder<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
+    MetadataNode::object([("funderName", Some(MetadataNode::text(agent.name)))])
 }
 
-fn container<'a>(citation: &Citation<'a>) -> Option<Node<'a>> {
+fn container<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
     let container = citation.container.as_ref()?;
     let number = container
         .identifiers
         .iter()
         .find(|found| ISSN.contains(&found.kind.as_str()) || ISBN.contains(&found.kind.as_str()));
-    Some(Node::object([
-        ("title", container.title.map(Node::text)),
-        ("identifier", number.map(|found| Node::text(found.text()))),
-        ("identifierType", number.map(|found| Node::text(identifier_type(found).unwrap_or_default()))),
-        ("volume", container.volume.map(Node::text)),
-        ("issue", container.issue.map(Node::text)),
-        ("firstPage", container.page.map(Node::text)),
+    Some(MetadataNode::object([
+        ("title", container.title.map(MetadataNode::text)),
+        ("identifier", number.map(|found| MetadataNode::text(found.text()))),
+        (
+            "identifierType",
+            number.map(|found| MetadataNode::text(identifier_type(found).unwrap_or_default())),
+        ),
+        ("volume", container.volume.map(MetadataNode::text)),
+        ("issue", container.issue.map(MetadataNode::text)),
+        ("firstPage", container.page.map(MetadataNode::text)),
     ]))
 }
 
-fn identifier(identifier: &CreationIdentifier) -> Node<'_> {
-    Node::object([
-        ("identifier", Some(Node::text(identifier.text()))),
-        ("identifierType", Some(Node::text(identifier.kind.as_str()))),
+fn identifier(identifier: &CreationIdentifier) -> MetadataNode<'_> {
+    MetadataNode::object([
+        ("identifier", Some(MetadataNode::text(identifier.text()))),
+        ("identifierType", Some(MetadataNode::text(identifier.kind.as_str()))),
     ])
 }
 
 /// Links of which DataCite knows neither the type of the identifier nor the relation are left out.
-fn related(linked: &LinkedCreation) -> impl Iterator<Item = Node<'_>> {
+fn related(linked: &LinkedCreation) -> impl Iterator<Item = MetadataNode<'_>> {
     let relation = relation(linked);
     linked.identifier.iter().filter_map(move |identifier| {
-        Some(Node::object([
-            ("relatedIdentifier", Some(Node::text(identifier.text()))),
-            ("relatedIdentifierType", Some(Node::text(identifier_type(identifier)?))),
-            ("relationType", Some(Node::text(relation?))),
+        Some(MetadataNode::object([
+            ("relatedIdentifier", Some(MetadataNode::text(identifier.text()))),
+            ("relatedIdentifierType", Some(MetadataNode::text(identifier_type(identifier)?))),
+            ("relationType", Some(MetadataNode::text(relation?))),
         ]))
     })
 }

@@ -2,7 +2,7 @@
 
 /// What a type of the kernel is called elsewhere.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct WorkType {
     pub(super) csl: &'static str,
     pub(super) bibtex: &'static str,
     pub(super) ris: &'static str,
@@ -10,10 +10,10 @@ pub(super) struct Kind {
     pub(super) datacite: &'static str,
 }
 
-impl Kind {
+impl WorkType {
     /// The kind of the first type that has one of its own.
-    pub(super) fn of<'a>(mut types: impl Iterator<Item = &'a str>) -> &'static Self {
-        let row = |kind: &str| KINDS.iter().find(|(name, _)| *name == kind).map(|(_, kind)| kind);
+    pub(super) fn from_types<'a>(mut types: impl Iterator<Item = &'a str>) -> &'static Self {
+        let row = |kind: &str| WORK_TYPES.iter().find(|(name, _)| *name == kind).map(|(_, kind)| kind);
         types.find_map(row).unwrap_or(&OTHER_WORK)
     }
 }
@@ -24,14 +24,14 @@ const fn kind(
     ris: &'static str,
     schema_org: &'static str,
     datacite: &'static str,
-) -> Kind {
-    Kind { csl, bibtex, ris, schema_org, datacite }
+) -> WorkType {
+    WorkType { csl, bibtex, ris, schema_org, datacite }
 }
 
-const OTHER_WORK: Kind = kind("document", "misc", "GEN", "CreativeWork", "Other");
+const OTHER_WORK: WorkType = kind("document", "misc", "GEN", "CreativeWork", "Other");
 
 /// Types that are not here have no counterpart anywhere.
-const KINDS: &[(&str, Kind)] = &[
+const WORK_TYPES: &[(&str, WorkType)] = &[
     ("Article", kind("article", "article", "JOUR", "Article", "Text")),
     ("Blog", kind("webpage", "misc", "BLOG", "Blog", "Text")),
     ("BlogEntry", kind("post-weblog", "misc", "BLOG", "BlogPosting", "Text")),

@@ -12,12 +12,12 @@ mod ris;
 mod schema_org;
 
 use self::citation::Citation;
-use super::kernel::{RegistryFields, KernelMetadata};
-use super::system::System;
+use super::kernel::{KernelMetadata, RegistryFields};
+use super::system::SystemMetadata;
 
 /// What metadata says, in few words, for people.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Summary {
+pub struct CitationSummary {
     /// The title, with its subtitle.
     pub title: String,
     /// Those who made it, or at least took part: not who published it.
@@ -30,8 +30,8 @@ pub struct Summary {
     pub date: Option<String>,
 }
 
-impl Summary {
-    pub(crate) fn of(kernel: &KernelMetadata, facts: &RegistryFields<'_>) -> Self {
+impl CitationSummary {
+    pub(crate) fn from_kernel(kernel: &KernelMetadata, facts: &RegistryFields<'_>) -> Self {
         let citation = Citation::new(kernel, facts, None);
         let mut creators: Vec<String> = citation.authors().map(|agent| agent.name.to_owned()).collect();
         if creators.is_empty() {
@@ -50,7 +50,7 @@ impl Summary {
 
 /// A form in which metadata is given.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Format {
+pub enum MetadataFormat {
     /// The kernel in JSON.
     KernelJson,
     /// The kernel in XML, by its schema 2.3.
@@ -69,7 +69,7 @@ pub enum Format {
     DataCiteJson,
 }
 
-impl Format {
+impl MetadataFormat {
     /// All of them, the kernel's own first.
     pub const ALL: [Self; 8] = [
         Self::KernelJson,
@@ -112,12 +112,12 @@ impl Format {
     }
 
     /// Metadata in this form; `url` is where the name leads.
-    pub fn write(self, kernel: &KernelMetadata, facts: &RegistryFields<'_>, url: Option<&str>) -> String {
+    pub fn render(self, kernel: &KernelMetadata, facts: &RegistryFields<'_>, url: Option<&str>) -> String {
         let citation = || Citation::new(kernel, facts, url);
         match self {
             Self::KernelJson => kernel.to_node_with(facts).to_json(),
             Self::KernelXml => kernel.to_xml(facts),
-            Self::SystemJson => System::from(kernel).to_json(facts),
+            Self::SystemJson => SystemMetadata::from(kernel).to_json(facts),
             Self::CslJson => csl::write(&citation()),
             Self::BibTeX => bibtex::write(&citation()),
             Self::Ris => ris::write(&citation()),

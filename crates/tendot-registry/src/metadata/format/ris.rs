@@ -21,7 +21,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     line("VL", container.and_then(|container| container.volume));
     line("IS", container.and_then(|container| container.issue));
     line("SP", container.and_then(|container| container.page));
-    line("ET", citation.numbers(&["EditionNumber"]).next());
+    line("ET", citation.identifiers_of(&["EditionNumber"]).next());
     if let Some((_, date)) = citation.date {
         line("PY", Some(&date.year.to_string()));
         if let Some(month) = date.month.filter(|_| date.year > 0) {
@@ -32,7 +32,10 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     line("PB", citation.publisher());
     line("CY", citation.place);
     line("LA", citation.language);
-    citation.numbers(ISSN).chain(citation.numbers(ISBN)).for_each(|number| line("SN", Some(number)));
+    citation
+        .identifiers_of(ISSN)
+        .chain(citation.identifiers_of(ISBN))
+        .for_each(|number| line("SN", Some(number)));
     line("DO", Some(citation.facts.name));
     line("UR", Some(citation.url.unwrap_or(&citation.link)));
     line("ER", Some(""));

@@ -1,20 +1,20 @@
 //! Linked data in the vocabulary of schema.org.
 
-use super::citation::{AUTHOR_ROLES, CitationAgent, Citation, CitationContainer, ISBN, ISSN};
-use crate::metadata::node::Node;
+use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, CitationContainer, ISBN, ISSN};
+use crate::metadata::node::MetadataNode;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
-    let text = |text: Option<&'_ str>| text.map(|text| Node::text(text.to_owned()));
-    let agents = |roles| Node::list(citation.agents_with_role(roles).map(|agent| party(agent)));
-    let others = citation.other_names.iter().map(|name| Node::text(name.value));
-    Node::object([
-        ("@context", Some(Node::text("https://schema.org"))),
-        ("@id", Some(Node::text(&*citation.link))),
-        ("@type", Some(Node::text(citation.schema_org))),
+    let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
+    let agents = |roles| MetadataNode::list(citation.agents_with_role(roles).map(|agent| party(agent)));
+    let others = citation.other_names.iter().map(|name| MetadataNode::text(name.value));
+    MetadataNode::object([
+        ("@context", Some(MetadataNode::text("https://schema.org"))),
+        ("@id", Some(MetadataNode::text(&*citation.link))),
+        ("@type", Some(MetadataNode::text(citation.schema_org))),
         ("identifier", Some(identifier(citation))),
         ("url", text(citation.url)),
-        ("name", Some(Node::text(citation.full_title()))),
-        ("alternateName", Node::list(others)),
+        ("name", Some(MetadataNode::text(citation.full_title()))),
+        ("alternateName", MetadataNode::list(others)),
         ("additionalType", text(Some(citation.kind_text))),
         ("author", agents(AUTHOR_ROLES)),
         ("editor", agents(&["Editor"])),
@@ -25,29 +25,29 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("funder", agents(&["FundingBody"])),
         ("datePublished", text(citation.date.map(|(date, _)| date))),
         ("inLanguage", text(citation.language)),
-        ("issn", text(own(citation, ISSN))),
-        ("isbn", text(own(citation, ISBN))),
+        ("issn", text(own_identifier(citation, ISSN))),
+        ("isbn", text(own_identifier(citation, ISBN))),
         ("pageStart", text(citation.container.as_ref().and_then(|container| container.page))),
         ("isPartOf", citation.container.as_ref().map(container)),
     ])
     .to_json()
 }
 
-fn identifier<'a>(citation: &Citation<'a>) -> Node<'a> {
-    Node::object([
-        ("@type", Some(Node::text("PropertyValue"))),
-        ("propertyID", Some(Node::text("doi"))),
-        ("value", Some(Node::text(citation.facts.name))),
+fn identifier<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {
+    MetadataNode::object([
+        ("@type", Some(MetadataNode::text("PropertyValue"))),
+        ("propertyID", Some(MetadataNode::text("doi"))),
+        ("value", Some(MetadataNode::text(citation.facts.name))),
     ])
 }
 
 /// Of the work itself: what it is a part of is told apart.
-fn own<'a>(citation: &Citation<'a>, kinds: &[&str]) -> Option<&'a str> {
+fn own_identifier<'a>(citation: &Citation<'a>, kinds: &[&str]) -> Option<&'a str> {
     let found = citation.identifiers.iter().find(|found| kinds.contains(&found.kind.as_str()));
     found.map(|found| found.text())
 }
 
-fn party<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
+fn party<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
     let is_body = matches!(agent.role, "CorporateCreator" | "Publisher" | "FundingBody");
     let kind = match (is_body, agent.parts.is_some() || agent.orcid().is_some()) {
         (true, _) => Some("Organization"),
@@ -55,20 +55,20 @@ fn party<'a>(agent: &CitationAgent<'a>) -> Node<'a> {
         // Nobody said which: schema.org can do without.
         (false, false) => None,
     };
-    Node::object([
-        ("@type", kind.map(Node::text)),
-        ("@id", agent.orcid().map(Node::text)),
-        ("name", Some(Node::text(agent.name))),
-        ("familyName", agent.parts.map(|(family, _)| Node::text(family))),
-        ("givenName", agent.parts.map(|(_, given)| Node::text(given))),
+    MetadataNode::object([
+        ("@type", kind.map(MetadataNode::text)),
+        ("@id", agent.orcid().map(MetadataNode::text)),
+        ("name", Some(MetadataNode::text(agent.name))),
+        ("familyName", agent.parts.map(|(family, _)| MetadataNode::text(family))),
+        ("givenName", agent.parts.map(|(_, given)| MetadataNode::text(given))),
     ])
 }
 
 /// The issue, which is part of the volume, which is part of the journal; or the book.
-fn container<'a>(container: &CitationContainer<'a>) -> Node<'a> {
+fn container<'a>(container: &CitationContainer<'a>) -> MetadataNode<'a> {
     let number = |kinds: &[&str]| {
         let found = container.identifiers.iter().find(|found| kinds.contains(&found.kind.as_str()));
-        found.map(|found| Node::text(found.text()))
+        found.map(|found| MetadataNode::text(found.text()))
     };
     let (issn, isbn) = (number(ISSN), number(ISBN));
     let kind = match (&issn, &isbn) {
@@ -76,9 +76,9 @@ fn container<'a>(container: &CitationContainer<'a>) -> Node<'a> {
         (None, Some(_)) => "Book",
         (None, None) => "CreativeWork",
     };
-    let mut node = Node::object([
-        ("@type", Some(Node::text(kind))),
-        ("name", container.title.map(Node::text)),
+    let mut node = MetadataNode::object([
+        ("@type", Some(MetadataNode::text(kind))),
+        ("name", container.title.map(MetadataNode::text)),
         ("issn", issn),
         ("isbn", isbn),
     ]);
@@ -88,9 +88,12 @@ fn container<'a>(container: &CitationContainer<'a>) -> Node<'a> {
     ];
     for (kind, member, number) in parts {
         if let Some(number) = number {
-            let kind = Some(Node::text(kind));
-            node =
-                Node::object([("@type", kind), (member, Some(Node::text(number))), ("isPartOf", Some(node))]);
+            let kind = Some(MetadataNode::text(kind));
+            node = MetadataNode::object([
+                ("@type", kind),
+                (member, Some(MetadataNode::text(number))),
+                ("isPartOf", Some(node)),
+            ]);
         }
     }
     node

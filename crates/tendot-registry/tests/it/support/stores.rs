@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tendot_store::{AnyStore, Embedded, Memory, Postgres, PostgresSettings};
+use tendot_store::{AnyStore, EmbeddedStore, MemoryStore, PostgresSettings, PostgresStore};
 use tendot_testing::postgres::database_from_template;
 use tendot_testing::{WAIT_TIMEOUT, block_on, ram_dir};
 
@@ -19,10 +19,10 @@ pub(crate) enum StoreKind {
 /// An empty store, and the directory that it is in.
 pub(crate) fn empty_store(kind: StoreKind) -> (AnyStore, Option<TempDir>) {
     match kind {
-        StoreKind::Memory => (Memory::new().into(), None),
+        StoreKind::Memory => (MemoryStore::new().into(), None),
         StoreKind::Embedded => {
             let directory = ram_dir();
-            (Embedded::open(directory.path()).unwrap().into(), Some(directory))
+            (EmbeddedStore::open(directory.path()).unwrap().into(), Some(directory))
         }
         StoreKind::Postgres => {
             let url = database_from_template("registry_empty", |url| drop(open_postgres(url)));
@@ -32,7 +32,7 @@ pub(crate) fn empty_store(kind: StoreKind) -> (AnyStore, Option<TempDir>) {
 }
 
 /// Opens the store of a database.
-pub(crate) fn open_postgres(url: &str) -> Postgres {
+pub(crate) fn open_postgres(url: &str) -> PostgresStore {
     let settings = PostgresSettings {
         connections: 4,
         patience: WAIT_TIMEOUT,
@@ -40,7 +40,7 @@ pub(crate) fn open_postgres(url: &str) -> Postgres {
         probe_timeout: WAIT_TIMEOUT,
         ..PostgresSettings::default()
     };
-    block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}"))
+    block_on(PostgresStore::open(url, &settings)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Copies the files of a directory and of those in it.

@@ -8,29 +8,29 @@ use data_encoding::BASE64URL_NOPAD;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
-use tendot_proto::Work;
-use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, ChangeSubject};
-use tendot_store::Key;
+use tendot_proto::Budget;
+use tendot_registry::{Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry};
+use tendot_store::NameKey;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
-use super::history::{date, kind, number};
-use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, at_least_one, matching};
-use crate::http::followers::Seen;
-use crate::http::page::{self, ProblemJson, by_accept, problem};
-use crate::http::parameters::Parameters;
-use crate::http::request::Request;
-use crate::http::stream::{Cut, Sink, stream};
-use crate::http::{Http, WORK, caching, last_change, negotiate};
-use crate::upkeep::now;
+use super::history::{edit_kind_name, format_millis, number};
+use crate::http::answer::Reply;
+use crate::http::describe::{OperationSpec, PathSpec, pattern_schema, positive_schema};
+use crate::http::followers::LogPosition;
+use crate::http::page::{self, ProblemJson, problem, vary_by_accept};
+use crate::http::parameters::QueryParams;
+use crate::http::request::RequestHead;
+use crate::http::stream::{BodySink, StreamAborted, stream};
+use crate::http::{HttpServer, REQUEST_BUDGET, caching, last_change, negotiate};
+use crate::upkeep::unix_millis;
 
 /// Changes that are read together.
-const TOGETHER: usize = 128;
+const READ_BATCH_SIZE: usize = 128;
 
 /// Bytes that are sent together.
-const PIECE: usize = 32 << 10;
+const SEND_CHUNK_BYTES: usize = 32 << 10;
 
 /// So often somebody who follows hears from us, whether something changes or not.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -38,7 +38,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// What those are told last who may have been told of changes that were lost. Without a place, a browser begins anew.
 const RESET_EVENT: &str = "id:\nevent: lost\ndata: {}\n\n";
 
-const LINES: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 const EVENT_STREAM: &str = "text/event-stream";
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -66,43 +66,43 @@ struct ChangeJson<'a> {
 }
 
 impl<'a> ChangeJson<'a> {
-    fn of(changed: &'a Changed) -> Self {
+    fn of(changed: &'a ChangeEvent) -> Self {
         Self {
             seq: changed.sequence,
             name: &changed.name,
-            kind: word(changed),
-            at: date(changed.at),
+            kind: event_name(changed),
+            at: format_millis(changed.at),
             by: Some(&*changed.by).filter(|by| !by.is_empty()),
-            cursor: changed.cursor.within.is_some().then(|| print(&changed.cursor)),
+            cursor: changed.cursor.within.is_some().then(|| format_cursor(&changed.cursor)),
         }
     }
 }
 
-const fn word(changed: &Changed) -> &'static str {
+const fn event_name(changed: &ChangeEvent) -> &'static str {
     match changed.subject {
         ChangeSubject::Agency => "agency",
         ChangeSubject::Registrant => "registrant",
         ChangeSubject::Token => "token",
         ChangeSubject::Transfer => "transfer",
-        _ => kind(changed.kind),
+        _ => edit_kind_name(changed.kind),
     }
 }
 
 /// A place as it is written: `12`, or `12:` and a name within that line, in signs that need no escape anywhere.
-fn print(cursor: &Cursor) -> String {
+fn format_cursor(cursor: &ChangeCursor) -> String {
     match &cursor.within {
         None => cursor.sequence.to_string(),
         Some(key) => format!("{}:{}", cursor.sequence, BASE64URL_NOPAD.encode(key.as_bytes())),
     }
 }
 
-fn parse(text: &str) -> Option<Cursor> {
+fn parse_cursor(text: &str) -> Option<ChangeCursor> {
     let (sequence, within) = text.split_once(':').map_or((text, None), |(start, rest)| (start, Some(rest)));
     let key = |encoded: &str| {
         let bytes = BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()?;
-        Key::new(std::str::from_utf8(&bytes).ok()?).ok()
+        NameKey::new(std::str::from_utf8(&bytes).ok()?).ok()
     };
-    Some(Cursor {
+    Some(ChangeCursor {
         // A sign is none of ours.
         sequence: sequence.bytes().all(|byte| byte.is_ascii_digit()).then(|| sequence.parse().ok())??,
         within: match within {
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Option<Cursor> {
 }
 
 /// Whoever reads changes, and how far they are.
-struct Reader {
+struct ChangeStream {
     registry: Arc<Registry>,
     caller: Caller,
     turns: Arc<Semaphore>,
@@ -122,27 +122,33 @@ struct Reader {
     is_event: bool,
 }
 
-impl Reader {
+impl ChangeStream {
     /// Reads some of what was there before: to look through all records for those of an import may take long, so that few
     /// do it at the same time.
-    async fn read(&self, after: &Cursor) -> Result<Changes, Error> {
+    async fn read_backlog(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
         let _turn = self.turns.acquire().await.ok();
         self.read_recent(after).await
     }
 
     /// Reads some of what has just come.
-    async fn read_recent(&self, after: &Cursor) -> Result<Changes, Error> {
-        let limit = usize::try_from(self.left).unwrap_or(TOGETHER).min(TOGETHER);
-        self.registry.changes(after, limit, &self.caller, now(), &mut Work::new(WORK)).await
+    async fn read_recent(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
+        let limit = usize::try_from(self.left).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
+        self.registry
+            .list_changes(after, limit, &self.caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET))
+            .await
     }
 
     /// Sends changes, beginning with those that have been read, until there are no more at present. Tells where to go on.
-    async fn send_all(&mut self, mut changes: Changes, sink: &Sink) -> Result<Cursor, Cut> {
+    async fn send_all(
+        &mut self,
+        mut changes: ChangeEvents,
+        sink: &BodySink,
+    ) -> Result<ChangeCursor, StreamAborted> {
         loop {
             let mut piece = BytesMut::new();
             for changed in &changes.items {
-                self.print(changed, &mut piece);
-                if piece.len() >= PIECE {
+                self.write_change(changed, &mut piece);
+                if piece.len() >= SEND_CHUNK_BYTES {
                     sink.send(piece.split().freeze()).await?;
                 }
             }
@@ -153,14 +159,15 @@ impl Reader {
             }
             // Of a store on this machine nothing is waited for: others have their turn.
             tokio::task::yield_now().await;
-            changes = self.read(&changes.next).await.map_err(cut)?;
+            changes = self.read_backlog(&changes.next).await.map_err(abort_stream)?;
         }
     }
 
-    fn print(&self, changed: &Changed, out: &mut BytesMut) {
+    fn write_change(&self, changed: &ChangeEvent, out: &mut BytesMut) {
         let json = serde_json::to_vec(&ChangeJson::of(changed)).unwrap_or_default();
         if self.is_event {
-            let begin = format!("id: {}\nevent: {}\ndata: ", print(&changed.cursor), word(changed));
+            let begin =
+                format!("id: {}\nevent: {}\ndata: ", format_cursor(&changed.cursor), event_name(changed));
             out.extend_from_slice(begin.as_bytes());
             out.extend_from_slice(&json);
             out.extend_from_slice(b"\n\n");
@@ -171,15 +178,15 @@ impl Reader {
     }
 }
 
-impl Reader {
+impl ChangeStream {
     /// Sends all that changes, until the client goes away.
     async fn follow(
         mut self,
-        mut changes: Changes,
-        mut seen: watch::Receiver<Seen>,
+        mut changes: ChangeEvents,
+        mut seen: watch::Receiver<LogPosition>,
         losses: u64,
-        sink: &Sink,
-    ) -> Result<(), Cut> {
+        sink: &BodySink,
+    ) -> Result<(), StreamAborted> {
         sink.send("retry: 1000\n\n").await?;
         loop {
             let next = self.send_all(changes, sink).await?;
@@ -189,55 +196,61 @@ impl Reader {
             loop {
                 tokio::select! {
                     changed = seen.changed() => {
-                        changed.map_err(|_| Cut)?;
+                        changed.map_err(|_| StreamAborted)?;
                         if seen.borrow_and_update().losses != losses {
                             return sink.send(RESET_EVENT).await;
                         }
                         break;
                     }
                     () = sleep(HEARTBEAT_INTERVAL) => sink.send(":\n\n").await?,
-                    () = sink.gone() => return Err(Cut),
+                    () = sink.closed() => return Err(StreamAborted),
                 }
             }
-            changes = self.read_recent(&next).await.map_err(cut)?;
+            changes = self.read_recent(&next).await.map_err(abort_stream)?;
         }
     }
 }
 
-fn cut(error: Error) -> Cut {
+fn abort_stream(error: Error) -> StreamAborted {
     // Who may read no more is not our failure.
     if matches!(error, Error::Policy(_)) {
-        return Cut;
+        return StreamAborted;
     }
     tracing::error!(%error, "changes can't be read, and an answer was cut off");
-    Cut
+    StreamAborted
 }
 
 /// Where to begin, and how many are wanted.
-fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
-    let parameters = Parameters::parse(request.query).map_err(|error| error.to_string())?;
+fn parse_request(request: &RequestHead<'_>) -> Result<(ChangeCursor, u64), String> {
+    let parameters = QueryParams::parse(request.query).map_err(|error| error.to_string())?;
     let limit = number(&parameters, "limit")?;
     if limit == Some(0) {
         return Err("`limit` in the query is 0".into());
     }
     let written = match request.headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // A browser that goes on asks for the same path as before.
-        Some(id) if negotiate::prefers_event_stream(request.headers) => Some((id.to_str().ok(), "`Last-Event-ID`")),
+        Some(id) if negotiate::prefers_event_stream(request.headers) => {
+            Some((id.to_str().ok(), "`Last-Event-ID`"))
+        }
         _ => parameters.get("after").map(|after| (Some(after), "`after` in the query")),
     };
     let after = match written {
-        None => Cursor::default(),
-        Some((text, place)) => text.and_then(parse).ok_or_else(|| {
+        None => ChangeCursor::default(),
+        Some((text, place)) => text.and_then(parse_cursor).ok_or_else(|| {
             format!("{place} is no place: a number, or a `cursor` or `id` as it was given with a change")
         })?,
     };
     Ok((after, limit.unwrap_or(u64::MAX)))
 }
 
-impl Http {
+impl HttpServer {
     /// The first changes after a place, and for who follows whether the log ends before it.
-    async fn read_first_page(&self, reader: &Reader, after: &Cursor) -> Result<(Changes, bool), Error> {
-        let changes = reader.read(after).await?;
+    async fn read_first_page(
+        &self,
+        reader: &ChangeStream,
+        after: &ChangeCursor,
+    ) -> Result<(ChangeEvents, bool), Error> {
+        let changes = reader.read_backlog(after).await?;
         let is_lost = reader.is_event
             && changes.items.is_empty()
             && changes.is_end
@@ -246,23 +259,23 @@ impl Http {
     }
 
     /// Answers `GET /api/v1/changes`.
-    pub(crate) async fn get_changes(&self, request: &Request<'_>) -> Answer {
-        let (after, left) = match asked(request) {
+    pub(crate) async fn get_changes(&self, request: &RequestHead<'_>) -> Reply {
+        let (after, left) = match parse_request(request) {
             Ok(asked) => asked,
             Err(why) => return page::problem_of_request(&why),
         };
-        let caller = match self.caller(request).await {
+        let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
         let is_private = caller != Caller::Anonymous;
-        let Some(place) = self.followers.enter(is_private) else { return too_many() };
+        let Some(place) = self.followers.acquire(is_private) else { return too_many() };
         let is_event = negotiate::prefers_event_stream(request.headers);
         // Before anything is read, so that nothing comes in between.
-        let seen = is_event.then(|| self.followers.watch(&self.registry));
+        let seen = is_event.then(|| self.followers.subscribe(&self.registry));
         let losses = seen.as_ref().map_or(0, |seen| seen.borrow().losses);
         let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
-        let mut reader = Reader { registry, caller, turns, left, is_event };
+        let mut reader = ChangeStream { registry, caller, turns, left, is_event };
         // What fails at once can still be told.
         let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
             Ok(read) => read,
@@ -272,14 +285,14 @@ impl Http {
             Err(error) => {
                 tracing::error!(%error, "changes can't be read");
                 return match &error {
-                    Error::Store(error) => page::problem_of_store(error).into(),
+                    Error::Store(error) => page::problem_for_store(error).into(),
                     error => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string()).into(),
                 };
             }
         };
         let followers = self.followers.clone();
-        let kind = HeaderValue::from_static(if is_event { EVENT_STREAM } else { LINES });
-        let mut response = by_accept(stream(StatusCode::OK, kind, async move |sink| {
+        let kind = HeaderValue::from_static(if is_event { EVENT_STREAM } else { NDJSON });
+        let mut response = vary_by_accept(stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
             let Some(seen) = seen else { return reader.send_all(changes, &sink).await.map(|_| ()) };
             if is_lost {
@@ -287,7 +300,7 @@ impl Http {
             }
             tokio::select! {
                 followed = reader.follow(changes, seen, losses, &sink) => followed,
-                () = followers.ending() => Ok(()),
+                () = followers.wait_shutdown() => Ok(()),
             }
         }));
         if is_event {
@@ -300,18 +313,18 @@ impl Http {
     }
 }
 
-fn too_many() -> Answer {
+fn too_many() -> Reply {
     let detail = "Too many others read changes at present. Try again later.";
     problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).into()
 }
 
 /// What is done at `/api/v1/changes`.
-pub(crate) fn describe() -> Described {
-    let problem = |doing: Doing, status, about: &str| {
-        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+pub(crate) fn describe() -> PathSpec {
+    let problem = |doing: OperationSpec, status, about: &str| {
+        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = Doing::new("All that changes")
-        .about(
+    let doing = OperationSpec::new("All that changes")
+        .description(
             "Every change of the service after a place, one JSON object a line, the oldest first; then it ends. With \
              `Accept: text/event-stream` the same as events, and those that are still to come, as they come: `id` is the \
              place, which the header `Last-Event-ID` takes, too. Who goes on after the last place misses nothing and gets \
@@ -319,20 +332,20 @@ pub(crate) fn describe() -> Described {
              told of: begin anew. The answer is made while it is sent, and not compressed; one \
              that ends without its proper end was cut off.",
         )
-        .group("Names")
-        .query_param("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", matching("^[0-9]{1,18}$"))
-        .query_param("limit", "At most so many changes; all of them unless told otherwise", at_least_one())
-        .credentials(false)
-        .sample("curl -s \"$SERVER/api/v1/changes?limit=3\"")
-        .answer(StatusCode::OK, "The changes")
-        .json::<ChangeJson<'_>>(LINES)
-        .text(EVENT_STREAM);
+        .tag("Names")
+        .query_param("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", pattern_schema("^[0-9]{1,18}$"))
+        .query_param("limit", "At most so many changes; all of them unless told otherwise", positive_schema())
+        .security(false)
+        .example_command("curl -s \"$SERVER/api/v1/changes?limit=3\"")
+        .response(StatusCode::OK, "The changes")
+        .json_content::<ChangeJson<'_>>(NDJSON)
+        .text_content(EVENT_STREAM);
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .header("WWW-Authenticate", "Which are taken");
+        .response_header("WWW-Authenticate", "Which are taken");
     let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
     let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    Described::read(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
+    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
 }
 
 #[cfg(test)]
@@ -342,9 +355,9 @@ mod tests {
     #[test]
     fn cursors() {
         for text in ["0", "12", "18446744073709551615", "12:MTAuMS9Y", "12:MTAuMS_DqQ"] {
-            assert_eq!(parse(text).as_ref().map(print).as_deref(), Some(text), "{text}");
+            assert_eq!(parse_cursor(text).as_ref().map(format_cursor).as_deref(), Some(text), "{text}");
         }
-        assert_eq!(parse("12:MTAuMS9Y").unwrap().within, Key::new("10.1/x").ok());
+        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().within, NameKey::new("10.1/x").ok());
         for text in [
             "",
             "x",
@@ -358,7 +371,7 @@ mod tests {
             "12:_w",
             ":MTAuMS9Y",
         ] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(parse_cursor(text), None, "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::{RefOr, Schema};
 const SCHEMAS: &str = include_str!("values.json");
 
 /// The schemas of a file, by their names.
-pub(crate) fn schemas(file: &str) -> BTreeMap<String, RefOr<Schema>> {
+pub(crate) fn parse_schemas(file: &str) -> BTreeMap<String, RefOr<Schema>> {
     serde_json::from_str(file).unwrap_or_default()
 }
 
@@ -21,7 +21,7 @@ macro_rules! in_file {
 
             impl utoipa::PartialSchema for $form {
                 fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                    $crate::http::api::schemas($file).remove($name).unwrap_or_default()
+                    $crate::http::api::parse_schemas($file).remove($name).unwrap_or_default()
                 }
             }
 
@@ -33,7 +33,7 @@ macro_rules! in_file {
                 fn schemas(
                     all: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>,
                 ) {
-                    all.extend($crate::http::api::schemas($file));
+                    all.extend($crate::http::api::parse_schemas($file));
                 }
             }
         )+
@@ -52,9 +52,9 @@ mod tests {
     fn the_file_is_understood() {
         let written: BTreeMap<String, serde_json::Value> = serde_json::from_str(SCHEMAS).unwrap();
         for (name, schema) in written {
-            assert_eq!(serde_json::to_value(&schemas(SCHEMAS)[&name]).unwrap(), schema, "{name}");
+            assert_eq!(serde_json::to_value(&parse_schemas(SCHEMAS)[&name]).unwrap(), schema, "{name}");
         }
-        let known = schemas(SCHEMAS);
+        let known = parse_schemas(SCHEMAS);
         assert!(known.contains_key("Value") && known.contains_key("NewRecord"));
     }
 }

@@ -5,20 +5,20 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, Error, Event, Happening, PrefixHolder, Then};
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_registry::{Caller, Error, Happening, HistoryEvent, PrefixHolder, Then};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
 use super::form::ValueForm;
 use super::handles::JSON;
-use crate::http::answer::{self, Answer, answer};
-use crate::http::describe::{Described, Doing, count, text};
+use crate::http::answer::{self, Reply, reply};
+use crate::http::describe::{OperationSpec, PathSpec, count_schema, text_schema};
 use crate::http::page::{self, ProblemJson};
-use crate::http::parameters::Parameters;
-use crate::http::request::Request;
-use crate::http::{Http, WORK, caching, percent};
-use crate::upkeep::now;
+use crate::http::parameters::QueryParams;
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, REQUEST_BUDGET, caching, percent};
+use crate::upkeep::unix_millis;
 
 /// Changes in one answer, unless told otherwise, and at most.
 const ITEMS: usize = 100;
@@ -30,7 +30,7 @@ const MOST: usize = 500;
 struct HistoryJson<'a> {
     /// The name as it was asked for.
     name: &'a str,
-    items: Vec<Item<'a>>,
+    items: Vec<HistoryItemJson<'a>>,
     /// What to ask for as `after`, if there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
@@ -39,7 +39,7 @@ struct HistoryJson<'a> {
 /// A change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryItem)]
-struct Item<'a> {
+struct HistoryItemJson<'a> {
     /// Its number in the log of the service; later ones have larger numbers.
     seq: u64,
     /// `create`, `update`, `tombstone`, `remove`, `import`: one of many that came to be or were changed together; or
@@ -76,7 +76,7 @@ struct SnapshotJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     registrant: Option<&'a str>,
     #[schema(value_type = Vec<ValueForm>)]
-    values: &'a [Value<'static>],
+    values: &'a [HandleValue<'static>],
     /// Its metadata, as kernel JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -91,12 +91,12 @@ struct PrefixHolderJson<'a> {
     agency: &'a str,
 }
 
-impl<'a> Item<'a> {
-    fn of(event: &'a Event) -> Self {
+impl<'a> HistoryItemJson<'a> {
+    fn of(event: &'a HistoryEvent) -> Self {
         let item = Self {
             seq: event.sequence,
             kind: "transfer",
-            at: date(event.at),
+            at: format_millis(event.at),
             by: Some(&*event.by).filter(|by| !by.is_empty()),
             before: None,
             after: None,
@@ -104,9 +104,12 @@ impl<'a> Item<'a> {
             to: None,
         };
         match &event.what {
-            Happening::Changed { kind: done, before, after } => {
-                Self { kind: kind(*done), before: then(before), after: then(after), ..item }
-            }
+            Happening::Changed { kind: done, before, after } => Self {
+                kind: edit_kind_name(*done),
+                before: snapshot_json(before),
+                after: snapshot_json(after),
+                ..item
+            },
             Happening::Transferred { from, to } => {
                 let holder = |holder: &'a PrefixHolder| {
                     Some(PrefixHolderJson { registrant: &holder.registrant, agency: &holder.agency })
@@ -117,7 +120,7 @@ impl<'a> Item<'a> {
     }
 }
 
-fn then(then: &Then) -> Option<Option<SnapshotJson<'_>>> {
+fn snapshot_json(then: &Then) -> Option<Option<SnapshotJson<'_>>> {
     match then {
         Then::Unknown => None,
         Then::Nothing => Some(None),
@@ -131,7 +134,7 @@ fn then(then: &Then) -> Option<Option<SnapshotJson<'_>>> {
 }
 
 /// What was done, in a word.
-pub(super) const fn kind(kind: EditKind) -> &'static str {
+pub(super) const fn edit_kind_name(kind: EditKind) -> &'static str {
     match kind {
         EditKind::Create => "create",
         EditKind::Update => "update",
@@ -145,22 +148,22 @@ pub(super) const fn kind(kind: EditKind) -> &'static str {
 }
 
 /// Milliseconds since 1970, as `2024-01-02T03:04:05Z`.
-pub(crate) fn date(milliseconds: u64) -> String {
+pub(crate) fn format_millis(milliseconds: u64) -> String {
     let date = i64::try_from(milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
     date.unwrap_or_default().to_string()
 }
 
 /// A number in the query, or what is wrong with it.
-pub(crate) fn number(parameters: &Parameters<'_>, name: &str) -> Result<Option<u64>, String> {
+pub(crate) fn number(parameters: &QueryParams<'_>, name: &str) -> Result<Option<u64>, String> {
     let read = |text: &str| text.parse().map_err(|_| format!("`{name}` in the query is no number"));
     parameters.get(name).map(read).transpose()
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
-    pub(crate) async fn get_history(&self, path: &str, request: &Request<'_>) -> Answer {
+    pub(crate) async fn get_history(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let read = percent::decode_text(path, "path")
-            .and_then(|name| Ok((name, Parameters::parse(request.query)?)))
+            .and_then(|name| Ok((name, QueryParams::parse(request.query)?)))
             .map_err(|error| error.to_string())
             .and_then(|(name, parameters)| {
                 let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
@@ -170,7 +173,7 @@ impl Http {
             Ok(read) => read,
             Err(why) => return page::problem_of_request(&why),
         };
-        let caller = match self.caller(request).await {
+        let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
@@ -178,7 +181,14 @@ impl Http {
         let order = HistoryOrder::OldestFirst { after };
         let found = self
             .registry
-            .history(Handle::from(&*name), order, limit, &caller, now(), &mut Work::new(WORK))
+            .record_history(
+                Handle::from(&*name),
+                order,
+                limit,
+                &caller,
+                unix_millis(),
+                &mut Budget::new(REQUEST_BUDGET),
+            )
             .await;
         let history = match found {
             Ok(history) => history,
@@ -189,51 +199,51 @@ impl Http {
                 return page::problem_of_name(&name, &error);
             }
         };
-        let items = history.items.iter().map(Item::of).collect();
+        let items = history.items.iter().map(HistoryItemJson::of).collect();
         let body = HistoryJson { name: &name, items, next: history.next };
         let printed = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
-        let Ok(json) = printed else { return answer(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "") };
-        let mut response = answer(StatusCode::OK, answer::JSON, json);
+        let Ok(json) = printed else { return reply(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "") };
+        let mut response = reply(StatusCode::OK, answer::JSON, json);
         if caller != Caller::Anonymous {
             caching::set_private_no_store(response.headers_mut());
             return response;
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let body = response.body().clone();
-        caching::tag(response, &body, request.headers)
+        caching::add_etag(response, &body, request.headers)
     }
 }
 
 /// What is done at `/api/v1/history/{name}`.
-pub(crate) fn describe() -> Described {
-    let problem = |doing: Doing, status, about: &str| {
-        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+pub(crate) fn describe() -> PathSpec {
+    let problem = |doing: OperationSpec, status, about: &str| {
+        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = Doing::new("All that ever changed under a name")
-        .about(
+    let doing = OperationSpec::new("All that ever changed under a name")
+        .description(
             "The oldest change first, each with what was there before and after: state, registrant, metadata, and the values \
              that everybody could read then, for the operator also those that administrators could. A prefix that changed \
              hands is a `transfer`. A name that has ended or was removed keeps its history; of one that is only reserved, \
              those concerned are told.",
         )
-        .group("Names")
-        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .query_param("after", "Only changes after the one of this number", count())
-        .query_param("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count())
-        .query_param("pretty", "On several lines", text())
-        .credentials(false)
-        .sample("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
-        .answer(StatusCode::OK, "The changes; fewer than were asked for where records are large")
-        .json::<HistoryJson<'_>>(JSON)
-        .header("ETag", "Changes when the answer does")
-        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+        .tag("Names")
+        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
+        .query_param("after", "Only changes after the one of this number", count_schema())
+        .query_param("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count_schema())
+        .query_param("pretty", "On several lines", text_schema())
+        .security(false)
+        .example_command("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
+        .response(StatusCode::OK, "The changes; fewer than were asked for where records are large")
+        .json_content::<HistoryJson<'_>>(JSON)
+        .response_header("ETag", "Changes when the answer does")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .header("WWW-Authenticate", "Which are taken");
+        .response_header("WWW-Authenticate", "Which are taken");
     let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
     let doing = problem(doing, StatusCode::NOT_FOUND, "There never was a record of this name");
     let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    Described::read(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
 }
 
 #[cfg(test)]
@@ -242,9 +252,9 @@ mod tests {
 
     #[test]
     fn dates() {
-        assert_eq!(date(0), "1970-01-01T00:00:00Z");
-        assert_eq!(date(1_700_000_000_000), "2023-11-14T22:13:20Z");
-        assert_eq!(date(1_700_000_000_120), "2023-11-14T22:13:20.12Z");
-        assert_eq!(date(u64::MAX), "1970-01-01T00:00:00Z");
+        assert_eq!(format_millis(0), "1970-01-01T00:00:00Z");
+        assert_eq!(format_millis(1_700_000_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(format_millis(1_700_000_000_120), "2023-11-14T22:13:20.12Z");
+        assert_eq!(format_millis(u64::MAX), "1970-01-01T00:00:00Z");
     }
 }

@@ -3,27 +3,29 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_proto::{Handle, ResponseCode, Work};
+use tendot_proto::{Budget, Handle, ResponseCode};
 use tendot_registry::{Caller, Error};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use super::body::{Form, empty_name, fail, print, refuse, unknown_caller, unread};
-use super::handles::{JSON, failure};
-use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, number, text};
-use crate::http::parameters::Parameters;
-use crate::http::request::Request;
-use crate::http::{FORM, Http, caching, status};
+use super::body::{
+    JsonOptions, authentication_error, body_error, empty_name, json_reply, protocol_error, registry_error,
+};
+use super::handles::{JSON, with_error};
+use crate::http::answer::Reply;
+use crate::http::describe::{OperationSpec, PathSpec, int32_schema, text_schema};
+use crate::http::parameters::QueryParams;
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, MAX_FORM_BYTES, caching, status};
 
 /// What a list may cost: about a second of one core, which is a million names, or thirty times as many counted.
 const LIST_BUDGET: u32 = 1_000_000;
 
 /// Names that are looked at before others have their turn.
-const PIECE: u64 = 10_000;
+const LIST_PAGE_SIZE: u64 = 10_000;
 
 /// Bytes of the names in one answer.
-const NAMES: usize = 16 << 20;
+const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// What an answer says of a list.
 #[derive(Serialize, ToSchema)]
@@ -50,10 +52,10 @@ pub(super) struct HandleListBody<'a> {
 
 /// Which part of a list is wanted; none of both if all of it is.
 #[derive(Clone, Copy)]
-struct Part(Option<(u32, u32)>);
+struct PageRange(Option<(u32, u32)>);
 
-impl Part {
-    fn asked(parameters: &Parameters<'_>) -> Result<Self, String> {
+impl PageRange {
+    fn from_query(parameters: &QueryParams<'_>) -> Result<Self, String> {
         let number = |name| match parameters.get(name).map(|text| (text, text.parse::<i32>())) {
             None => Ok(None),
             Some((_, Ok(number))) => Ok(u32::try_from(number).ok()),
@@ -63,19 +65,19 @@ impl Part {
     }
 
     /// How many come before it.
-    fn begin(self) -> u64 {
+    fn start(self) -> u64 {
         self.0.map_or(0, |(page, size)| u64::from(page) * u64::from(size))
     }
 
     /// How many are in it at most.
-    fn size(self) -> u64 {
+    fn len(self) -> u64 {
         self.0.map_or(u64::MAX, |(_, size)| size.into())
     }
 }
 
 /// What has been listed so far.
 #[derive(Default)]
-struct Gathered {
+struct NameCollector {
     total: u64,
     names: Vec<Box<str>>,
     bytes: usize,
@@ -93,55 +95,60 @@ impl From<Error> for ListError {
     }
 }
 
-impl Gathered {
-    fn take(&mut self, names: Vec<Box<str>>) -> Result<(), ListError> {
+impl NameCollector {
+    fn push(&mut self, names: Vec<Box<str>>) -> Result<(), ListError> {
         self.total += names.len() as u64;
         self.bytes += names.iter().map(|name| name.len()).sum::<usize>();
         self.names.extend(names);
-        if self.bytes > NAMES { Err(ListError::TooLong) } else { Ok(()) }
+        if self.bytes > MAX_LIST_BYTES { Err(ListError::TooLong) } else { Ok(()) }
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /api/handles?prefix=…`.
-    pub(crate) async fn list_handles(&self, request: &Request<'_>) -> Answer {
-        let parameters = match Parameters::parse(request.query) {
+    pub(crate) async fn list_handles(&self, request: &RequestHead<'_>) -> Reply {
+        let parameters = match QueryParams::parse(request.query) {
             Ok(parameters) => parameters,
-            Err(error) => return refuse(&error.to_string()),
+            Err(error) => return protocol_error(&error.to_string()),
         };
         let Some(prefix) = parameters.get("prefix") else { return empty_name() };
         self.list(Some(prefix), &parameters, request).await
     }
 
     /// Answers `GET /api/prefixes`.
-    pub(crate) async fn list_prefixes(&self, request: &Request<'_>) -> Answer {
-        match Parameters::parse(request.query) {
+    pub(crate) async fn list_prefixes(&self, request: &RequestHead<'_>) -> Reply {
+        match QueryParams::parse(request.query) {
             Ok(parameters) => self.list(None, &parameters, request).await,
-            Err(error) => refuse(&error.to_string()),
+            Err(error) => protocol_error(&error.to_string()),
         }
     }
 
-    async fn list(&self, prefix: Option<&str>, parameters: &Parameters<'_>, request: &Request<'_>) -> Answer {
+    async fn list(
+        &self,
+        prefix: Option<&str>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
         let name = prefix.unwrap_or_default();
-        let caller = match self.caller(request).await {
+        let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return unknown_caller(error, name, request),
+            Err(error) => return authentication_error(error, name, request),
         };
-        let part = match Part::asked(parameters) {
+        let part = match PageRange::from_query(parameters) {
             Ok(part) => part,
-            Err(why) => return refuse(&why),
+            Err(why) => return protocol_error(&why),
         };
-        let form = Form::asked(parameters);
+        let form = JsonOptions::from_query(parameters);
         let gathered = match prefix {
             Some(prefix) => self.collect_names(prefix, part, &caller).await,
             None => self.collect_prefixes(part, &caller).await,
         };
         let gathered = match gathered {
             Ok(gathered) => gathered,
-            Err(ListError::TooLong) => return refuse("the list is too long; ask for pages of it"),
+            Err(ListError::TooLong) => return protocol_error("the list is too long; ask for pages of it"),
             Err(ListError::Registry(error)) => {
-                let status = status::of(error.response_code(), request.takes_credentials);
-                return fail(&error, status, name, &form);
+                let status = status::status_for(error.response_code(), request.takes_credentials);
+                return registry_error(&error, status, name, &form);
             }
         };
         let (names, is_homed) = (gathered.names, prefix.is_none());
@@ -155,35 +162,40 @@ impl Http {
             handles,
             prefixes,
         };
-        let mut response = print(StatusCode::OK, &body, &form);
+        let mut response = json_reply(StatusCode::OK, &body, &form);
         caching::set_private_no_store(response.headers_mut());
         response
     }
 
     /// A part of the names under a prefix, and how many there are: those before and after it are only counted.
-    async fn collect_names(&self, prefix: &str, part: Part, caller: &Caller) -> Result<Gathered, ListError> {
+    async fn collect_names(
+        &self,
+        prefix: &str,
+        part: PageRange,
+        caller: &Caller,
+    ) -> Result<NameCollector, ListError> {
         let _turn = self.lists.acquire().await;
-        let (prefix, mut work) = (Handle::from(prefix), Work::new(LIST_BUDGET));
-        let (mut gathered, mut after) = (Gathered::default(), None);
+        let (prefix, mut work) = (Handle::from(prefix), Budget::new(LIST_BUDGET));
+        let (mut gathered, mut after) = (NameCollector::default(), None);
         loop {
-            let wanted = part.size() - gathered.names.len() as u64;
-            let before = part.begin().saturating_sub(gathered.total);
+            let wanted = part.len() - gathered.names.len() as u64;
+            let before = part.start().saturating_sub(gathered.total);
             let is_in_part = before == 0 && wanted > 0;
             let piece = if is_in_part {
                 wanted
             } else if before > 0 {
                 before
             } else {
-                PIECE
+                LIST_PAGE_SIZE
             };
-            let limit = usize::try_from(piece.min(PIECE)).unwrap_or(usize::MAX);
+            let limit = usize::try_from(piece.min(LIST_PAGE_SIZE)).unwrap_or(usize::MAX);
             let after_now: Option<&str> = after.as_deref();
             after = if is_in_part {
-                let page = self.registry.list(prefix, after_now, limit, caller, &mut work).await?;
-                gathered.take(page.names)?;
+                let page = self.registry.list_handles(prefix, after_now, limit, caller, &mut work).await?;
+                gathered.push(page.names)?;
                 page.next
             } else {
-                let count = self.registry.count(prefix, after_now, limit, caller, &mut work).await?;
+                let count = self.registry.count_handles(prefix, after_now, limit, caller, &mut work).await?;
                 gathered.total += count.names;
                 count.next
             };
@@ -195,17 +207,18 @@ impl Http {
     }
 
     /// The same of homed prefixes, of which there are fewer.
-    async fn collect_prefixes(&self, part: Part, caller: &Caller) -> Result<Gathered, ListError> {
+    async fn collect_prefixes(&self, part: PageRange, caller: &Caller) -> Result<NameCollector, ListError> {
         let _turn = self.lists.acquire().await;
-        let (mut gathered, mut after, mut work) = (Gathered::default(), None::<Box<str>>, Work::new(LIST_BUDGET));
-        let limit = usize::try_from(PIECE).unwrap_or(usize::MAX);
+        let (mut gathered, mut after, mut work) =
+            (NameCollector::default(), None::<Box<str>>, Budget::new(LIST_BUDGET));
+        let limit = usize::try_from(LIST_PAGE_SIZE).unwrap_or(usize::MAX);
         let mut seen = 0;
         loop {
-            let page = self.registry.list_homed(after.as_deref(), limit, caller, &mut work).await?;
+            let page = self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut work).await?;
             let found = page.names.len() as u64;
-            let is_wanted = |place: u64| place >= part.begin() && place - part.begin() < part.size();
+            let is_wanted = |place: u64| place >= part.start() && place - part.start() < part.len();
             let names = page.names.into_iter().zip(seen..).filter(|(_, place)| is_wanted(*place));
-            gathered.take(names.map(|(name, _)| name).collect())?;
+            gathered.push(names.map(|(name, _)| name).collect())?;
             seen += found;
             gathered.total = seen;
             after = page.next;
@@ -217,20 +230,24 @@ impl Http {
     }
 
     /// What stands in the body of a request as it could stand in its query, after what does stand there.
-    pub(crate) async fn merge_body_into_query(&self, body: Incoming, request: &Request<'_>) -> Result<String, Answer> {
-        let body = self.bodies.read(body, FORM).await.map_err(unread)?;
+    pub(crate) async fn merge_body_into_query(
+        &self,
+        body: Incoming,
+        request: &RequestHead<'_>,
+    ) -> Result<String, Reply> {
+        let body = self.bodies.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let mut query = request.query.unwrap_or_default().to_owned();
         let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is = |wanted: &str| kind.is_some_and(|kind| kind.starts_with(wanted));
         if is(JSON) && !body.trim_ascii().is_empty() {
-            let no_object = |_| refuse("the body is no JSON object");
+            let no_object = |_| protocol_error("the body is no JSON object");
             let members: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_slice(&body).map_err(no_object)?;
             for (name, value) in &members {
                 let all = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
                 for value in all {
                     let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-                    query += &format!("&{}={}", encoded(name), encoded(&text));
+                    query += &format!("&{}={}", percent_encode(name), percent_encode(&text));
                 }
             }
         } else if is("application/x-www-form-urlencoded") {
@@ -242,49 +259,52 @@ impl Http {
     }
 }
 
-fn encoded(text: &str) -> impl std::fmt::Display {
+fn percent_encode(text: &str) -> impl std::fmt::Display {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
 /// The parameters and answers of a list.
-pub(super) fn describe_part(doing: Doing) -> Doing {
+pub(super) fn describe_part(doing: OperationSpec) -> OperationSpec {
     let doing = doing
-        .group("Records")
-        .query_param("page", "Which page, counted from 0; without it, or below 0, everything", number())
-        .query_param("pageSize", "Names on a page; with 0, they are only counted", number())
-        .query_param("pretty", "On several lines", text())
-        .query_param("callback", "A function that a script calls with it", text())
-        .credentials(true)
-        .answer(StatusCode::OK, "The list")
-        .json::<HandleListBody<'_>>(JSON)
-        .text("application/javascript");
+        .tag("Records")
+        .query_param("page", "Which page, counted from 0; without it, or below 0, everything", int32_schema())
+        .query_param("pageSize", "Names on a page; with 0, they are only counted", int32_schema())
+        .query_param("pretty", "On several lines", text_schema())
+        .query_param("callback", "A function that a script calls with it", text_schema())
+        .security(true)
+        .response(StatusCode::OK, "The list")
+        .json_content::<HandleListBody<'_>>(JSON)
+        .text_content("application/javascript");
     describe_refusals(doing)
 }
 
 /// What is answered where something is not done.
-pub(super) fn describe_refusals(doing: Doing) -> Doing {
+pub(super) fn describe_refusals(doing: OperationSpec) -> OperationSpec {
     let doing =
-        failure(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
-    let doing = failure(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
-        .header("WWW-Authenticate", "Which are taken");
-    let doing =
-        failure(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
-    let doing = failure(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let doing = failure(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    let doing = failure(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    let doing = failure(doing, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
-    failure(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+        with_error(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let doing = with_error(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+        .response_header("WWW-Authenticate", "Which are taken");
+    let doing = with_error(
+        doing,
+        StatusCode::FORBIDDEN,
+        "Who asks may not do this, or credentials are not taken here",
+    );
+    let doing = with_error(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let doing = with_error(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let doing = with_error(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let doing = with_error(doing, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
+    with_error(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
 }
 
 /// What is done at `/api/handles`.
-pub(crate) fn describe() -> Described {
+pub(crate) fn describe() -> PathSpec {
     let list = || {
-        let doing = Doing::new("The names under a prefix");
-        describe_part(doing.query_param("prefix", "The prefix, such as `10.5555`", text()))
+        let doing = OperationSpec::new("The names under a prefix");
+        describe_part(doing.query_param("prefix", "The prefix, such as `10.5555`", text_schema()))
     };
     let sample = "curl -s \"$SERVER/api/handles?prefix=10.5555&page=0&pageSize=2\" -H \"Authorization: Bearer $TOKEN\"";
-    Described::read(list().sample(sample)).and(
+    PathSpec::readable(list().example_command(sample)).with_method(
         HttpMethod::Post,
-        list().about("As GET; the parameters may be in the body, as a form or as JSON."),
+        list().description("As GET; the parameters may be in the body, as a form or as JSON."),
     )
 }

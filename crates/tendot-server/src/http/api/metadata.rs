@@ -3,20 +3,20 @@
 use std::time::SystemTime;
 
 use http::StatusCode;
-use tendot_proto::Work;
-use tendot_registry::metadata::Format;
+use tendot_proto::Budget;
+use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::{Caller, Error};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, one_of, text};
-use crate::http::metadata::{METADATA_FORMATS, give, not_acceptable};
-use crate::http::negotiate::{self, Wanted, media_types};
+use crate::http::answer::Reply;
+use crate::http::describe::{OperationSpec, PathSpec, enum_schema, text_schema};
+use crate::http::metadata::{METADATA_FORMATS, metadata_reply, not_acceptable};
+use crate::http::negotiate::{self, MetadataPreference, metadata_media_types};
 use crate::http::page::{self, ProblemJson};
-use crate::http::parameters::Parameters;
-use crate::http::request::Request;
-use crate::http::{Http, WORK, caching, percent};
+use crate::http::parameters::QueryParams;
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, REQUEST_BUDGET, caching, percent};
 
 /// Metadata as JSON: the members are those of its form.
 pub(crate) struct MetadataSchema;
@@ -35,36 +35,40 @@ impl ToSchema for MetadataSchema {
 }
 
 /// Says that the answer may be metadata of any type.
-pub(crate) fn describe_types(doing: Doing, is_described: impl Fn(&str) -> bool) -> Doing {
-    let types = media_types().filter(|(_, media_type)| is_described(media_type));
+pub(crate) fn describe_types(doing: OperationSpec, is_described: impl Fn(&str) -> bool) -> OperationSpec {
+    let types = metadata_media_types().filter(|(_, media_type)| is_described(media_type));
     types.fold(doing, |doing, (_, media_type)| {
         let is_json = media_type.ends_with("json");
-        if is_json { doing.json::<MetadataSchema>(media_type) } else { doing.text(media_type) }
+        if is_json {
+            doing.json_content::<MetadataSchema>(media_type)
+        } else {
+            doing.text_content(media_type)
+        }
     })
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /api/v1/metadata/{name}`; `path` is the name, not decoded yet.
-    pub(crate) async fn get_metadata(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
+    pub(crate) async fn get_metadata(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
         let read = percent::decode_text(path, "path")
-            .and_then(|name| Ok((name, Parameters::parse(request.query)?)))
+            .and_then(|name| Ok((name, QueryParams::parse(request.query)?)))
             .map_err(|error| error.to_string());
         let (name, parameters) = match read {
             Ok(read) => read,
             Err(why) => return page::problem_of_request(&why),
         };
-        let wanted = match parameters.get("format").map(format) {
+        let wanted = match parameters.get("format").map(format_by_name) {
             Some(Some(format)) => {
-                Wanted::Format(format, format.media_types().first().copied().unwrap_or_default())
+                MetadataPreference::Format(format, format.media_types().first().copied().unwrap_or_default())
             }
             Some(None) => return page::problem_of_request("there is no such `format`"),
-            None => negotiate::metadata(request.headers),
+            None => negotiate::metadata_only(request.headers),
         };
-        let caller = match self.caller(request).await {
+        let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
-        let found = self.registration(&name, &caller, now, &mut Work::new(WORK)).await;
+        let found = self.registration(&name, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await;
         let registered = match found {
             Ok(Some(registered)) => registered,
             Ok(None) => return page::problem_of_name(&name, &Error::NotFound),
@@ -79,10 +83,10 @@ impl Http {
             let detail = format!("There is no metadata of `{}`.", registered.name);
             return page::problem(StatusCode::NOT_FOUND, "no-metadata", detail).into();
         }
-        let Wanted::Format(format, media_type) = wanted else { return not_acceptable(&name) };
+        let MetadataPreference::Format(format, media_type) = wanted else { return not_acceptable(&name) };
         match registered.metadata_in(format) {
             Some(text) => {
-                let mut response = give(text, media_type, request.headers);
+                let mut response = metadata_reply(text, media_type, request.headers);
                 if caller != Caller::Anonymous {
                     caching::set_private_no_store(response.headers_mut());
                 }
@@ -97,36 +101,36 @@ impl Http {
     }
 }
 
-fn format(name: &str) -> Option<Format> {
+fn format_by_name(name: &str) -> Option<MetadataFormat> {
     METADATA_FORMATS.iter().find(|(known, ..)| *known == name).map(|(.., format)| *format)
 }
 
 /// What is done at `/api/v1/metadata/{name}`.
-pub(crate) fn describe() -> Described {
-    let problem = |doing: Doing, status, about: &str| {
-        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+pub(crate) fn describe() -> PathSpec {
+    let problem = |doing: OperationSpec, status, about: &str| {
+        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
     let names: Vec<String> = METADATA_FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
-    let doing = Doing::new("Metadata of a name")
-        .about(
+    let doing = OperationSpec::new("Metadata of a name")
+        .description(
             "In the form that `Accept` asks for: the kernel as JSON or XML, or what is made of it. A name that has ended \
              keeps its metadata. `GET /{name}` answers the same if `Accept` prefers it to a page.",
         )
-        .group("Names")
-        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .query_param("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), one_of(METADATA_FORMATS.iter().map(|(name, ..)| *name)))
-        .credentials(false)
-        .answer(StatusCode::OK, "The metadata")
-        .header("ETag", "Changes when the answer does");
+        .tag("Names")
+        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
+        .query_param("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), enum_schema(METADATA_FORMATS.iter().map(|(name, ..)| *name)))
+        .security(false)
+        .response(StatusCode::OK, "The metadata")
+        .response_header("ETag", "Changes when the answer does");
     let doing = describe_types(doing, |_| true);
-    let doing = doing.answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let doing = doing.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or no name");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .header("WWW-Authenticate", "Which are taken");
+        .response_header("WWW-Authenticate", "Which are taken");
     let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
     let doing = problem(doing, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
     let doing =
         problem(doing, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");
     let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    Described::read(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
 }

@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-use crate::http::answer::{self, Answer, answer};
+use crate::http::answer::{self, Reply, reply};
 use crate::http::caching;
 use crate::http::page::{Problem, problem};
 
@@ -26,7 +26,7 @@ pub(crate) enum WritePrecondition {
 
 impl WritePrecondition {
     /// What the headers of a request say.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
         let one = |name| {
             let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
             (values.next(), values.next())
@@ -34,43 +34,47 @@ impl WritePrecondition {
         let is_absent = match one(IF_NONE_MATCH) {
             (None, _) => false,
             (Some(b"*"), None) => true,
-            _ => return Err(not_understood("`If-None-Match` can only be `*` here: nothing may exist yet")),
+            _ => {
+                return Err(invalid_precondition(
+                    "`If-None-Match` can only be `*` here: nothing may exist yet",
+                ));
+            }
         };
         match one(IF_MATCH) {
             (None, _) if is_absent => Ok(Self::Absent),
             (None, _) => Ok(Self::Any),
             (Some(b"*"), None) if !is_absent => Ok(Self::Present),
-            (Some(tag), None) if !is_absent => revision(tag).map(Self::Revision).ok_or_else(|| {
-                not_understood("`If-Match` is `*`, or one tag as `ETag` has it, such as `\"12\"`")
+            (Some(tag), None) if !is_absent => parse_revision_tag(tag).map(Self::Revision).ok_or_else(|| {
+                invalid_precondition("`If-Match` is `*`, or one tag as `ETag` has it, such as `\"12\"`")
             }),
-            _ => Err(not_understood("there are several conditions")),
+            _ => Err(invalid_precondition("there are several conditions")),
         }
     }
 }
 
 /// The number of a tag. A compressed answer has a weak one (`W/"12"`), and is of the same revision.
-fn revision(tag: &[u8]) -> Option<u64> {
+fn parse_revision_tag(tag: &[u8]) -> Option<u64> {
     let tag = std::str::from_utf8(tag).ok()?;
     let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
     // What follows tells apart what is told of it.
     tag.split_once('-').map_or(tag, |(revision, _)| revision).parse().ok()
 }
 
-fn not_understood(why: &str) -> Box<Problem<'static>> {
+fn invalid_precondition(why: &str) -> Box<Problem<'static>> {
     problem(StatusCode::BAD_REQUEST, "bad-condition", format!("{why}."))
 }
 
 /// An answer with something as JSON, and the tag of its revision; without its body if the client has it already.
-pub(crate) fn tagged(
+pub(crate) fn json_with_revision(
     status: StatusCode,
     body: &impl Serialize,
     revision: u64,
     request: &HeaderMap,
-) -> Answer {
+) -> Reply {
     let Ok(json) = serde_json::to_vec(body) else {
-        return answer(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "");
+        return reply(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "");
     };
-    let mut response = answer(status, answer::JSON, json);
+    let mut response = reply(status, answer::JSON, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Parts of it, such as who has a name, may change without its revision, and not everybody is told the same.
     let mut hasher = DefaultHasher::new();
@@ -78,7 +82,7 @@ pub(crate) fn tagged(
     let tag = format!("\"{revision}-{:08x}\"", hasher.finish() as u32);
     let Ok(tag) = HeaderValue::try_from(tag) else { return response };
     response.headers_mut().insert(ETAG, tag.clone());
-    if status == StatusCode::OK { caching::spare(response, &tag, request) } else { response }
+    if status == StatusCode::OK { caching::not_modified_if_match(response, &tag, request) } else { response }
 }
 
 #[cfg(test)]
@@ -107,19 +111,19 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
         }
-        assert_eq!(WritePrecondition::of(&map).ok(), expected, "{headers:?}");
+        assert_eq!(WritePrecondition::from_headers(&map).ok(), expected, "{headers:?}");
     }
 
     #[test]
     fn tags() {
         let mut asked = HeaderMap::new();
-        let response = tagged(StatusCode::OK, &[1], 12, &asked);
+        let response = json_with_revision(StatusCode::OK, &[1], 12, &asked);
         let tag = response.headers()[ETAG].clone();
         assert!(tag.to_str().unwrap().starts_with("\"12-") && response.body() == "[1]", "{tag:?}");
         asked.insert(IF_NONE_MATCH, tag);
-        assert_eq!(tagged(StatusCode::OK, &[2], 12, &asked).status(), StatusCode::OK);
-        assert_eq!(tagged(StatusCode::OK, &[1], 12, &asked).status(), StatusCode::NOT_MODIFIED);
-        assert_eq!(tagged(StatusCode::OK, &[1], 13, &asked).status(), StatusCode::OK);
-        assert_eq!(tagged(StatusCode::CREATED, &[1], 12, &asked).status(), StatusCode::CREATED);
+        assert_eq!(json_with_revision(StatusCode::OK, &[2], 12, &asked).status(), StatusCode::OK);
+        assert_eq!(json_with_revision(StatusCode::OK, &[1], 12, &asked).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(json_with_revision(StatusCode::OK, &[1], 13, &asked).status(), StatusCode::OK);
+        assert_eq!(json_with_revision(StatusCode::CREATED, &[1], 12, &asked).status(), StatusCode::CREATED);
     }
 }

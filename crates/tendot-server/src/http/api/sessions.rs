@@ -9,15 +9,16 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
 
-use super::body::{Form, no_randomness, print, refuse, unknown_caller, unread};
+use super::body::{JsonOptions, authentication_error, body_error, json_reply, no_randomness, protocol_error};
 use super::handles::JSON;
-use crate::http::answer::{Answer, TEXT, answer};
+use crate::http::answer::{Reply, TEXT, reply};
 use crate::http::authenticate::{
-    AuthenticationError, Fields, AuthParamsJson, AuthenticatedKey, SERVER_SIGNATURE_ALGORITHM, Said, Session,
+    AuthParams, AuthParamsJson, AuthenticatedKey, AuthenticationError, HttpCredentials, HttpSession,
+    SERVER_SIGNATURE_ALGORITHM,
 };
-use crate::http::describe::{Described, Doing};
-use crate::http::request::Request;
-use crate::http::{FORM, Http, caching};
+use crate::http::describe::{OperationSpec, PathSpec};
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, MAX_FORM_BYTES, caching};
 
 /// What an answer says of a session.
 #[derive(Default, Serialize, ToSchema)]
@@ -43,40 +44,40 @@ struct SessionBody {
     error: Option<String>,
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `POST /api/sessions`.
-    pub(crate) async fn create_session(&self, body: Incoming, request: &Request<'_>) -> Answer {
+    pub(crate) async fn create_session(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
         let (said, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
         };
-        if fields.session().is_some() {
-            return refuse("a new session has no name yet");
+        if fields.session_id().is_some() {
+            return protocol_error("a new session has no name yet");
         }
         let proven = self.authenticate_without_session(said.as_ref(), &fields, request).await;
         if let Some(Err(error)) = proven
-            && let Some(answer) = error.later()
+            && let Some(answer) = error.retry_reply()
         {
             return answer;
         }
-        let Some(mut session) = self.sessions.make(Instant::now()) else { return no_randomness() };
+        let Some(mut session) = self.sessions.create(Instant::now()) else { return no_randomness() };
         let mut error = None;
         match proven {
             // Whether the key is still in its record could not be seen later.
             Some(Ok(proven))
-                if matches!(said, Some(Said::Password(_)))
+                if matches!(said, Some(HttpCredentials::Password(_)))
                     && !self.registry.owns(proven.identity.handle()) =>
             {
                 error = Some(AuthenticationError::Elsewhere);
             }
             Some(Ok(proven)) => {
-                self.sessions.open(&session, proven.clone());
+                self.sessions.authenticate_new(&session, proven.clone());
                 session.proven = Some(proven);
             }
             Some(Err(why)) => error = Some(why),
             None => {}
         }
-        let mut response = self.show(StatusCode::CREATED, &session, &fields, error, request).await;
+        let mut response = self.session_reply(StatusCode::CREATED, &session, &fields, error, request).await;
         response.headers_mut().insert(LOCATION, HeaderValue::from_static("/api/sessions/this"));
         response
     }
@@ -87,8 +88,8 @@ impl Http {
         method: &Method,
         other: &str,
         body: Incoming,
-        request: &Request<'_>,
-    ) -> Answer {
+        request: &RequestHead<'_>,
+    ) -> Reply {
         let (said, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
@@ -97,7 +98,7 @@ impl Http {
             return forbidden("nobody sees the sessions of others; yours is `/api/sessions/this`");
         }
         let now = Instant::now();
-        let mut session = fields.session().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        let mut session = fields.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
         // A key that is no longer in its record opens nothing.
         if let Some(Some(found)) = &session
             && let Some(proven) = &found.proven
@@ -108,24 +109,24 @@ impl Http {
         }
         if *method == Method::DELETE {
             return match session.flatten().filter(|session| self.sessions.remove(session.id)) {
-                Some(_) => answer(StatusCode::NO_CONTENT, TEXT, ""),
-                None => forbidden(NONE),
+                Some(_) => reply(StatusCode::NO_CONTENT, TEXT, ""),
+                None => forbidden(NO_SUCH_SESSION),
             };
         }
         match session {
-            Some(None) => forbidden(NONE),
+            Some(None) => forbidden(NO_SUCH_SESSION),
             Some(Some(session)) if fields.has_identity_claim() => {
                 let answered = self.verify_challenge_answer(&session, &fields, request).await;
                 self.challenge_answer_reply(session, answered, &fields, request).await
             }
-            Some(Some(session)) => self.show(StatusCode::OK, &session, &fields, None, request).await,
+            Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &fields, None, request).await,
             None => match self.authenticate_without_session(said.as_ref(), &fields, request).await {
                 Some(Err(error)) => refused(Some(Err(error)), request),
                 proven => {
                     let id = proven.and_then(Result::ok).map(|proven| proven.identity.to_string());
                     let body =
                         SessionBody { authenticated: Some(id.is_some()), id, ..SessionBody::default() };
-                    shown(StatusCode::OK, &body)
+                    uncached_json(StatusCode::OK, &body)
                 }
             },
         }
@@ -135,19 +136,20 @@ impl Http {
     async fn read_session_params<'h>(
         &self,
         body: Incoming,
-        request: &Request<'h>,
-    ) -> Result<(Option<Said<'h>>, Fields), Answer> {
+        request: &RequestHead<'h>,
+    ) -> Result<(Option<HttpCredentials<'h>>, AuthParams), Reply> {
         if !request.takes_credentials {
             return Err(forbidden(
                 "sessions are made only over TLS, from this machine, or by trusted proxies",
             ));
         }
-        let body = self.bodies.read(body, FORM).await.map_err(unread)?;
-        let no_fields = |error| refuse(&format!("the body is no JSON of a session: {error}"));
-        let in_body = Fields::from_json(&body).map_err(no_fields)?;
-        let said = Said::of(request).map_err(|error| unknown_caller(error, "", request))?;
+        let body = self.bodies.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let no_fields = |error| protocol_error(&format!("the body is no JSON of a session: {error}"));
+        let in_body = AuthParams::from_json(&body).map_err(no_fields)?;
+        let said = HttpCredentials::from_request(request)
+            .map_err(|error| authentication_error(error, "", request))?;
         let fields = match &said {
-            Some(Said::Fields(fields)) => in_body.or(fields.clone()),
+            Some(HttpCredentials::Fields(fields)) => in_body.merge_missing(fields.clone()),
             _ => in_body,
         };
         Ok((said, fields))
@@ -156,15 +158,15 @@ impl Http {
     /// Who is known without a session: by a password or a certificate.
     async fn authenticate_without_session(
         &self,
-        said: Option<&Said<'_>>,
-        fields: &Fields,
-        request: &Request<'_>,
+        said: Option<&HttpCredentials<'_>>,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
     ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
         match said {
-            Some(Said::Password(encoded)) => Some(self.authenticate_basic(encoded, request).await),
+            Some(HttpCredentials::Password(encoded)) => Some(self.authenticate_basic(encoded, request).await),
             _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
             // The operator's token is sent with every request.
-            Some(Said::Token(_)) => Some(Err(AuthenticationError::Failed)),
+            Some(HttpCredentials::Token(_)) => Some(Err(AuthenticationError::Failed)),
             _ if fields.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
             _ => None,
         }
@@ -172,117 +174,128 @@ impl Http {
 
     async fn challenge_answer_reply(
         &self,
-        mut session: Session,
+        mut session: HttpSession,
         answered: Result<AuthenticatedKey, AuthenticationError>,
-        fields: &Fields,
-        request: &Request<'_>,
-    ) -> Answer {
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Reply {
         let error = match answered {
-            Err(error) => match error.later() {
+            Err(error) => match error.retry_reply() {
                 Some(answer) => return answer,
                 None => error,
             },
             Ok(proven) => {
                 session.proven = Some(proven);
-                return self.show(StatusCode::OK, &session, fields, None, request).await;
+                return self.session_reply(StatusCode::OK, &session, fields, None, request).await;
             }
         };
         // Who was known before is still known.
         let status = if session.proven.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
-        let mut response = self.show(status, &session, fields, Some(error), request).await;
+        let mut response = self.session_reply(status, &session, fields, Some(error), request).await;
         response.extensions_mut().insert(error);
         response.extensions_mut().insert(session.id);
         response
     }
 
-    async fn show(
+    async fn session_reply(
         &self,
         status: StatusCode,
-        session: &Session,
-        fields: &Fields,
+        session: &HttpSession,
+        fields: &AuthParams,
         error: Option<AuthenticationError>,
-        request: &Request<'_>,
-    ) -> Answer {
+        request: &RequestHead<'_>,
+    ) -> Reply {
         let server_signature = self.sign_nonces(session, fields, request).await;
         let body = SessionBody {
             session_id: Some(session.id.to_string()),
-            nonce: Some(session.nonce()),
+            nonce: Some(session.nonce_base64()),
             server_alg: server_signature.is_some().then_some(SERVER_SIGNATURE_ALGORITHM),
             server_signature,
             authenticated: session.proven.as_ref().map(|_| true),
             id: session.proven.as_ref().map(|proven| proven.identity.to_string()),
             error: error.map(|error| error.to_string()),
         };
-        shown(status, &body)
+        uncached_json(status, &body)
     }
 }
 
-const NONE: &str = "there is no such session, or no longer";
+const NO_SUCH_SESSION: &str = "there is no such session, or no longer";
 
-fn shown(status: StatusCode, body: &SessionBody) -> Answer {
-    let mut response = print(status, body, &Form::default());
+fn uncached_json(status: StatusCode, body: &SessionBody) -> Reply {
+    let mut response = json_reply(status, body, &JsonOptions::default());
     caching::set_private_no_store(response.headers_mut());
     response
 }
 
-fn refused(proven: Option<Result<AuthenticatedKey, AuthenticationError>>, request: &Request<'_>) -> Answer {
+fn refused(
+    proven: Option<Result<AuthenticatedKey, AuthenticationError>>,
+    request: &RequestHead<'_>,
+) -> Reply {
     let error = proven.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
-    unknown_caller(error, "", request)
+    authentication_error(error, "", request)
 }
 
-fn forbidden(why: &str) -> Answer {
-    answer(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"))
+fn forbidden(why: &str) -> Reply {
+    reply(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"))
 }
 
-fn answers(doing: Doing, status: StatusCode, about: &str) -> Doing {
+fn with_session_responses(doing: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
     doing
-        .group("Sessions")
-        .answer(status, about)
-        .json::<SessionBody>(JSON)
-        .answer(StatusCode::BAD_REQUEST, "Not understood")
-        .json::<super::body::Body<'_>>(JSON)
-        .answer(StatusCode::UNAUTHORIZED, "The answer is not right, or the header not understood")
-        .json::<SessionBody>(JSON)
-        .header("WWW-Authenticate", "The session and its nonce")
-        .answer(
+        .tag("Sessions")
+        .response(status, about)
+        .json_content::<SessionBody>(JSON)
+        .response(StatusCode::BAD_REQUEST, "Not understood")
+        .json_content::<super::body::HandleBody<'_>>(JSON)
+        .response(StatusCode::UNAUTHORIZED, "The answer is not right, or the header not understood")
+        .json_content::<SessionBody>(JSON)
+        .response_header("WWW-Authenticate", "The session and its nonce")
+        .response(
             StatusCode::FORBIDDEN,
             "There is no such session, or no longer; or credentials are not taken here",
         )
-        .text("text/plain")
-        .answer(StatusCode::REQUEST_TIMEOUT, "The body did not come in time")
-        .json::<super::body::Body<'_>>(JSON)
-        .answer(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
-        .json::<super::body::Body<'_>>(JSON)
+        .text_content("text/plain")
+        .response(StatusCode::REQUEST_TIMEOUT, "The body did not come in time")
+        .json_content::<super::body::HandleBody<'_>>(JSON)
+        .response(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        .json_content::<super::body::HandleBody<'_>>(JSON)
 }
 
-const FIELDS: &str = "What could stand in the header";
+const PARAMS_DESCRIPTION: &str = "What could stand in the header";
 
 /// What is done at `/api/sessions`.
-pub(crate) fn describe() -> Described {
-    let doing = Doing::new("A new session")
-        .about(
+pub(crate) fn describe() -> PathSpec {
+    let doing = OperationSpec::new("A new session")
+        .description(
             "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
              sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
         )
-        .body::<AuthParamsJson>(JSON, FIELDS, Required::False)
-        .sample("curl -s -X POST $SERVER/api/sessions");
-    let doing = answers(doing, StatusCode::CREATED, "The session").header("Location", "`/api/sessions/this`");
-    Described::only(HttpMethod::Post, doing)
+        .request_body::<AuthParamsJson>(JSON, PARAMS_DESCRIPTION, Required::False)
+        .example_command("curl -s -X POST $SERVER/api/sessions");
+    let doing = with_session_responses(doing, StatusCode::CREATED, "The session")
+        .response_header("Location", "`/api/sessions/this`");
+    PathSpec::single(HttpMethod::Post, doing)
 }
 
 /// What is done at `/api/sessions/this`.
-pub(crate) fn describe_one() -> Described {
-    let get = Doing::new("The session of who asks").sample("curl -s $SERVER/api/sessions/this");
-    let get = answers(get, StatusCode::OK, "The session, and who is known in it").credentials(false);
+pub(crate) fn describe_one() -> PathSpec {
+    let get =
+        OperationSpec::new("The session of who asks").example_command("curl -s $SERVER/api/sessions/this");
+    let get =
+        with_session_responses(get, StatusCode::OK, "The session, and who is known in it").security(false);
     let put = || {
-        let doing = Doing::new("Who somebody is").body::<AuthParamsJson>(JSON, FIELDS, Required::False);
-        answers(doing, StatusCode::OK, "The session, and who is known in it").credentials(false)
+        let doing = OperationSpec::new("Who somebody is").request_body::<AuthParamsJson>(
+            JSON,
+            PARAMS_DESCRIPTION,
+            Required::False,
+        );
+        with_session_responses(doing, StatusCode::OK, "The session, and who is known in it").security(false)
     };
-    let delete = Doing::new("Ends the session");
-    let delete =
-        answers(delete, StatusCode::OK, "").answer(StatusCode::NO_CONTENT, "It is over").credentials(true);
-    Described::read(get)
-        .and(HttpMethod::Put, put())
-        .and(HttpMethod::Post, put())
-        .and(HttpMethod::Delete, delete)
+    let delete = OperationSpec::new("Ends the session");
+    let delete = with_session_responses(delete, StatusCode::OK, "")
+        .response(StatusCode::NO_CONTENT, "It is over")
+        .security(true);
+    PathSpec::readable(get)
+        .with_method(HttpMethod::Put, put())
+        .with_method(HttpMethod::Post, put())
+        .with_method(HttpMethod::Delete, delete)
 }

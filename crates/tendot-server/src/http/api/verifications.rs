@@ -3,18 +3,18 @@
 use data_encoding::BASE64;
 use http::StatusCode;
 use serde::Serialize;
-use tendot_proto::{Handle, Reference, ResponseCode, Work};
+use tendot_proto::{Budget, Handle, ResponseCode, ValueReference};
 use tendot_registry::{Caller, Error, ResolveQuery};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use super::body::{Form, fail, print, refuse, unknown_caller};
-use super::handles::{JSON, failure, read};
-use crate::http::answer::Answer;
-use crate::http::authenticate::{AuthenticationError, Fields, ChallengeAnswer};
-use crate::http::describe::{Described, Doing, index, text};
-use crate::http::request::Request;
-use crate::http::{Http, WORK, caching, status};
+use super::body::{JsonOptions, authentication_error, json_reply, protocol_error, registry_error};
+use super::handles::{JSON, parse_name_and_query, with_error};
+use crate::http::answer::Reply;
+use crate::http::authenticate::{AuthParams, AuthenticationError, ChallengeAnswer};
+use crate::http::describe::{OperationSpec, PathSpec, index_schema, text_schema};
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, REQUEST_BUDGET, caching, status};
 
 /// What an answer says.
 #[derive(Serialize, ToSchema)]
@@ -27,65 +27,65 @@ struct VerificationBody<'a> {
     handle: &'a str,
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /api/verifications/{identity}`, to everybody: secrets stay here, and who guesses is held back.
-    pub(crate) async fn get_verification(&self, path: &str, request: &Request<'_>) -> Answer {
-        let (identity, parameters) = match read(path, request) {
+    pub(crate) async fn get_verification(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        let (identity, parameters) = match parse_name_and_query(path, request) {
             Ok(read) => read,
-            Err(error) => return refuse(&error.to_string()),
+            Err(error) => return protocol_error(&error.to_string()),
         };
         if identity.is_empty() {
-            return refuse("no identity is named; one is written as `300:0.NA/10.1000`");
+            return protocol_error("no identity is named; one is written as `300:0.NA/10.1000`");
         }
         let Some((index, handle)) =
             identity.split_once(':').filter(|(index, _)| index.parse::<u32>().is_ok())
         else {
-            return refuse(&format!("`{identity}` has no index"));
+            return protocol_error(&format!("`{identity}` has no index"));
         };
-        let claim = Reference::new(index.parse().unwrap_or_default(), handle.as_bytes()).into_owned();
+        let claim = ValueReference::new(index.parse().unwrap_or_default(), handle.as_bytes()).into_owned();
         if ["nonce", "cnonce", "alg", "signature"].iter().any(|name| !parameters.has(name)) {
-            return refuse("`nonce`, `cnonce`, `alg` and `signature` are needed");
+            return protocol_error("`nonce`, `cnonce`, `alg` and `signature` are needed");
         }
-        let form = Form::asked(&parameters);
+        let form = JsonOptions::from_query(&parameters);
         // Of what is kept elsewhere, nothing can be said.
-        if let Err(error) = self.is_kept(Handle::from(handle)).await {
-            let status = status::of(error.response_code(), request.takes_credentials);
-            return fail(&error, status, handle, &form);
+        if let Err(error) = self.check_responsible(Handle::from(handle)).await {
+            let status = status::status_for(error.response_code(), request.takes_credentials);
+            return registry_error(&error, status, handle, &form);
         }
-        let fields = Fields::from_query(&parameters);
+        let fields = AuthParams::from_query(&parameters);
         if fields.has_invalid_number() {
-            return refuse("`iterations` and `length` are numbers from 1 on");
+            return protocol_error("`iterations` and `length` are numbers from 1 on");
         }
         let nonce = parameters.get("nonce").and_then(|nonce| BASE64.decode(nonce.as_bytes()).ok());
         let proof = match fields.proof("HS_SECKEY") {
-            Err(AuthenticationError::Malformed) => return refuse("the algorithm is not known"),
+            Err(AuthenticationError::Malformed) => return protocol_error("the algorithm is not known"),
             proof => proof,
         };
         let is_valid = match (nonce, fields.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
-                let attempt = match self.attempts.begin(request, &claim.to_string()) {
+                let attempt = match self.attempts.start_attempt(request, &claim.to_string()) {
                     Ok(attempt) => attempt,
-                    Err(error) => return unknown_caller(error, handle, request),
+                    Err(error) => return authentication_error(error, handle, request),
                 };
-                let (keys, attempt) = match self.keys(&claim, attempt).await {
+                let (keys, attempt) = match self.read_keys(&claim, attempt).await {
                     Ok(keys) => keys,
-                    Err(error) => return unknown_caller(error, handle, request),
+                    Err(error) => return authentication_error(error, handle, request),
                 };
                 let answer = ChallengeAnswer { claim, cnonce, proof };
-                self.verify(nonce, answer, keys, attempt).await.is_ok()
+                self.verify_proof(nonce, answer, keys, attempt).await.is_ok()
             }
             _ => false,
         };
         let body = VerificationBody { response_code: ResponseCode::SUCCESS.0, is_valid, handle };
-        let mut response = print(StatusCode::OK, &body, &form);
+        let mut response = json_reply(StatusCode::OK, &body, &form);
         caching::set_private_no_store(response.headers_mut());
         response
     }
 
     /// Whether names like this are kept here; whether it is one of them does not matter.
-    async fn is_kept(&self, name: Handle<'_>) -> Result<(), Error> {
+    async fn check_responsible(&self, name: Handle<'_>) -> Result<(), Error> {
         let query = ResolveQuery { public_only: true, ..ResolveQuery::new(name) };
-        match self.registry.resolve(&query, &Caller::Anonymous, &mut Work::new(WORK)).await {
+        match self.registry.resolve(&query, &Caller::Anonymous, &mut Budget::new(REQUEST_BUDGET)).await {
             Err(error @ (Error::NotResponsible { .. } | Error::OtherServer | Error::Name(_))) => Err(error),
             _ => Ok(()),
         }
@@ -93,29 +93,29 @@ impl Http {
 }
 
 /// What is done at `/api/verifications/{identity}`.
-pub(crate) fn describe() -> Described {
+pub(crate) fn describe() -> PathSpec {
     let verify = || {
-        let doing = Doing::new("Whether a secret key has signed two nonces")
-            .group("Sessions")
-            .in_path("identity", "The key, `INDEX:HANDLE`", text())
-            .query_param("nonce", "The server's nonce, as Base64", text())
-            .query_param("cnonce", "The client's nonce, as Base64", text())
-            .query_param("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text())
-            .query_param("signature", "What the key makes of both, as Base64", text())
-            .query_param("salt", "For PBKDF2, as Base64", text())
-            .query_param("iterations", "For PBKDF2", index())
-            .query_param("length", "For PBKDF2: bits of the key", index())
-            .query_param("pretty", "On several lines", text())
-            .query_param("callback", "A function that a script calls with it", text())
-            .answer(StatusCode::OK, "Whether it has")
-            .json::<VerificationBody<'_>>(JSON)
-            .text("application/javascript");
-        let doing = failure(doing, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
-        let doing = failure(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-        failure(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        let doing = OperationSpec::new("Whether a secret key has signed two nonces")
+            .tag("Sessions")
+            .path_param("identity", "The key, `INDEX:HANDLE`", text_schema())
+            .query_param("nonce", "The server's nonce, as Base64", text_schema())
+            .query_param("cnonce", "The client's nonce, as Base64", text_schema())
+            .query_param("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text_schema())
+            .query_param("signature", "What the key makes of both, as Base64", text_schema())
+            .query_param("salt", "For PBKDF2, as Base64", text_schema())
+            .query_param("iterations", "For PBKDF2", index_schema())
+            .query_param("length", "For PBKDF2: bits of the key", index_schema())
+            .query_param("pretty", "On several lines", text_schema())
+            .query_param("callback", "A function that a script calls with it", text_schema())
+            .response(StatusCode::OK, "Whether it has")
+            .json_content::<VerificationBody<'_>>(JSON)
+            .text_content("application/javascript");
+        let doing = with_error(doing, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
+        let doing = with_error(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+        with_error(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
     };
-    Described::read(verify()).and(
+    PathSpec::readable(verify()).with_method(
         HttpMethod::Post,
-        verify().about("As GET; the parameters may be in the body, as a form or as JSON."),
+        verify().description("As GET; the parameters may be in the body, as a form or as JSON."),
     )
 }

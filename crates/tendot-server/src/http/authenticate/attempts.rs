@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::AuthenticationError;
-use crate::http::rate::{Limiter, Rate, Rates, Table};
-use crate::http::request::Request;
+use crate::http::rate::{GcraTable, HttpRateLimiter, HttpRateLimits, Rate};
+use crate::http::request::RequestHead;
 
 /// Failures of one client, and of the network around it: a few at once, and then one a second.
-const CLIENTS: Rates = Rates {
+const CLIENT_FAILURE_LIMITS: HttpRateLimits = HttpRateLimits {
     client: Rate { per_second: 1, burst: 20 },
     network: Rate { per_second: 8, burst: 160 },
     loopback: false,
@@ -22,7 +22,7 @@ const ACCOUNT_FAILURE_RATE: Rate = Rate { per_second: 10, burst: 200 };
 const PLACES: usize = 1 << 14;
 
 /// Signatures for one client, and for the network around it: each takes about as long as a proof.
-const SIGNATURES: Rates = Rates {
+const SIGNATURE_LIMITS: HttpRateLimits = HttpRateLimits {
     client: Rate { per_second: 10, burst: 50 },
     network: Rate { per_second: 80, burst: 400 },
     loopback: false,
@@ -31,14 +31,14 @@ const SIGNATURES: Rates = Rates {
 /// Who has failed, and as whom.
 #[derive(Debug)]
 pub(crate) struct GuessThrottle {
-    clients: Limiter,
-    accounts: Table,
-    signatures: Limiter,
+    clients: HttpRateLimiter,
+    accounts: GcraTable,
+    signatures: HttpRateLimiter,
     start: Instant,
 }
 
 /// An attempt to be somebody. It has failed, also if nobody waits for it any more, unless it has succeeded.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct AuthAttempt<'a> {
     attempts: &'a GuessThrottle,
     client: Option<IpAddr>,
     places: Option<[&'a AtomicU64; 2]>,
@@ -46,38 +46,44 @@ pub(crate) struct Attempt<'a> {
 
 impl GuessThrottle {
     pub(crate) fn new() -> Self {
-        let accounts = Table::new(PLACES, ACCOUNT_FAILURE_RATE.credit());
-        let (clients, signatures) = (Limiter::new(CLIENTS), Limiter::new(SIGNATURES));
+        let accounts = GcraTable::new(PLACES, ACCOUNT_FAILURE_RATE.burst_nanos());
+        let (clients, signatures) =
+            (HttpRateLimiter::new(CLIENT_FAILURE_LIMITS), HttpRateLimiter::new(SIGNATURE_LIMITS));
         Self { clients, accounts, signatures, start: Instant::now() }
     }
 
     /// Lets somebody try to be this identity, unless too many have failed.
-    pub(crate) fn begin(
+    pub(crate) fn start_attempt(
         &self,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
         account: &str,
-    ) -> Result<Attempt<'_>, AuthenticationError> {
-        self.begin_at(request, account, Instant::now()).map_err(AuthenticationError::TooOften)
+    ) -> Result<AuthAttempt<'_>, AuthenticationError> {
+        self.start_attempt_at(request, account, Instant::now()).map_err(AuthenticationError::TooOften)
     }
 
-    fn begin_at(&self, request: &Request<'_>, account: &str, now: Instant) -> Result<Attempt<'_>, Duration> {
+    fn start_attempt_at(
+        &self,
+        request: &RequestHead<'_>,
+        account: &str,
+        now: Instant,
+    ) -> Result<AuthAttempt<'_>, Duration> {
         if request.is_here {
-            return Ok(Attempt { attempts: self, client: None, places: None });
+            return Ok(AuthAttempt { attempts: self, client: None, places: None });
         }
-        let (places, elapsed) = (self.accounts.places(account.to_ascii_uppercase()), self.elapsed(now));
-        self.accounts.check(places, elapsed, ACCOUNT_FAILURE_RATE.cost())?;
+        let (places, elapsed) = (self.accounts.slots(account.to_ascii_uppercase()), self.elapsed(now));
+        self.accounts.check(places, elapsed, ACCOUNT_FAILURE_RATE.interval_nanos())?;
         // Counted at once: many may come before the first of them has failed.
         if let Some(client) = request.client {
-            self.clients.count(client, now)?;
+            self.clients.charge(client, now)?;
         }
-        self.accounts.take(places, elapsed, ACCOUNT_FAILURE_RATE.cost());
-        Ok(Attempt { attempts: self, client: request.client, places: Some(places) })
+        self.accounts.charge(places, elapsed, ACCOUNT_FAILURE_RATE.interval_nanos());
+        Ok(AuthAttempt { attempts: self, client: request.client, places: Some(places) })
     }
 
     /// Whether something is signed for a client.
-    pub(super) fn charge_signature(&self, request: &Request<'_>) -> bool {
+    pub(super) fn charge_signature(&self, request: &RequestHead<'_>) -> bool {
         let client = request.client.filter(|_| !request.is_here);
-        client.is_none_or(|client| self.signatures.count(client, Instant::now()).is_ok())
+        client.is_none_or(|client| self.signatures.charge(client, Instant::now()).is_ok())
     }
 
     fn elapsed(&self, now: Instant) -> u64 {
@@ -85,13 +91,13 @@ impl GuessThrottle {
     }
 }
 
-impl Attempt<'_> {
-    pub(crate) fn succeeded(self) {
+impl AuthAttempt<'_> {
+    pub(crate) fn mark_succeeded(self) {
         if let Some(client) = self.client {
-            self.attempts.clients.give_back(client);
+            self.attempts.clients.refund(client);
         }
         if let Some(places) = self.places {
-            Table::give_back(places, ACCOUNT_FAILURE_RATE.cost());
+            GcraTable::refund(places, ACCOUNT_FAILURE_RATE.interval_nanos());
         }
     }
 }
@@ -107,7 +113,7 @@ mod tests {
     fn attack_a11_guessing() {
         let attempts = GuessThrottle::new();
         let headers = HeaderMap::new();
-        let request = |client: &str| Request {
+        let request = |client: &str| RequestHead {
             query: None,
             headers: &headers,
             version: Version::HTTP_11,
@@ -118,7 +124,7 @@ mod tests {
         };
         let guess = |client: &str, account: &str, milliseconds: u64| {
             let now = attempts.start + Duration::from_millis(milliseconds);
-            attempts.begin_at(&request(client), account, now).is_ok()
+            attempts.start_attempt_at(&request(client), account, now).is_ok()
         };
         let all = |client: &str, account: &str, from: u64| {
             (from..from + 10_000).filter(|at| guess(client, account, *at)).count()
@@ -132,20 +138,26 @@ mod tests {
             guess(&format!("11.{a}.{b}.{c}"), "300:10.1/b", 20_000)
         });
         assert_eq!(tries.count(), 200);
-        let here = Request { is_here: true, ..request("127.0.0.1") };
-        assert!((0..1_000).all(|_| attempts.begin_at(&here, "x", attempts.start).is_ok()));
+        let here = RequestHead { is_here: true, ..request("127.0.0.1") };
+        assert!((0..1_000).all(|_| attempts.start_attempt_at(&here, "x", attempts.start).is_ok()));
         // Who does not fail is not held back.
         let now = attempts.start + Duration::from_secs(60);
         let right = request("203.0.113.1");
-        assert!((0..1_000).all(|_| attempts.begin_at(&right, "c", now).map(Attempt::succeeded).is_ok()));
+        assert!(
+            (0..1_000).all(|_| attempts
+                .start_attempt_at(&right, "c", now)
+                .map(AuthAttempt::mark_succeeded)
+                .is_ok())
+        );
         // All at the same time are, as if they had failed.
-        let begun: Vec<_> = (0..1_000).filter_map(|_| attempts.begin_at(&right, "c", now).ok()).collect();
+        let begun: Vec<_> =
+            (0..1_000).filter_map(|_| attempts.start_attempt_at(&right, "c", now).ok()).collect();
         assert_eq!(begun.len(), 20);
-        begun.into_iter().for_each(Attempt::succeeded);
-        assert!(attempts.begin_at(&right, "c", now).is_ok());
+        begun.into_iter().for_each(AuthAttempt::mark_succeeded);
+        assert!(attempts.start_attempt_at(&right, "c", now).is_ok());
         // A proxy that does not say whom it asks for: all of them may fail as often as against one identity.
-        let unknown = Request { client: None, ..right };
-        let all = (0..1_000).filter(|_| attempts.begin_at(&unknown, "d", now).is_ok());
+        let unknown = RequestHead { client: None, ..right };
+        let all = (0..1_000).filter(|_| attempts.start_attempt_at(&unknown, "d", now).is_ok());
         assert_eq!(all.count(), 200);
     }
 }

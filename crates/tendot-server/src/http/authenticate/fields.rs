@@ -5,17 +5,17 @@ use std::num::NonZeroU32;
 use data_encoding::{BASE64, BASE64_NOPAD};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use tendot_proto::Reference;
+use tendot_proto::ValueReference;
 use tendot_proto::auth::SecretKeyMac;
 use utoipa::ToSchema;
 
-use super::{AuthenticationError, Proof, HttpSessionId};
-use crate::http::parameters::Parameters;
+use super::{AuthenticationError, HttpSessionId, KeyProof};
+use crate::http::parameters::QueryParams;
 use crate::http::percent;
 
 /// The fields, as text.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fields(Vec<(String, String)>);
+pub(crate) struct AuthParams(Vec<(String, String)>);
 
 /// The same as JSON.
 #[derive(Deserialize, ToSchema)]
@@ -38,11 +38,11 @@ pub(crate) struct AuthParamsJson {
     /// For PBKDF2, as Base64.
     salt: Option<String>,
     /// For PBKDF2.
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "deserialize_u31")]
     #[schema(value_type = Option<u32>)]
     iterations: Option<u32>,
     /// For PBKDF2: bits of the key.
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "deserialize_u31")]
     #[schema(value_type = Option<u32>)]
     length: Option<u32>,
     /// Whether the certificate of the connection is to count.
@@ -50,7 +50,7 @@ pub(crate) struct AuthParamsJson {
 }
 
 /// A whole number of 31 bits, of which JSON may write `5.0`, too.
-fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+fn deserialize_u31<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
     if number.fract() != 0.0 || !(0.0..=f64::from(i32::MAX)).contains(&number) {
         return Err(D::Error::custom("a whole number of 31 bits is expected"));
@@ -61,14 +61,14 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
 /// The answer to a nonce.
 #[derive(Debug)]
 pub(crate) struct ChallengeAnswer {
-    pub(crate) claim: Reference<'static>,
+    pub(crate) claim: ValueReference<'static>,
     pub(crate) cnonce: Vec<u8>,
-    pub(crate) proof: Proof,
+    pub(crate) proof: KeyProof,
 }
 
-impl Fields {
+impl AuthParams {
     /// Nobody needs more.
-    const LIMIT: usize = 32;
+    const MAX_AUTH_PARAMS: usize = 32;
 
     /// `name="value", name=value`, as RFC 9110 (11.2) has it; the identity is percent-encoded once more.
     pub(super) fn from_header(text: &str) -> Option<Self> {
@@ -115,21 +115,21 @@ impl Fields {
     }
 
     /// What stands in a query.
-    pub(crate) fn from_query(parameters: &Parameters<'_>) -> Self {
+    pub(crate) fn from_query(parameters: &QueryParams<'_>) -> Self {
         let known = ["cnonce", "alg", "signature", "salt", "iterations", "length"];
         let said = known.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
         Self(said.collect())
     }
 
     /// These, and what others say beside them.
-    pub(crate) fn or(mut self, others: Self) -> Self {
+    pub(crate) fn merge_missing(mut self, others: Self) -> Self {
         let missing: Vec<_> = others.0.into_iter().filter(|(name, _)| self.get(name).is_none()).collect();
         self.0.extend(missing);
         self
     }
 
     fn push(&mut self, name: &str, value: String) -> Option<()> {
-        let has_room = self.0.len() < Self::LIMIT;
+        let has_room = self.0.len() < Self::MAX_AUTH_PARAMS;
         has_room.then(|| self.0.push((name.to_owned(), value)))
     }
 
@@ -138,7 +138,7 @@ impl Fields {
         found.map(|(_, value)| &**value).filter(|value| !value.is_empty())
     }
 
-    fn bytes(&self, wanted: &str) -> Option<Vec<u8>> {
+    fn get_base64(&self, wanted: &str) -> Option<Vec<u8>> {
         let text = self.get(wanted)?.trim_end_matches('=');
         // Also as it is written in addresses.
         let text = text.replace('-', "+").replace('_', "/");
@@ -146,7 +146,7 @@ impl Fields {
     }
 
     /// Which session is meant, if one is; none inside if it is written as no session is.
-    pub(crate) fn session(&self) -> Option<Option<HttpSessionId>> {
+    pub(crate) fn session_id(&self) -> Option<Option<HttpSessionId>> {
         self.get("sessionId").map(|id| id.parse().ok())
     }
 
@@ -162,7 +162,7 @@ impl Fields {
 
     /// The client's nonce.
     pub(crate) fn cnonce(&self) -> Option<Vec<u8>> {
-        self.bytes("cnonce")
+        self.get_base64("cnonce")
     }
 
     /// Whether there is text where a number should be.
@@ -178,29 +178,29 @@ impl Fields {
     }
 
     /// Who somebody says they are, and how they prove it.
-    pub(crate) fn answer(&self) -> Result<ChallengeAnswer, AuthenticationError> {
+    pub(crate) fn challenge_answer(&self) -> Result<ChallengeAnswer, AuthenticationError> {
         let incomplete = AuthenticationError::Incomplete;
         let (claim, kind) = (self.get("id").ok_or(incomplete)?, self.get("type").ok_or(incomplete)?);
         let proof = self.proof(kind)?;
         let cnonce = self.cnonce().ok_or(incomplete)?;
-        Ok(ChallengeAnswer { claim: Reference::parse(claim).into_owned(), cnonce, proof })
+        Ok(ChallengeAnswer { claim: ValueReference::parse(claim).into_owned(), cnonce, proof })
     }
 
     /// The proof, for a key of this kind.
-    pub(crate) fn proof(&self, kind: &str) -> Result<Proof, AuthenticationError> {
+    pub(crate) fn proof(&self, kind: &str) -> Result<KeyProof, AuthenticationError> {
         let incomplete = AuthenticationError::Incomplete;
-        let signature = self.bytes("signature").ok_or(incomplete)?;
+        let signature = self.get_base64("signature").ok_or(incomplete)?;
         let algorithm = self.get("alg").ok_or(incomplete)?;
         match kind {
-            "HS_PUBKEY" => Ok(Proof::Signature { hash: algorithm.to_ascii_uppercase(), signature }),
+            "HS_PUBKEY" => Ok(KeyProof::Signature { hash: algorithm.to_ascii_uppercase(), signature }),
             "HS_SECKEY" => {
                 let algorithm = SecretKeyMac::from_name(algorithm).ok_or(AuthenticationError::Malformed)?;
                 if algorithm != SecretKeyMac::Pbkdf2 {
-                    return Ok(Proof::Mac { algorithm, mac: signature });
+                    return Ok(KeyProof::Mac { algorithm, mac: signature });
                 }
                 let number = |name| self.get(name).and_then(|number| number.parse().ok()).ok_or(incomplete);
-                Ok(Proof::Pbkdf2 {
-                    salt: self.bytes("salt").ok_or(incomplete)?,
+                Ok(KeyProof::Pbkdf2 {
+                    salt: self.get_base64("salt").ok_or(incomplete)?,
                     iterations: number("iterations")?,
                     key_bits: number("length")?,
                     mac: signature,
@@ -226,7 +226,7 @@ fn parse_quoted_string(text: &str) -> Option<(String, &str)> {
 }
 
 /// Bytes as these fields have them.
-pub(super) fn encoded(bytes: &[u8]) -> String {
+pub(super) fn encode_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
@@ -252,8 +252,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let fields = Fields::from_header(text);
-        let shown = fields.map(|Fields(all)| {
+        let fields = AuthParams::from_header(text);
+        let shown = fields.map(|AuthParams(all)| {
             all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(shown.as_deref(), expected, "{text}");
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn bodies() {
-        let read = |text: &str| Fields::from_json(text.as_bytes());
+        let read = |text: &str| AuthParams::from_json(text.as_bytes());
         let fields = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
         assert_eq!(fields.get("iterations"), Some("1000"));
         assert!(fields.uses_client_certificate() && fields.has_identity_claim() && fields.get("x").is_none());
@@ -277,13 +277,13 @@ mod tests {
     #[test]
     fn what_is_missing() {
         let whole = "id=300:0.NA/10, type=HS_PUBKEY, cnonce=AAEC, alg=SHA256, signature=AAEC";
-        assert!(Fields::from_header(whole).unwrap().answer().is_ok());
+        assert!(AuthParams::from_header(whole).unwrap().challenge_answer().is_ok());
         for name in ["id", "type", "cnonce", "alg", "signature"] {
             let rest: Vec<_> = whole.split(", ").filter(|field| !field.starts_with(name)).collect();
-            let fields = Fields::from_header(&rest.join(",")).unwrap();
-            assert_eq!(fields.answer().unwrap_err(), AuthenticationError::Incomplete, "{name}");
+            let fields = AuthParams::from_header(&rest.join(",")).unwrap();
+            assert_eq!(fields.challenge_answer().unwrap_err(), AuthenticationError::Incomplete, "{name}");
         }
-        let asks = |text| Fields::from_header(text).unwrap().server_challenge().is_some();
+        let asks = |text| AuthParams::from_header(text).unwrap().server_challenge().is_some();
         assert!(asks("cnonce=AAEC") && !asks(whole) && !asks("sessionId=x"));
     }
 }

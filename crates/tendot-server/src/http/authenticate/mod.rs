@@ -12,23 +12,23 @@ mod sessions;
 
 use std::time::{Duration, Instant, SystemTime};
 
-pub(super) use attempts::{Attempt, GuessThrottle};
+pub(super) use attempts::{AuthAttempt, GuessThrottle};
 use data_encoding::BASE64;
-pub(crate) use fields::{Fields, AuthParamsJson, ChallengeAnswer};
+pub(crate) use fields::{AuthParams, AuthParamsJson, ChallengeAnswer};
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
-use proof::Proof;
 pub(crate) use proof::AuthenticatedKey;
-pub(crate) use sessions::{Session, HttpSessionId, Sessions};
+use proof::KeyProof;
+pub(crate) use sessions::{HttpSession, HttpSessionId, HttpSessionTable};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::auth::AuthError;
-use tendot_proto::{Reference, Value, Work};
+use tendot_proto::{Budget, HandleValue, ValueReference};
 use tendot_registry::Caller;
 
-use super::answer::Answer;
+use super::answer::Reply;
 use super::certificate::CertificateSubject;
-use super::request::Request;
-use super::{Http, WORK, page, percent, too_often};
+use super::request::RequestHead;
+use super::{HttpServer, REQUEST_BUDGET, page, percent, too_many_requests};
 
 /// Why nobody is believed to be who they say.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -57,9 +57,9 @@ pub(crate) enum AuthenticationError {
 
 impl AuthenticationError {
     /// The answer to somebody who may well be who they say, but has to come again.
-    pub(crate) fn later(self) -> Option<Answer> {
+    pub(crate) fn retry_reply(self) -> Option<Reply> {
         match self {
-            Self::TooOften(wait) => Some(too_often(wait)),
+            Self::TooOften(wait) => Some(too_many_requests(wait)),
             Self::Unavailable => {
                 let detail = "Who asks can't be looked up at present. It is not your fault; try again later.";
                 Some(page::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", detail).into())
@@ -70,47 +70,56 @@ impl AuthenticationError {
 }
 
 /// What a client says of itself.
-pub(crate) enum Said<'h> {
+pub(crate) enum HttpCredentials<'h> {
     Password(&'h str),
     Token(&'h str),
-    Fields(Fields),
+    Fields(AuthParams),
 }
 
-impl<'h> Said<'h> {
+impl<'h> HttpCredentials<'h> {
     /// What stands in the header, where such things are taken; elsewhere it counts for nothing, as with Handle.Net.
-    pub(crate) fn of(request: &Request<'h>) -> Result<Option<Self>, AuthenticationError> {
+    pub(crate) fn from_request(request: &RequestHead<'h>) -> Result<Option<Self>, AuthenticationError> {
         let header = request.headers.get(AUTHORIZATION).filter(|_| request.takes_credentials);
-        header.map(Self::read).transpose()
+        header.map(Self::parse).transpose()
     }
 
-    fn read(header: &'h HeaderValue) -> Result<Self, AuthenticationError> {
+    fn parse(header: &'h HeaderValue) -> Result<Self, AuthenticationError> {
         let malformed = AuthenticationError::Malformed;
         let (scheme, rest) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(malformed)?;
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => Ok(Self::Password(rest.trim())),
             "bearer" => Ok(Self::Token(rest.trim())),
-            "handle" => Fields::from_header(rest).map(Self::Fields).ok_or(malformed),
+            "handle" => AuthParams::from_header(rest).map(Self::Fields).ok_or(malformed),
             _ => Err(malformed),
         }
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Finds out who sends a request; nobody in particular if it does not say.
-    pub(crate) async fn caller(&self, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
-        match Said::of(request)? {
+    pub(crate) async fn authenticate(
+        &self,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
+        match HttpCredentials::from_request(request)? {
             None => Ok(Caller::Anonymous),
-            Some(Said::Token(token)) => self.by_token(token, request).await,
-            Some(Said::Password(encoded)) => Ok(self.authenticate_basic(encoded, request).await?.into()),
-            Some(Said::Fields(fields)) if fields.uses_client_certificate() => {
+            Some(HttpCredentials::Token(token)) => self.authenticate_bearer(token, request).await,
+            Some(HttpCredentials::Password(encoded)) => {
+                Ok(self.authenticate_basic(encoded, request).await?.into())
+            }
+            Some(HttpCredentials::Fields(fields)) if fields.uses_client_certificate() => {
                 Ok(self.authenticate_certificate(request).await?.into())
             }
-            Some(Said::Fields(fields)) => self.authenticate_session(&fields, request).await,
+            Some(HttpCredentials::Fields(fields)) => self.authenticate_session(&fields, request).await,
         }
     }
 
-    async fn authenticate_session(&self, fields: &Fields, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
-        let Some(id) = fields.session() else {
+    async fn authenticate_session(
+        &self,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
+        let Some(id) = fields.session_id() else {
             return if fields.has_identity_claim() {
                 Err(AuthenticationError::NoSession)
             } else {
@@ -135,13 +144,13 @@ impl Http {
     /// Takes the answer to the nonce of a session, which knows its client from then on. No answer is taken twice.
     pub(crate) async fn verify_challenge_answer(
         &self,
-        session: &Session,
-        fields: &Fields,
-        request: &Request<'_>,
+        session: &HttpSession,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let answer = fields.answer()?;
+        let answer = fields.challenge_answer()?;
         let cnonce = answer.cnonce.clone();
-        let proven = self.prove(session.nonce, answer, request).await?;
+        let proven = self.verify_nonce_signature(session.nonce, answer, request).await?;
         self.sessions.authenticate(session, &cnonce, proven.clone(), Instant::now())?;
         Ok(proven)
     }
@@ -150,7 +159,7 @@ impl Http {
     pub(crate) async fn authenticate_basic(
         &self,
         encoded: &str,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let malformed = AuthenticationError::Malformed;
         let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
@@ -158,48 +167,57 @@ impl Http {
         let (user, password) = (&decoded[..at], &decoded[at + 1..]);
         let user = str::from_utf8(user).map_err(|_| malformed)?;
         let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
-        let is_it = |key: &Value<'_>| {
+        let is_it = |key: &HandleValue<'_>| {
             *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
         };
-        let claim = Reference::parse(&user);
+        let claim = ValueReference::parse(&user);
         if self.registry.owns(claim.handle()) {
             return self.match_key(&claim, is_it, request).await;
         }
         // It is kept by another server of our site.
-        let attempt = self.attempts.begin(request, &claim.to_string())?;
-        if !self.fits_elsewhere(&claim, password).await {
+        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        if !self.verify_secret_at_peer(&claim, password).await {
             return Err(AuthenticationError::Failed);
         }
-        attempt.succeeded();
-        let key = Value::with_data(claim.index, "HS_SECKEY", password);
+        attempt.mark_succeeded();
+        let key = HandleValue::with_data(claim.index, "HS_SECKEY", password);
         AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)
     }
 
     /// The certificate of the connection, which has the name and the key of an `HS_PUBKEY` value. Whoever signed it vouches
     /// for nothing: the record does.
-    pub(crate) async fn authenticate_certificate(&self, request: &Request<'_>) -> Result<AuthenticatedKey, AuthenticationError> {
-        let owner = request.certificate.and_then(CertificateSubject::of).ok_or(AuthenticationError::Failed)?;
-        let is_it = |key: &Value<'_>| *key.value_type == *b"HS_PUBKEY" && owner.has_key(&key.data);
-        self.match_key(&Reference::parse(&owner.name), is_it, request).await
+    pub(crate) async fn authenticate_certificate(
+        &self,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let owner =
+            request.certificate.and_then(CertificateSubject::parse).ok_or(AuthenticationError::Failed)?;
+        let is_it =
+            |key: &HandleValue<'_>| *key.value_type == *b"HS_PUBKEY" && owner.matches_public_key(&key.data);
+        self.match_key(&ValueReference::parse(&owner.name), is_it, request).await
     }
 
     /// Somebody with this key of theirs.
     async fn match_key(
         &self,
-        claim: &Reference<'_>,
-        is_it: impl Fn(&Value<'_>) -> bool,
-        request: &Request<'_>,
+        claim: &ValueReference<'_>,
+        is_it: impl Fn(&HandleValue<'_>) -> bool,
+        request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let attempt = self.attempts.begin(request, &claim.to_string())?;
-        let (keys, attempt) = self.keys(claim, attempt).await?;
+        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        let (keys, attempt) = self.read_keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let proven = keys.find(|key| is_it(key)).and_then(|key| AuthenticatedKey::new(claim, key));
         let proven = proven.ok_or(AuthenticationError::Failed)?;
-        attempt.succeeded();
+        attempt.mark_succeeded();
         Ok(proven)
     }
 
-    async fn by_token(&self, token: &str, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+    async fn authenticate_bearer(
+        &self,
+        token: &str,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
         if let Some(known) = &self.operator_token
             && bool::from(known.as_bytes().ct_eq(token.as_bytes()))
         {
@@ -208,10 +226,10 @@ impl Http {
         // Nobody guesses one, so that nobody can keep others out by guessing: what is right is never held back.
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        match self.registry.by_token(token, at, &mut Work::new(WORK)).await {
+        match self.registry.by_token(token, at, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
-                self.attempts.begin(request, "operator")?;
+                self.attempts.start_attempt(request, "operator")?;
                 Err(AuthenticationError::BadToken)
             }
             Err(error) => {
@@ -222,33 +240,37 @@ impl Http {
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Says in an answer by what means somebody can be known: a password, or a session whose nonce is to be signed.
-    pub(super) async fn challenge(&self, response: &mut Answer, request: &Request<'_>) {
-        let said = Said::of(request);
+    pub(super) async fn add_challenge_headers(&self, response: &mut Reply, request: &RequestHead<'_>) {
+        let said = HttpCredentials::from_request(request);
         // To a script, a browser would show a window that asks for a password.
         let is_script = request.headers.get("x-requested-with").is_some_and(|by| by == "XMLHttpRequest");
-        if matches!(said, Ok(Some(Said::Password(_)))) || !is_script && !is_said(request.headers) {
-            append(response, "Basic realm=\"handle\"".to_owned());
-            append(response, "Bearer".to_owned());
+        if matches!(said, Ok(Some(HttpCredentials::Password(_))))
+            || !is_script && !has_non_basic_credentials(request.headers)
+        {
+            append_challenge(response, "Basic realm=\"handle\"".to_owned());
+            append_challenge(response, "Bearer".to_owned());
         }
         let named = response.extensions().get::<HttpSessionId>().copied();
         let fields = match said {
-            Ok(Some(Said::Fields(fields))) => fields,
-            _ => Fields::default(),
+            Ok(Some(HttpCredentials::Fields(fields))) => fields,
+            _ => AuthParams::default(),
         };
         let now = Instant::now();
-        let id = named.or_else(|| fields.session().flatten());
+        let id = named.or_else(|| fields.session_id().flatten());
         let session = id.and_then(|id| self.sessions.get(id, now));
-        let Some(session) = session.or_else(|| self.sessions.make(now)) else { return };
-        let mut challenge = format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce());
+        let Some(session) = session.or_else(|| self.sessions.create(now)) else { return };
+        let mut challenge =
+            format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce_base64());
         if let Some(signature) = self.sign_nonces(&session, &fields, request).await {
-            challenge += &format!(", serverAlg=\"{SERVER_SIGNATURE_ALGORITHM}\", serverSignature=\"{signature}\"");
+            challenge +=
+                &format!(", serverAlg=\"{SERVER_SIGNATURE_ALGORITHM}\", serverSignature=\"{signature}\"");
         }
         if let Some(error) = response.extensions().get::<AuthenticationError>() {
             challenge += &format!(", error=\"{error}\"");
         }
-        append(response, challenge);
+        append_challenge(response, challenge);
     }
 }
 
@@ -256,13 +278,13 @@ impl Http {
 pub(crate) const SERVER_SIGNATURE_ALGORITHM: &str = "SHA-256";
 
 /// Whether a client says something of itself in another way than by a password.
-fn is_said(headers: &HeaderMap) -> bool {
+fn has_non_basic_credentials(headers: &HeaderMap) -> bool {
     headers.get(AUTHORIZATION).is_some_and(|said| {
         !said.as_bytes().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"))
     })
 }
 
-fn append(response: &mut Answer, challenge: String) {
+fn append_challenge(response: &mut Reply, challenge: String) {
     if let Ok(challenge) = HeaderValue::try_from(challenge) {
         response.headers_mut().append(WWW_AUTHENTICATE, challenge);
     }

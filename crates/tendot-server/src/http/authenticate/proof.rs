@@ -2,29 +2,33 @@
 
 use std::sync::Arc;
 
-use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyResponse, SecretKeyResponse, SecretKeyMac};
-use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Digest, Hash, Random as _, SystemRandom};
-use tendot_proto::{Reference, Value, Work};
-use tendot_registry::{Caller, Error, Identity};
+use tendot_proto::auth::{
+    AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+};
+use tendot_proto::crypto::{
+    AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SecureRandom as _, SystemRandom,
+};
+use tendot_proto::{Budget, HandleValue, ValueReference};
+use tendot_registry::{Caller, Error, HandleIdentity};
 
-use super::fields::{ChallengeAnswer, encoded};
-use super::{Attempt, AuthenticationError, Fields, Session};
-use crate::http::request::Request;
-use crate::http::{Http, WORK};
+use super::fields::{ChallengeAnswer, encode_base64};
+use super::{AuthAttempt, AuthParams, AuthenticationError, HttpSession};
+use crate::http::request::RequestHead;
+use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// How a key is proved to be had.
 #[derive(Debug)]
-pub(crate) enum Proof {
+pub(crate) enum KeyProof {
     Signature { hash: String, signature: Vec<u8> },
     Mac { algorithm: SecretKeyMac, mac: Vec<u8> },
     Pbkdf2 { salt: Vec<u8>, iterations: u32, key_bits: u32, mac: Vec<u8> },
 }
 
-impl Proof {
+impl KeyProof {
     /// The index of the key among these by which two nonces, one after the other, were signed; index 0 is any.
-    fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[Value<'_>]) -> Result<u32, AuthError> {
+    fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[HandleValue<'_>]) -> Result<u32, AuthError> {
         let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
-        let (policy, work) = (Policy::default(), &mut { Work::PER_REQUEST });
+        let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
         let answer = match self {
             Self::Signature { hash, signature } => {
                 let answer = PublicKeyResponse { hash: hash.as_bytes(), signature };
@@ -42,14 +46,14 @@ impl Proof {
 /// Somebody who is known, and the key by which they are.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticatedKey {
-    pub(crate) identity: Identity,
+    pub(crate) identity: HandleIdentity,
     /// Its hash: nobody needs the key any more.
     key: Digest,
 }
 
 impl AuthenticatedKey {
-    pub(super) fn new(claim: &Reference<'_>, key: &Value<'_>) -> Option<Self> {
-        let identity = Identity::proven(key.index, claim.handle().as_bytes())?;
+    pub(super) fn new(claim: &ValueReference<'_>, key: &HandleValue<'_>) -> Option<Self> {
+        let identity = HandleIdentity::proven(key.index, claim.handle().as_bytes())?;
         Some(Self { identity, key: fingerprint(key)? })
     }
 }
@@ -60,18 +64,18 @@ impl From<AuthenticatedKey> for Caller {
     }
 }
 
-fn fingerprint(key: &Value<'_>) -> Option<Digest> {
-    AwsLcProvider.hash(Hash::Sha256, &[&key.value_type, &key.data]).ok()
+fn fingerprint(key: &HandleValue<'_>) -> Option<Digest> {
+    AwsLcProvider.hash(HashAlgorithm::Sha256, &[&key.value_type, &key.data]).ok()
 }
 
-impl Http {
+impl HttpServer {
     /// The keys of somebody who tries to be known by one.
-    pub(crate) async fn keys<'a>(
+    pub(crate) async fn read_keys<'a>(
         &self,
-        claim: &Reference<'_>,
-        attempt: Attempt<'a>,
-    ) -> Result<(Vec<Value<'static>>, Attempt<'a>), AuthenticationError> {
-        match self.registry.keys(claim.handle(), &mut Work::new(WORK)).await {
+        claim: &ValueReference<'_>,
+        attempt: AuthAttempt<'a>,
+    ) -> Result<(Vec<HandleValue<'static>>, AuthAttempt<'a>), AuthenticationError> {
+        match self.registry.key_values(claim.handle(), &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(keys) => Ok((keys, attempt)),
             Err(error) => {
                 tracing::error!(%error, "the keys of somebody can't be read");
@@ -79,7 +83,7 @@ impl Http {
                     return Err(AuthenticationError::Failed);
                 }
                 // Nobody has failed but we.
-                attempt.succeeded();
+                attempt.mark_succeeded();
                 Err(AuthenticationError::Unavailable)
             }
         }
@@ -87,7 +91,7 @@ impl Http {
 
     /// Whether the record still has the key by which somebody was known; as long as that can't be read, nothing has changed.
     pub(crate) async fn is_key_current(&self, proven: &AuthenticatedKey) -> bool {
-        let keys = self.registry.keys(proven.identity.handle(), &mut Work::new(WORK)).await;
+        let keys = self.registry.key_values(proven.identity.handle(), &mut Budget::new(REQUEST_BUDGET)).await;
         keys.is_err()
             || keys.is_ok_and(|keys| {
                 keys.iter().any(|key| {
@@ -98,42 +102,47 @@ impl Http {
     }
 
     /// Whether a secret is that of a key which another server of our site keeps. It is shown a proof and not the secret.
-    pub(super) async fn fits_elsewhere(&self, key: &Reference<'_>, secret: &[u8]) -> bool {
-        let (mut random, mut work) = ([0; 48], Work::PER_REQUEST);
+    pub(super) async fn verify_secret_at_peer(&self, key: &ValueReference<'_>, secret: &[u8]) -> bool {
+        let (mut random, mut work) = ([0; 48], Budget::PER_REQUEST);
         SystemRandom.fill(&mut random);
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
         let form = SecretKeyMac::HmacSha256;
-        let proof = SecretKeyResponse::make(form, secret, challenge, &AwsLcProvider, &mut SystemRandom, &mut work);
+        let proof =
+            SecretKeyResponse::create(form, secret, challenge, &AwsLcProvider, &mut SystemRandom, &mut work);
         let Ok(proof) = proof else { return false };
         key.index != 0
-            && self.registry.fits_elsewhere(key, challenge, &proof, &mut work).await.is_ok_and(|fits| fits)
+            && self
+                .registry
+                .verify_secret_at_peer(key, challenge, &proof, &mut work)
+                .await
+                .is_ok_and(|fits| fits)
     }
 
     /// Who has signed our nonce and theirs.
-    pub(super) async fn prove(
+    pub(super) async fn verify_nonce_signature(
         &self,
         nonce: [u8; 16],
         answer: ChallengeAnswer,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
-        let attempt = self.attempts.begin(request, &claim.to_string())?;
-        let (keys, attempt) = self.keys(&claim, attempt).await?;
-        let (index, keys) = self.verify(nonce.to_vec(), answer, keys, attempt).await?;
+        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        let (keys, attempt) = self.read_keys(&claim, attempt).await?;
+        let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
         key.and_then(|key| AuthenticatedKey::new(&claim, key)).ok_or(AuthenticationError::Failed)
     }
 
     /// Looks at a proof apart from everything else, since it may take long; for no more at the same time than there are
     /// cores.
-    pub(crate) async fn verify(
+    pub(crate) async fn verify_proof(
         &self,
         nonce: Vec<u8>,
         answer: ChallengeAnswer,
-        keys: Vec<Value<'static>>,
-        attempt: Attempt<'_>,
-    ) -> Result<(u32, Vec<Value<'static>>), AuthenticationError> {
+        keys: Vec<HandleValue<'static>>,
+        attempt: AuthAttempt<'_>,
+    ) -> Result<(u32, Vec<HandleValue<'static>>), AuthenticationError> {
         let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
         let worked = tokio::task::spawn_blocking(move || {
             let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
@@ -144,18 +153,18 @@ impl Http {
             AuthError::Failed => AuthenticationError::Failed,
             error => AuthenticationError::Refused(error),
         })?;
-        attempt.succeeded();
+        attempt.mark_succeeded();
         Ok(found)
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Our signature of both nonces, if the client wants to know who we are and we have a key.
     pub(crate) async fn sign_nonces(
         &self,
-        session: &Session,
-        fields: &Fields,
-        request: &Request<'_>,
+        session: &HttpSession,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
     ) -> Option<String> {
         let (native, cnonce) = (self.native.as_ref()?, fields.server_challenge()?);
         if !self.attempts.charge_signature(request) {
@@ -168,6 +177,6 @@ impl Http {
             drop(core);
             signature
         });
-        Some(encoded(&signed.await.ok()??))
+        Some(encode_base64(&signed.await.ok()??))
     }
 }

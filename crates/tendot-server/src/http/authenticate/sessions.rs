@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
-use super::fields::encoded;
-use super::{AuthenticationError, AuthenticatedKey};
+use super::fields::encode_base64;
+use super::{AuthenticatedKey, AuthenticationError};
 
 /// How many sessions there are at most: some megabytes. The rest of them is for those who are not known yet.
 const MAX_SESSIONS: usize = 10_000;
-const KNOWN: usize = 8_000;
+const MAX_AUTHENTICATED_SESSIONS: usize = 8_000;
 
 /// Those of one identity.
 const MAX_SESSIONS_PER_IDENTITY: usize = 100;
 
 /// The longest time without a request, as with Handle.Net, and at all.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_SESSION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Answers to one nonce that are remembered; then there is another nonce.
 const MAX_ANSWERS_PER_NONCE: usize = 32;
@@ -56,34 +56,35 @@ impl fmt::Debug for HttpSessionId {
 
 /// A session as it was when it was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
+pub(crate) struct HttpSession {
     pub(crate) id: HttpSessionId,
     pub(crate) nonce: [u8; 16],
     pub(crate) proven: Option<AuthenticatedKey>,
 }
 
-impl Session {
+impl HttpSession {
     /// The nonce as clients read it.
-    pub(crate) fn nonce(&self) -> String {
-        encoded(&self.nonce)
+    pub(crate) fn nonce_base64(&self) -> String {
+        encode_base64(&self.nonce)
     }
 }
 
 #[derive(Debug)]
-struct Kept {
-    session: Session,
+struct SessionEntry {
+    session: HttpSession,
     /// The client's nonces that were signed together with ours, as hashes.
     answers: Vec<u64>,
     made: Instant,
     used: Instant,
 }
 
-impl Kept {
-    fn is_over(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.used) > IDLE_TIMEOUT || now.saturating_duration_since(self.made) > LIFE
+impl SessionEntry {
+    fn is_expired(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.used) > IDLE_TIMEOUT
+            || now.saturating_duration_since(self.made) > MAX_SESSION_AGE
     }
 
-    const fn age(&self) -> (Instant, HttpSessionId) {
+    const fn last_use(&self) -> (Instant, HttpSessionId) {
         (self.used, self.session.id)
     }
 }
@@ -93,14 +94,14 @@ impl Kept {
 /// When it is full, the one goes that was longest without a request, and those of nobody go first: to make sessions costs a
 /// stranger little. Nobody can have so many that others have none.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    tables: Mutex<Tables>,
+pub(crate) struct HttpSessionTable {
+    tables: Mutex<SessionIndexes>,
     hash: RandomState,
 }
 
 #[derive(Debug, Default)]
-struct Tables {
-    kept: HashMap<HttpSessionId, Kept>,
+struct SessionIndexes {
+    kept: HashMap<HttpSessionId, SessionEntry>,
     /// When it was last used, and its name: those of nobody, and those in which somebody is known.
     strangers: BTreeSet<(Instant, HttpSessionId)>,
     known: BTreeSet<(Instant, HttpSessionId)>,
@@ -108,29 +109,29 @@ struct Tables {
     numbers: HashMap<String, usize>,
 }
 
-impl Sessions {
+impl HttpSessionTable {
     /// A new session; none without randomness.
-    pub(crate) fn make(&self, now: Instant) -> Option<Session> {
-        let session = Session { id: HttpSessionId(random()?), nonce: random()?, proven: None };
-        let mut tables = self.tables();
-        tables.forget(now);
+    pub(crate) fn create(&self, now: Instant) -> Option<HttpSession> {
+        let session = HttpSession { id: HttpSessionId(random()?), nonce: random()?, proven: None };
+        let mut tables = self.lock();
+        tables.purge_expired(now);
         while tables.kept.len() >= MAX_SESSIONS {
             let Some((_, oldest)) = tables.strangers.first().or(tables.known.first()).copied() else { break };
             tables.remove(oldest);
         }
-        let kept = Kept { session: session.clone(), answers: Vec::new(), made: now, used: now };
-        tables.enter(kept);
+        let kept = SessionEntry { session: session.clone(), answers: Vec::new(), made: now, used: now };
+        tables.insert(kept);
         Some(session)
     }
 
     /// A session, which lives on for that.
-    pub(crate) fn get(&self, id: HttpSessionId, now: Instant) -> Option<Session> {
-        let mut tables = self.tables();
-        if tables.kept.get(&id)?.is_over(now) {
+    pub(crate) fn get(&self, id: HttpSessionId, now: Instant) -> Option<HttpSession> {
+        let mut tables = self.lock();
+        if tables.kept.get(&id)?.is_expired(now) {
             tables.remove(id);
             return None;
         }
-        tables.change(id, |kept| {
+        tables.update(id, |kept| {
             kept.used = now;
             kept.session.clone()
         })
@@ -139,14 +140,14 @@ impl Sessions {
     /// Lets a session be that of somebody. What they have signed is not taken again.
     pub(super) fn authenticate(
         &self,
-        session: &Session,
+        session: &HttpSession,
         cnonce: &[u8],
         proven: AuthenticatedKey,
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         let answer = self.hash.hash_one(cnonce);
         let next = random().ok_or(AuthenticationError::Failed)?;
-        let mut tables = self.tables();
+        let mut tables = self.lock();
         let done = tables.mark_authenticated(session.id, |kept| {
             if kept.session.nonce != session.nonce || kept.answers.contains(&answer) {
                 return Err(AuthenticationError::Again);
@@ -164,36 +165,36 @@ impl Sessions {
     }
 
     /// Lets a new session be that of somebody who is known otherwise.
-    pub(crate) fn open(&self, session: &Session, proven: AuthenticatedKey) {
-        self.tables().mark_authenticated(session.id, |kept| kept.session.proven = Some(proven));
+    pub(crate) fn authenticate_new(&self, session: &HttpSession, proven: AuthenticatedKey) {
+        self.lock().mark_authenticated(session.id, |kept| kept.session.proven = Some(proven));
     }
 
     /// Ends a session, if it is there.
     pub(crate) fn remove(&self, id: HttpSessionId) -> bool {
-        self.tables().remove(id).is_some()
+        self.lock().remove(id).is_some()
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn lock(&self) -> MutexGuard<'_, SessionIndexes> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tables {
-    fn enter(&mut self, kept: Kept) {
+impl SessionIndexes {
+    fn insert(&mut self, kept: SessionEntry) {
         match &kept.session.proven {
-            None => drop(self.strangers.insert(kept.age())),
+            None => drop(self.strangers.insert(kept.last_use())),
             Some(proven) => {
-                self.known.insert(kept.age());
+                self.known.insert(kept.last_use());
                 *self.numbers.entry(proven.identity.to_string()).or_default() += 1;
             }
         }
         self.kept.insert(kept.session.id, kept);
     }
 
-    fn remove(&mut self, id: HttpSessionId) -> Option<Kept> {
+    fn remove(&mut self, id: HttpSessionId) -> Option<SessionEntry> {
         let kept = self.kept.remove(&id)?;
-        self.strangers.remove(&kept.age());
-        self.known.remove(&kept.age());
+        self.strangers.remove(&kept.last_use());
+        self.known.remove(&kept.last_use());
         if let Some(proven) = &kept.session.proven
             && let Entry::Occupied(mut number) = self.numbers.entry(proven.identity.to_string())
         {
@@ -205,16 +206,17 @@ impl Tables {
         Some(kept)
     }
 
-    fn change<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+    fn update<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut SessionEntry) -> T) -> Option<T> {
         let mut kept = self.remove(id)?;
         let done = change(&mut kept);
-        self.enter(kept);
+        self.insert(kept);
         Some(done)
     }
 
     /// Removes what nobody has used for too long.
-    fn forget(&mut self, now: Instant) {
-        let is_over = |(used, _): &(Instant, HttpSessionId)| now.saturating_duration_since(*used) > IDLE_TIMEOUT;
+    fn purge_expired(&mut self, now: Instant) {
+        let is_over =
+            |(used, _): &(Instant, HttpSessionId)| now.saturating_duration_since(*used) > IDLE_TIMEOUT;
         loop {
             let over = self.strangers.first().copied().filter(is_over);
             let Some((_, id)) = over.or_else(|| self.known.first().copied().filter(is_over)) else { return };
@@ -223,15 +225,20 @@ impl Tables {
     }
 
     /// Lets somebody be known in a session. Their oldest goes if they have too many, and the oldest of all if there are.
-    fn mark_authenticated<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
-        let done = self.change(id, change)?;
+    fn mark_authenticated<T>(
+        &mut self,
+        id: HttpSessionId,
+        change: impl FnOnce(&mut SessionEntry) -> T,
+    ) -> Option<T> {
+        let done = self.update(id, change)?;
         let of = |id: &HttpSessionId| Some(&self.kept.get(id)?.session.proven.as_ref()?.identity);
         let identity = of(&id)?;
-        let has_too_many = self.numbers.get(&identity.to_string()).is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
+        let has_too_many =
+            self.numbers.get(&identity.to_string()).is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
         let mut oldest = self.known.iter().map(|(_, id)| *id);
         if has_too_many && let Some(theirs) = oldest.find(|id| of(id) == Some(identity)) {
             self.remove(theirs);
-        } else if self.known.len() > KNOWN
+        } else if self.known.len() > MAX_AUTHENTICATED_SESSIONS
             && let Some(oldest) = oldest.next()
         {
             self.remove(oldest);
@@ -247,18 +254,22 @@ fn random() -> Option<[u8; 16]> {
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::{Reference, Value};
+    use tendot_proto::{HandleValue, ValueReference};
 
     use super::*;
 
     fn somebody() -> AuthenticatedKey {
-        AuthenticatedKey::new(&Reference::parse("300:0.NA/10.1"), &Value::new(300, "HS_SECKEY", "secret")).unwrap()
+        AuthenticatedKey::new(
+            &ValueReference::parse("300:0.NA/10.1"),
+            &HandleValue::new(300, "HS_SECKEY", "secret"),
+        )
+        .unwrap()
     }
 
     #[test]
     fn names() {
-        let sessions = Sessions::default();
-        let session = sessions.make(Instant::now()).unwrap();
+        let sessions = HttpSessionTable::default();
+        let session = sessions.create(Instant::now()).unwrap();
         assert_eq!(session.id.to_string().parse(), Ok(session.id));
         assert_eq!(format!("{:?}", session.id), "SessionId");
         for wrong in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
@@ -271,37 +282,37 @@ mod tests {
 
     #[test]
     fn times() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
+        let (sessions, start) = (HttpSessionTable::default(), Instant::now());
         let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
-        let id = sessions.make(start).unwrap().id;
+        let id = sessions.create(start).unwrap().id;
         assert!((1..=48).all(|half_hours| sessions.get(id, after(30 * half_hours)).is_some()));
         // A day is over, though it was used all the time.
         assert!(sessions.get(id, after(24 * 60 + 1)).is_none());
-        let id = sessions.make(start).unwrap().id;
+        let id = sessions.create(start).unwrap().id;
         assert!(sessions.get(id, after(31)).is_none());
-        let mut tables = sessions.tables();
+        let mut tables = sessions.lock();
         assert!(tables.kept.is_empty() && tables.strangers.is_empty() && tables.known.is_empty());
         drop(tables);
         // What nobody asks for any more goes, too.
-        let known = sessions.make(start).unwrap();
-        sessions.open(&known, somebody());
-        sessions.make(start).unwrap();
-        sessions.make(after(31)).unwrap();
-        tables = sessions.tables();
+        let known = sessions.create(start).unwrap();
+        sessions.authenticate_new(&known, somebody());
+        sessions.create(start).unwrap();
+        sessions.create(after(31)).unwrap();
+        tables = sessions.lock();
         assert_eq!((tables.kept.len(), tables.strangers.len(), tables.known.len()), (1, 1, 0));
     }
 
     /// Strangers make a hundred thousand sessions: those in which somebody is known stay, and the memory, too.
     #[test]
     fn attack_a12_many_sessions() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
-        let known = sessions.make(start).unwrap();
+        let (sessions, start) = (HttpSessionTable::default(), Instant::now());
+        let known = sessions.create(start).unwrap();
         sessions.authenticate(&known, b"cnonce", somebody(), start).unwrap();
-        let first = sessions.make(start).unwrap();
+        let first = sessions.create(start).unwrap();
         for number in 0..100_000 {
-            sessions.make(start + Duration::from_millis(number)).unwrap();
+            sessions.create(start + Duration::from_millis(number)).unwrap();
         }
-        let tables = sessions.tables();
+        let tables = sessions.lock();
         assert_eq!(
             (tables.kept.len(), tables.strangers.len(), tables.known.len()),
             (MAX_SESSIONS, MAX_SESSIONS - 1, 1)
@@ -314,31 +325,34 @@ mod tests {
     /// Somebody who is known makes as many as they can, and so do many others: there is room for one more.
     #[test]
     fn attack_a12_many_sessions_of_somebody() {
-        let (sessions, now) = (Sessions::default(), Instant::now());
+        let (sessions, now) = (HttpSessionTable::default(), Instant::now());
         let open = |handle: &str| {
-            let key = Value::new(300, "HS_SECKEY", "secret");
-            let session = sessions.make(now).unwrap();
-            sessions.open(&session, AuthenticatedKey::new(&Reference::new(300, handle.as_bytes()), &key).unwrap());
+            let key = HandleValue::new(300, "HS_SECKEY", "secret");
+            let session = sessions.create(now).unwrap();
+            sessions.authenticate_new(
+                &session,
+                AuthenticatedKey::new(&ValueReference::new(300, handle.as_bytes()), &key).unwrap(),
+            );
             session.id
         };
         let other = open("0.NA/10.2");
         for _ in 0..1_000 {
             open("0.NA/10.1");
         }
-        assert_eq!(sessions.tables().known.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
+        assert_eq!(sessions.lock().known.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
         assert!(sessions.get(other, now).is_some());
-        for number in 0..KNOWN {
+        for number in 0..MAX_AUTHENTICATED_SESSIONS {
             open(&format!("10.1/{number}"));
         }
-        assert_eq!(sessions.tables().known.len(), KNOWN);
-        let strangers: Vec<_> = (0..1_000).map(|_| sessions.make(now).unwrap().id).collect();
+        assert_eq!(sessions.lock().known.len(), MAX_AUTHENTICATED_SESSIONS);
+        let strangers: Vec<_> = (0..1_000).map(|_| sessions.create(now).unwrap().id).collect();
         assert!(strangers.into_iter().all(|id| sessions.get(id, now).is_some()));
     }
 
     #[test]
     fn attack_a1_an_answer_works_once() {
-        let (sessions, now) = (Sessions::default(), Instant::now());
-        let session = sessions.make(now).unwrap();
+        let (sessions, now) = (HttpSessionTable::default(), Instant::now());
+        let session = sessions.create(now).unwrap();
         let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, somebody(), now);
         for number in 0..u8::try_from(MAX_ANSWERS_PER_NONCE).unwrap() {
             assert_eq!(answer(&[number]), Ok(()));

@@ -9,27 +9,27 @@ use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
-use crate::http::answer::{Answer, HTML, PAGE_SECURITY_HEADERS, answer};
+use crate::http::answer::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
 use crate::http::caching;
-use crate::http::describe::{COMMON_RESPONSES, CODE_SAMPLES};
-use crate::http::openapi::{DOCUMENT, operations};
+use crate::http::describe::{CODE_SAMPLES, COMMON_RESPONSES};
+use crate::http::openapi::{DOCUMENT, documented_operations};
 use crate::http::route::ROUTES;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct DocsPage {
     about: CodeSpans,
-    groups: Vec<Group>,
+    groups: Vec<OperationGroup>,
     for_all: Vec<(String, CodeSpans)>,
 }
 
-struct Group {
+struct OperationGroup {
     name: String,
     about: CodeSpans,
-    operations: Vec<Shown>,
+    operations: Vec<OperationEntry>,
 }
 
-struct Shown {
+struct OperationEntry {
     id: String,
     method: &'static str,
     /// All that do the same.
@@ -54,18 +54,18 @@ impl CodeSpans {
     }
 }
 
-static PAGE: LazyLock<Bytes> = LazyLock::new(|| page().render().unwrap_or_default().into());
+static RENDERED_PAGE: LazyLock<Bytes> = LazyLock::new(|| build_page().render().unwrap_or_default().into());
 
 /// Answers `GET /docs`.
-pub(crate) fn docs(request: &HeaderMap) -> Answer {
-    let mut response = answer(StatusCode::OK, HTML, PAGE.clone());
+pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
+    let mut response = reply(StatusCode::OK, HTML, RENDERED_PAGE.clone());
     response.headers_mut().extend(PAGE_SECURITY_HEADERS);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
-    caching::tag(response, &PAGE, request)
+    caching::add_etag(response, &RENDERED_PAGE, request)
 }
 
-fn page() -> DocsPage {
-    let groups = DOCUMENT.tags.iter().flatten().map(|tag| Group {
+fn build_page() -> DocsPage {
+    let groups = DOCUMENT.tags.iter().flatten().map(|tag| OperationGroup {
         name: tag.name.clone(),
         about: CodeSpans::of(tag.description.as_deref()),
         operations: operations_in(&tag.name),
@@ -84,12 +84,12 @@ fn page() -> DocsPage {
 }
 
 /// The operations of a chapter.
-fn operations_in(group: &str) -> Vec<Shown> {
-    let mut all: Vec<Shown> = Vec::new();
+fn operations_in(group: &str) -> Vec<OperationEntry> {
+    let mut all: Vec<OperationEntry> = Vec::new();
     let mut routes = Vec::new();
     for (path, route) in ROUTES.into_iter().rev() {
         let Some(item) = DOCUMENT.paths.get_path_item(path) else { continue };
-        for (method, operation) in operations(item) {
+        for (method, operation) in documented_operations(item) {
             if !operation.tags.iter().flatten().any(|tag| tag == group) {
                 continue;
             }
@@ -98,7 +98,7 @@ fn operations_in(group: &str) -> Vec<Shown> {
                 Some(shown) => shown.paths.push(path),
                 None => {
                     routes.push((route, method));
-                    all.push(Shown::of(method, path, operation));
+                    all.push(OperationEntry::of(method, path, operation));
                 }
             }
         }
@@ -106,7 +106,7 @@ fn operations_in(group: &str) -> Vec<Shown> {
     all
 }
 
-impl Shown {
+impl OperationEntry {
     fn of(method: &'static str, path: &'static str, operation: &Operation) -> Self {
         let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(one) => {

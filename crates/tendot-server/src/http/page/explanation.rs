@@ -3,11 +3,11 @@
 use askama::Template;
 use http::StatusCode;
 
-use super::text::{Room, beginning, visible};
-use super::{by_accept, show};
-use crate::http::answer::Answer;
-use crate::http::explain::{Explanation, Outcome};
-use crate::http::redirect::own_path;
+use super::text::{PageBudget, escape_invisible, truncate_chars};
+use super::{render, vary_by_accept};
+use crate::http::answer::Reply;
+use crate::http::explain::{ResolutionTrace, TraceOutcome};
+use crate::http::redirect::format;
 
 #[derive(Template)]
 #[template(path = "explanation.html")]
@@ -15,21 +15,21 @@ struct TracePage {
     title: String,
     name: String,
     resolves: bool,
-    steps: Vec<Shown>,
-    places: Vec<Place>,
+    steps: Vec<TraceStepRow>,
+    places: Vec<LocationRow>,
     microseconds: u64,
     is_short: bool,
     path: String,
 }
 
-struct Shown {
+struct TraceStepRow {
     step: &'static str,
     ok: bool,
     says: String,
     advice: String,
 }
 
-struct Place {
+struct LocationRow {
     href: String,
     from: String,
     /// What became of it, and by which step.
@@ -38,19 +38,24 @@ struct Place {
 }
 
 /// The page of an explanation.
-pub(crate) fn explanation(explained: &Explanation) -> Answer {
-    let mut room = Room::new();
+pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
+    let mut room = PageBudget::new();
     let mut steps = Vec::new();
     for finding in &explained.steps {
-        if !room.has_more() {
+        if !room.has_room() {
             break;
         }
         let advice = finding.advice.as_deref().map(|advice| room.line(advice)).unwrap_or_default();
-        steps.push(Shown { step: finding.step, ok: finding.ok, says: room.line(&finding.says), advice });
+        steps.push(TraceStepRow {
+            step: finding.step,
+            ok: finding.ok,
+            says: room.line(&finding.says),
+            advice,
+        });
     }
     let mut places = Vec::new();
     for (number, place) in explained.places.iter().enumerate() {
-        if !room.has_more() {
+        if !room.has_room() {
             break;
         }
         let attributes: Vec<String> =
@@ -59,31 +64,31 @@ pub(crate) fn explanation(explained: &Explanation) -> Answer {
             Some(index) => format!("the URL at index {index}, weight {}", place.weight),
             None => attributes.join(", "),
         };
-        let (fate, is_chosen) = fate(number, explained);
-        places.push(Place {
+        let (fate, is_chosen) = selection_result(number, explained);
+        places.push(LocationRow {
             href: room.line(&place.href),
             from: room.line(&from),
             fate: room.line(&fate),
             is_chosen,
         });
     }
-    by_accept(show(
+    vary_by_accept(render(
         StatusCode::OK,
         &TracePage {
-            title: visible(&beginning(&explained.name, 80)),
-            name: visible(&explained.name),
-            resolves: explained.outcome == Outcome::Resolves,
+            title: escape_invisible(&truncate_chars(&explained.name, 80)),
+            name: escape_invisible(&explained.name),
+            resolves: explained.outcome == TraceOutcome::Resolves,
             steps,
             places,
             microseconds: explained.microseconds,
-            is_short: room.is_short(),
-            path: own_path(&explained.name),
+            is_short: room.is_exhausted(),
+            path: format(&explained.name),
         },
     ))
 }
 
 /// What became of a place, and whether it was chosen.
-fn fate(number: usize, explained: &Explanation) -> (String, bool) {
+fn selection_result(number: usize, explained: &ResolutionTrace) -> (String, bool) {
     if let Some(step) = explained.choice.iter().find(|step| !step.left.contains(&number)) {
         return (format!("out by {}", step.by), false);
     }

@@ -6,14 +6,14 @@ use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{ProblemJson, show};
-use crate::http::Http;
-use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, text};
+use super::{ProblemJson, render};
+use crate::http::HttpServer;
+use crate::http::answer::Reply;
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 use crate::http::redirect;
 
 /// Prefixes that are counted; more are more than that.
-const PREFIXES: usize = 1_000;
+const MAX_COUNTED_PREFIXES: usize = 1_000;
 
 #[derive(Template)]
 #[template(path = "home.html")]
@@ -21,19 +21,20 @@ struct HomePage {
     figures: Vec<(String, &'static str)>,
 }
 
-impl Http {
+impl HttpServer {
     /// The page with one box that takes anything.
-    pub(crate) async fn home(&self) -> Answer {
+    pub(crate) async fn get_home(&self) -> Reply {
         let mut figures = Vec::new();
-        if let Ok(Some(names)) = self.registry.size().await {
-            figures.push((grouped(names), if names == 1 { "name" } else { "names" }));
+        if let Ok(Some(names)) = self.registry.count_all_handles().await {
+            figures.push((format_thousands(names), if names == 1 { "name" } else { "names" }));
         }
-        if let Ok(homed) = self.registry.store().homed(None, PREFIXES + 1).await {
-            let number = grouped(homed.len().min(PREFIXES) as u64);
-            let number = if homed.len() > PREFIXES { format!("more than {number}") } else { number };
+        if let Ok(homed) = self.registry.store().list_homed(None, MAX_COUNTED_PREFIXES + 1).await {
+            let number = format_thousands(homed.len().min(MAX_COUNTED_PREFIXES) as u64);
+            let number =
+                if homed.len() > MAX_COUNTED_PREFIXES { format!("more than {number}") } else { number };
             figures.push((number, if homed.len() == 1 { "prefix" } else { "prefixes" }));
         }
-        show(StatusCode::OK, &HomePage { figures })
+        render(StatusCode::OK, &HomePage { figures })
     }
 }
 
@@ -44,9 +45,9 @@ impl PartialSchema for ResolveFormSchema {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .description(Some("Without `hdl`, the answer is the first page"))
-            .property("hdl", text())
-            .additional_properties(Some(text()))
-            .property_names(Some(text()))
+            .property("hdl", text_schema())
+            .additional_properties(Some(text_schema()))
+            .property_names(Some(text_schema()))
             .into()
     }
 }
@@ -54,30 +55,36 @@ impl PartialSchema for ResolveFormSchema {
 impl ToSchema for ResolveFormSchema {}
 
 /// What is done at `/`.
-pub(crate) fn describe() -> Described {
+pub(crate) fn describe() -> PathSpec {
     let bad = "What was sent is not written as it should be";
-    let search = Doing::new("The page with one box, or the way to what was typed into it")
-        .group("Pages")
-        .query_param("text", "A name, an address or a whole citation", text())
-        .sample("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
-        .answer(StatusCode::OK, "The page")
-        .text("text/html")
-        .answer(StatusCode::SEE_OTHER, "The way to the path of the name")
-        .header("Location", "The path")
-        .text("text/html")
-        .answer(StatusCode::BAD_REQUEST, bad)
-        .text("text/html")
-        .json::<ProblemJson<'_>>("application/problem+json");
-    let send = Doing::new("Where a name leads that comes in a form")
-        .about("As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.")
-        .group("Names")
-        .sample("curl -si $SERVER/ -d hdl=10.5555/DEMO")
-        .body::<ResolveFormSchema>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
-    Described::read(search).and(HttpMethod::Post, redirect::answers(send))
+    let search = OperationSpec::new("The page with one box, or the way to what was typed into it")
+        .tag("Pages")
+        .query_param("text", "A name, an address or a whole citation", text_schema())
+        .example_command("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
+        .response(StatusCode::OK, "The page")
+        .text_content("text/html")
+        .response(StatusCode::SEE_OTHER, "The way to the path of the name")
+        .response_header("Location", "The path")
+        .text_content("text/html")
+        .response(StatusCode::BAD_REQUEST, bad)
+        .text_content("text/html")
+        .json_content::<ProblemJson<'_>>("application/problem+json");
+    let send = OperationSpec::new("Where a name leads that comes in a form")
+        .description(
+            "As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.",
+        )
+        .tag("Names")
+        .example_command("curl -si $SERVER/ -d hdl=10.5555/DEMO")
+        .request_body::<ResolveFormSchema>(
+            "application/x-www-form-urlencoded",
+            "At most 64 KiB",
+            Required::False,
+        );
+    PathSpec::readable(search).with_method(HttpMethod::Post, redirect::with_resolution_responses(send))
 }
 
 /// `1,234,567`
-pub(super) fn grouped(number: u64) -> String {
+pub(super) fn format_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
@@ -93,7 +100,7 @@ pub(super) fn grouped(number: u64) -> String {
 mod tests {
     #[test]
     fn grouped() {
-        let grouped = [0, 999, 1_000, 1_234_567].map(super::grouped);
+        let grouped = [0, 999, 1_000, 1_234_567].map(super::format_thousands);
         assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -19,15 +19,15 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 
-use super::answer::{Answer, HTML, PAGE_SECURITY_HEADERS, answer};
-use super::location::{RedirectCandidate, Origin};
+use super::answer::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
+use super::location::{CandidateSource, RedirectCandidate};
 
-pub(crate) use docs::docs;
-pub(crate) use explanation::explanation;
+pub(crate) use docs::get_docs;
+pub(crate) use explanation::trace_page;
 pub(crate) use home::describe as describe_home;
 pub(crate) use problem::{
-    Problem, ProblemJson, bad_request, endless, not_served, problem, problem_of_caller, problem_of_name,
-    problem_of_request, problem_of_store,
+    Problem, ProblemJson, alias_loop, prefix_inactive, problem, problem_for_store, problem_of_caller,
+    problem_of_name, problem_of_request, syntax_error_page,
 };
 
 /// The stylesheet of all pages.
@@ -42,7 +42,7 @@ struct RedirectBody<'a> {
 }
 
 /// The body of a redirect.
-pub(crate) fn link(address: &str) -> Bytes {
+pub(crate) fn redirect_body(address: &str) -> Bytes {
     RedirectBody { address }.render().unwrap_or_default().into()
 }
 
@@ -53,35 +53,35 @@ struct LocationsXml<'a> {
 }
 
 /// The places of a record, as XML.
-pub(crate) fn places(candidates: &[RedirectCandidate<'_>]) -> Answer {
+pub(crate) fn locations_xml(candidates: &[RedirectCandidate<'_>]) -> Reply {
     let weights: Vec<String> = candidates.iter().map(|candidate| candidate.weight.to_string()).collect();
     let weighed = candidates.iter().zip(&weights);
     let page =
         LocationsXml { places: weighed.map(|(candidate, weight)| attributes(candidate, weight)).collect() };
     let kind = HeaderValue::from_static("text/xml;charset=utf-8");
-    answer(StatusCode::OK, kind, page.render().unwrap_or_default())
+    reply(StatusCode::OK, kind, page.render().unwrap_or_default())
 }
 
 fn attributes<'c>(candidate: &'c RedirectCandidate<'_>, weight: &'c str) -> Vec<(&'c str, &'c str)> {
     match candidate.origin {
-        Origin::Url(_) => vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)],
-        Origin::Location(location) => {
+        CandidateSource::Url(_) => vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)],
+        CandidateSource::Location(location) => {
             let given = location.attributes().filter(|(name, _)| *name != "href");
             given.chain([("href", &*candidate.href)]).collect()
         }
     }
 }
 
-fn show(status: StatusCode, page: &impl Template) -> Answer {
-    let Ok(body) = page.render() else { return answer(StatusCode::INTERNAL_SERVER_ERROR, HTML, "") };
-    let mut response = answer(status, HTML, body);
+fn render(status: StatusCode, page: &impl Template) -> Reply {
+    let Ok(body) = page.render() else { return reply(StatusCode::INTERNAL_SERVER_ERROR, HTML, "") };
+    let mut response = reply(status, HTML, body);
     response.headers_mut().extend(PAGE_SECURITY_HEADERS);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 
 /// Says that the answer is the one that the client would rather have, and not for later.
-pub(crate) fn by_accept(mut response: Answer) -> Answer {
+pub(crate) fn vary_by_accept(mut response: Reply) -> Reply {
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response

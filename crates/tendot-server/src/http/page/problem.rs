@@ -12,19 +12,19 @@ use tendot_registry::Error;
 use tendot_store::StoreError;
 use utoipa::ToSchema;
 
-use super::registration::{Known, Registration};
-use super::text::{Room, beginning, visible};
-use super::{by_accept, show};
-use crate::http::answer::{Answer, PROBLEM, answer, retry_later};
-use crate::http::api::date;
+use super::registration::{RegistrationCard, RegistrationDetails};
+use super::text::{PageBudget, escape_invisible, truncate_chars};
+use super::{render, vary_by_accept};
+use crate::http::answer::{PROBLEM, Reply, add_retry_after, reply};
+use crate::http::api::format_millis;
 use crate::http::authenticate::AuthenticationError;
-use crate::http::explain::{Read, elsewhere};
+use crate::http::explain::{NameKind, public_url};
 use crate::http::near::Suggestion;
-use crate::http::redirect::own_path;
-use crate::http::request::Request;
-use crate::http::search::{LookupError, Search};
+use crate::http::redirect::format;
+use crate::http::request::RequestHead;
+use crate::http::search::{LookupContext, RecordLookupError};
 use crate::http::upstream::UpstreamError;
-use crate::http::{RequestSyntaxError, Http, caching, negotiate, status};
+use crate::http::{HttpServer, RequestSyntaxError, caching, negotiate, status};
 
 /// What went wrong.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Problem<'a> {
     /// A text of the request, cut where it is wrong.
     place: Option<(&'a str, &'a str, &'a str)>,
     /// What is known of a name that was ended.
-    known: Option<Known>,
+    known: Option<RegistrationDetails>,
 }
 
 /// What will not be done later, either.
@@ -76,18 +76,18 @@ impl Problem<'_> {
         }
     }
 
-    fn answer(&self, request: &Request<'_>) -> Answer {
-        by_accept(if negotiate::prefers_json(request.headers) {
-            self.json()
+    fn negotiated_reply(&self, request: &RequestHead<'_>) -> Reply {
+        vary_by_accept(if negotiate::prefers_json(request.headers) {
+            self.json_reply()
         } else {
-            self.with_retry_after(show(self.status, &ProblemPage::new(self)))
+            self.with_retry_after(render(self.status, &ProblemPage::new(self)))
         })
     }
 
     /// Tells of a name that was ended what is known of it.
-    fn add_retirement(&mut self, known: Known) {
+    fn add_retirement(&mut self, known: RegistrationDetails) {
         if let Some(ended) = known.ended {
-            self.members.insert("ended".into(), date(ended).into());
+            self.members.insert("ended".into(), format_millis(ended).into());
         }
         if let Some(title) = known.title() {
             self.members.insert("referent".into(), title.into());
@@ -95,13 +95,13 @@ impl Problem<'_> {
         if let Some((id, name)) = known.registrant() {
             self.members.insert("registrant".into(), json!({"id": id, "name": name}));
         }
-        let history = format!("/api/v1/history{}", own_path(self.name));
+        let history = format!("/api/v1/history{}", format(self.name));
         self.members.insert("history".into(), history.into());
         self.known = Some(known);
     }
 
     /// As it is told to programs, also within something else.
-    pub(crate) fn told(&self) -> ProblemJson<'_> {
+    pub(crate) fn to_json(&self) -> ProblemJson<'_> {
         ProblemJson {
             problem_type: "about:blank",
             title: &self.title,
@@ -117,20 +117,24 @@ impl Problem<'_> {
         }
     }
 
-    fn json(&self) -> Answer {
-        self.with_retry_after(answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default()))
+    fn json_reply(&self) -> Reply {
+        self.with_retry_after(reply(
+            self.status,
+            PROBLEM,
+            serde_json::to_vec(&self.to_json()).unwrap_or_default(),
+        ))
     }
 
     /// Says when to ask again, unless the same would cost too much again.
-    fn with_retry_after(&self, mut response: Answer) -> Answer {
+    fn with_retry_after(&self, mut response: Reply) -> Reply {
         if self.status == StatusCode::SERVICE_UNAVAILABLE && !NOT_RETRYABLE_CODES.contains(&self.code) {
-            retry_later(response.headers_mut());
+            add_retry_after(response.headers_mut());
         }
         response
     }
 
-    fn uncached_json_reply(&self) -> Answer {
-        let mut response = self.json();
+    fn uncached_json_reply(&self) -> Reply {
+        let mut response = self.json_reply();
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         response
     }
@@ -184,7 +188,7 @@ impl Problem<'_> {
     }
 }
 
-impl From<Box<Problem<'_>>> for Answer {
+impl From<Box<Problem<'_>>> for Reply {
     fn from(problem: Box<Problem<'_>>) -> Self {
         problem.uncached_json_reply()
     }
@@ -236,7 +240,7 @@ struct ProblemPage {
     place: Option<(String, String, String)>,
     /// Whether there was a record, and what is known of it.
     is_ended: bool,
-    registration: Option<Registration>,
+    registration: Option<RegistrationCard>,
     path: String,
 }
 
@@ -248,79 +252,81 @@ struct SuggestionRow {
 
 impl ProblemPage {
     fn new(problem: &Problem<'_>) -> Self {
-        let mut room = Room::new();
+        let mut room = PageBudget::new();
         Self {
             status: problem.status.as_u16(),
             title: problem.title.clone(),
             detail: room.line(&problem.detail),
             name: room.line(problem.name),
-            again: visible(&beginning(problem.name, 1_000)),
+            again: escape_invisible(&truncate_chars(problem.name, 1_000)),
             reasons: problem.reasons.clone(),
             near: problem
                 .near
                 .iter()
                 .filter_map(|near| {
-                    let path = room.address(&own_path(&near.name))?;
+                    let path = room.url(&format(&near.name))?;
                     Some(SuggestionRow { path, name: room.line(&near.name), why: near.why })
                 })
                 .collect(),
-            elsewhere: problem.elsewhere.as_deref().and_then(|address| room.address(address)),
+            elsewhere: problem.elsewhere.as_deref().and_then(|address| room.url(address)),
             place: problem.place.map(|(before, at, after)| {
                 let skipped = before.chars().count().saturating_sub(60);
                 let start: String = before.chars().skip(skipped).collect();
                 let start = if skipped > 0 { format!("…{start}") } else { start };
-                (room.line(&start), room.line(at), room.line(&beginning(after, 60)))
+                (room.line(&start), room.line(at), room.line(&truncate_chars(after, 60)))
             }),
             is_ended: problem.known.is_some(),
             registration: problem
                 .known
                 .as_ref()
-                .map(|known| Registration::new(known, &mut room))
+                .map(|known| RegistrationCard::new(known, &mut room))
                 .filter(|registration| !registration.rows.is_empty()),
-            path: if problem.name.is_empty() { String::new() } else { own_path(problem.name) },
+            path: if problem.name.is_empty() { String::new() } else { format(problem.name) },
         }
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Says why a name leads nowhere, and what may have been meant.
     pub(crate) async fn lookup_failed(
         &self,
         name: &str,
-        error: &LookupError,
-        request: &Request<'_>,
-        search: &mut Search<'_>,
-    ) -> Answer {
+        error: &RecordLookupError,
+        request: &RequestHead<'_>,
+        search: &mut LookupContext<'_>,
+    ) -> Reply {
         let mut problem = match error {
-            LookupError::Here(error) => problem_of(name, error),
-            LookupError::Elsewhere(error, _) => {
-                Problem { elsewhere: elsewhere(name), ..problem_of(name, error) }
+            RecordLookupError::Here(error) => problem_for_lookup(name, error),
+            RecordLookupError::Elsewhere(error, _) => {
+                Problem { elsewhere: public_url(name), ..problem_for_lookup(name, error) }
             }
-            LookupError::Unanswered(error) => unanswered(name, error),
+            RecordLookupError::Unanswered(error) => problem_for_upstream(name, error),
         };
         match (error, problem.code) {
-            (LookupError::Elsewhere(..), "not-found") => {
-                problem.detail = format!("It is not kept here, and {} has no record of it.", self.base());
+            (RecordLookupError::Elsewhere(..), "not-found") => {
+                problem.detail =
+                    format!("It is not kept here, and {} has no record of it.", self.upstream_name());
             }
-            (LookupError::Elsewhere(..), "not-kept-here") => {
-                problem.detail = format!("It is not kept here, and {} does not know where.", self.base());
+            (RecordLookupError::Elsewhere(..), "not-kept-here") => {
+                problem.detail =
+                    format!("It is not kept here, and {} does not know where.", self.upstream_name());
                 problem.reasons.remove(0);
             }
             _ => {}
         }
         problem.name = name;
-        if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
+        if let (NameKind::Prefix(prefix), "prefix-alone") = (NameKind::classify(name), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
-        if matches!(error, LookupError::Here(Error::Tombstone)) {
+        if matches!(error, RecordLookupError::Here(Error::Tombstone)) {
             problem.add_retirement(self.retired_details(name).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
         {
-            problem.near = self.near(name, &mut search.work).await;
+            problem.near = self.suggest_names(name, &mut search.work).await;
         }
-        let mut response = problem.answer(request);
-        if let Some(heard) = error.heard() {
+        let mut response = problem.negotiated_reply(request);
+        if let Some(heard) = error.provenance() {
             caching::add_cache_status(response.headers_mut(), heard);
         }
         response
@@ -333,29 +339,31 @@ pub(crate) fn problem(
     code: &'static str,
     detail: impl Into<String>,
 ) -> Box<Problem<'static>> {
-    let title = capital(code).replace('-', " ").into();
+    let title = capitalize(code).replace('-', " ").into();
     Box::new(Problem { title, ..Problem::new(status, code, "", detail.into()) })
 }
 
-fn problem_of(name: &str, error: &Error) -> Problem<'static> {
-    let status = status::of(error.response_code(), false);
-    let read = Read::of(name);
+fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
+    let status = status::status_for(error.response_code(), false);
+    let read = NameKind::classify(name);
     match (error, &read) {
-        (_, Read::Nothing) => {
+        (_, NameKind::Nothing) => {
             let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
             Problem::new(StatusCode::BAD_REQUEST, "no-name", "There is no name here", detail)
         }
-        (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, Read::Prefix(_)) => Problem {
-            reasons: vec![
-                "A name has a slash and a suffix after its prefix; the rest may have been cut off.",
-            ],
-            ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
-        },
-        (Error::NotResponsible { .. }, Read::Doi(DoiOrShortDoi::Short(_))) => {
+        (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, NameKind::Prefix(_)) => {
+            Problem {
+                reasons: vec![
+                    "A name has a slash and a suffix after its prefix; the rest may have been cut off.",
+                ],
+                ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
+            }
+        }
+        (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::Short(_))) => {
             let detail =
                 "This is a shortDOI: it stands for a longer name, and only the DOI Foundation knows which.";
             Problem {
-                elsewhere: elsewhere(name),
+                elsewhere: public_url(name),
                 ..Problem::new(status, "short-doi", "A shortDOI, which is not kept here", detail.into())
             }
         }
@@ -364,18 +372,18 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
                 "It may be kept by another service; this one asks no others.",
                 "Its prefix, the part before the first slash, may be wrong.",
             ],
-            elsewhere: elsewhere(name),
+            elsewhere: public_url(name),
             ..Problem::new(
                 status,
                 "not-kept-here",
                 "Not kept here",
-                format!("{}.", capital(&error.to_string())),
+                format!("{}.", capitalize(&error.to_string())),
             )
         },
         (Error::OtherServer, _) => {
             let detail = "Another server of this service keeps it; this one asks no others.".into();
             Problem {
-                elsewhere: elsewhere(name),
+                elsewhere: public_url(name),
                 ..Problem::new(status, "not-kept-here", "Not kept at this server", detail)
             }
         }
@@ -414,7 +422,7 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
             status,
             "invalid-name",
             "This cannot be a name",
-            format!("{}.", capital(&error.to_string())),
+            format!("{}.", capitalize(&error.to_string())),
         ),
         (Error::Exhausted(_), _) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -422,15 +430,18 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
             "Too much to do",
             "To answer this would take more than a request may cost.".into(),
         ),
-        (Error::Store(error), _) => *problem_of_store(error),
-        _ => {
-            Problem::new(status, "not-possible", "Not possible", format!("{}.", capital(&error.to_string())))
-        }
+        (Error::Store(error), _) => *problem_for_store(error),
+        _ => Problem::new(
+            status,
+            "not-possible",
+            "Not possible",
+            format!("{}.", capitalize(&error.to_string())),
+        ),
     }
 }
 
 /// Nobody is at fault who asks; what went wrong inside is for the log.
-pub(crate) fn problem_of_store(error: &StoreError) -> Box<Problem<'static>> {
+pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     let (status, code, what) = match error {
         StoreError::Unreachable { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", "The database is not reached at present")
@@ -442,21 +453,24 @@ pub(crate) fn problem_of_store(error: &StoreError) -> Box<Problem<'static>> {
 }
 
 /// A name that is kept elsewhere, of which nobody could say anything.
-fn unanswered(name: &str, error: &UpstreamError) -> Problem<'static> {
+fn problem_for_upstream(name: &str, error: &UpstreamError) -> Problem<'static> {
     Problem {
         reasons: vec!["The name may well be right: nobody could say."],
-        elsewhere: elsewhere(name),
+        elsewhere: public_url(name),
         ..Problem::new(
             error.status(),
             error.code(),
             "This name could not be asked for",
-            format!("It is kept elsewhere, but {}. It is not your fault; try again later.", error.says()),
+            format!(
+                "It is kept elsewhere, but {}. It is not your fault; try again later.",
+                error.public_message()
+            ),
         )
     }
 }
 
 /// A request that is not understood, with the text in which something is wrong.
-pub(crate) fn bad_request(error: &RequestSyntaxError, text: &str, request: &Request<'_>) -> Answer {
+pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request: &RequestHead<'_>) -> Reply {
     let cut = text.split_at_checked(error.at).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (at, after) = rest.split_at(end);
@@ -468,39 +482,40 @@ pub(crate) fn bad_request(error: &RequestSyntaxError, text: &str, request: &Requ
             StatusCode::BAD_REQUEST,
             "bad-request",
             "This request is not understood",
-            format!("{}.", capital(&error.to_string())),
+            format!("{}.", capitalize(&error.to_string())),
         )
     }
-    .answer(request)
+    .negotiated_reply(request)
 }
 
 /// Why there is nothing to tell of a name, for programs.
-pub(crate) fn problem_of_name(name: &str, error: &Error) -> Answer {
-    let mut problem = Problem { name, ..problem_of(name, error) };
+pub(crate) fn problem_of_name(name: &str, error: &Error) -> Reply {
+    let mut problem = Problem { name, ..problem_for_lookup(name, error) };
     if problem.detail.is_empty() {
-        problem.detail = format!("{}.", capital(&error.to_string()));
+        problem.detail = format!("{}.", capitalize(&error.to_string()));
     }
     problem.uncached_json_reply()
 }
 
 /// A request that is not understood, for programs.
-pub(crate) fn problem_of_request(why: &str) -> Answer {
+pub(crate) fn problem_of_request(why: &str) -> Reply {
     let title = "This request is not understood";
-    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capital(why))).uncached_json_reply()
+    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capitalize(why)))
+        .uncached_json_reply()
 }
 
 /// Somebody who is not believed to be who they say, for programs.
-pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Answer {
-    if let Some(answer) = error.later() {
+pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Reply {
+    if let Some(answer) = error.retry_reply() {
         return answer;
     }
     let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-    let detail = format!("{}.", capital(&error.to_string()));
+    let detail = format!("{}.", capitalize(&error.to_string()));
     Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).uncached_json_reply()
 }
 
 /// A name that stands for another, which stands for another, and so on.
-pub(crate) fn endless(name: &str, chain: &[String], request: &Request<'_>) -> Answer {
+pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>) -> Reply {
     let detail = format!(
         "It stands for {}, and so on without an end. Who keeps the records has to change one of them.",
         chain.join(", which stands for ")
@@ -509,16 +524,17 @@ pub(crate) fn endless(name: &str, chain: &[String], request: &Request<'_>) -> An
         name,
         ..Problem::new(StatusCode::LOOP_DETECTED, "alias-loop", "This name leads in a circle", detail)
     }
-    .answer(request)
+    .negotiated_reply(request)
 }
 
 /// A name whose prefix is not served at present, and what its record says about that.
-pub(crate) fn not_served(name: &str, says: String, request: &Request<'_>) -> Answer {
+pub(crate) fn prefix_inactive(name: &str, says: String, request: &RequestHead<'_>) -> Reply {
     let title = "Names of this prefix are not served at present";
-    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, "prefix-inactive", title, says) }.answer(request)
+    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, "prefix-inactive", title, says) }
+        .negotiated_reply(request)
 }
 
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
@@ -529,7 +545,7 @@ mod tests {
 
     #[test]
     fn what_programs_are_told() {
-        let told = |problem: Box<Problem<'_>>| serde_json::to_value(problem.told()).unwrap();
+        let told = |problem: Box<Problem<'_>>| serde_json::to_value(problem.to_json()).unwrap();
         let plain = problem(StatusCode::CONFLICT, "already-registered", "It is.");
         let expected = serde_json::json!({
             "type": "about:blank", "title": "Already registered", "status": 409, "code": "already-registered",
@@ -548,7 +564,7 @@ mod tests {
             (&"Taken".into(), &"/name".into(), &7.into())
         );
         assert_eq!((&told["hint"], &told["existing"]), (&"Take another.".into(), &"10.1/X".into()));
-        let answer = Answer::from(problem(StatusCode::NOT_FOUND, "not-found", ""));
+        let answer = Reply::from(problem(StatusCode::NOT_FOUND, "not-found", ""));
         assert_eq!((answer.status(), &answer.headers()["content-type"]), (StatusCode::NOT_FOUND, &PROBLEM));
     }
 }

@@ -3,25 +3,25 @@
 use askama::Template;
 use http::StatusCode;
 use http::header::LOCATION;
-use tendot_names::{OutputForm, DoiOrShortDoi};
-use tendot_proto::Value;
+use tendot_names::{DoiOrShortDoi, OutputForm};
+use tendot_proto::HandleValue;
 use tendot_store::Store;
 
-use super::home::grouped;
-use super::registration::{Known, Registration};
-use super::show;
-use super::text::{Room, beginning, visible};
-use super::value::Row;
-use crate::http::Http;
-use crate::http::answer::Answer;
-use crate::http::explain::{Read, elsewhere};
-use crate::http::parameters::Parameters;
-use crate::http::redirect::{RedirectOutcome, own_path};
-use crate::http::request::Request;
-use crate::http::search::Search;
+use super::home::format_thousands;
+use super::registration::{RegistrationCard, RegistrationDetails};
+use super::render;
+use super::text::{PageBudget, escape_invisible, truncate_chars};
+use super::value::ValueRow;
+use crate::http::HttpServer;
+use crate::http::answer::Reply;
+use crate::http::explain::{NameKind, public_url};
+use crate::http::parameters::QueryParams;
+use crate::http::redirect::{RedirectOutcome, format};
+use crate::http::request::RequestHead;
+use crate::http::search::LookupContext;
 
 /// Names under a prefix that are counted; more are more than that.
-const NAMES: usize = 10_000;
+const MAX_COUNTED_NAMES: usize = 10_000;
 
 #[derive(Template)]
 #[template(path = "record.html")]
@@ -32,11 +32,11 @@ struct RecordPage {
     /// Who keeps it, if it is not kept here.
     origin: Option<String>,
     leads: RecordTarget,
-    registration: Option<Registration>,
+    registration: Option<RegistrationCard>,
     /// What is known of a prefix.
     prefix: Option<String>,
     forms: Vec<(String, String)>,
-    rows: Vec<Row>,
+    rows: Vec<ValueRow>,
     /// Values that are not shown.
     more: usize,
     is_short: bool,
@@ -51,27 +51,27 @@ enum RecordTarget {
     Nowhere,
 }
 
-impl Http {
+impl HttpServer {
     /// The page of a record, which led that way.
     pub(crate) async fn record_page(
         &self,
         name: &str,
-        parameters: &Parameters<'_>,
+        parameters: &QueryParams<'_>,
         way: &RedirectOutcome,
-        request: &Request<'_>,
-        search: &mut Search<'_>,
-    ) -> Answer {
+        request: &RequestHead<'_>,
+        search: &mut LookupContext<'_>,
+    ) -> Reply {
         // The same as a moment ago, which was asked for as it should be.
         search.is_authoritative = false;
-        match self.selected(name, parameters, search).await {
+        match self.lookup_values(name, parameters, search).await {
             Ok((values, heard)) => {
-                let origin = heard.map(|heard| heard.says(self.base()));
-                let prefix = match Read::of(name) {
-                    Read::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
+                let origin = heard.map(|heard| heard.describe(self.upstream_name()));
+                let prefix = match NameKind::classify(name) {
+                    NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
                     _ => None,
                 };
-                let known = if heard.is_none() { self.known(name).await } else { None };
-                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin, known.as_ref()))
+                let known = if heard.is_none() { self.registration_details(name).await } else { None };
+                render(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin, known.as_ref()))
             }
             Err(error) => self.lookup_failed(name, &error, request, search).await,
         }
@@ -87,13 +87,16 @@ impl Http {
                 return "Whether names under this prefix are kept here can't be told at present.".into();
             }
         }
-        match store.count_under(prefix.as_bytes(), None, NAMES).await {
+        match store.count_names(prefix.as_bytes(), None, MAX_COUNTED_NAMES).await {
             Ok(counted) if counted.next.is_some() => {
-                format!("Names under this prefix are kept here, more than {}.", grouped(counted.live))
+                format!(
+                    "Names under this prefix are kept here, more than {}.",
+                    format_thousands(counted.live)
+                )
             }
             Ok(counted) if counted.live == 1 => "Names under this prefix are kept here, one so far.".into(),
             Ok(counted) => {
-                format!("Names under this prefix are kept here, {} so far.", grouped(counted.live))
+                format!("Names under this prefix are kept here, {} so far.", format_thousands(counted.live))
             }
             Err(_) => "Names under this prefix are kept here.".into(),
         }
@@ -103,28 +106,30 @@ impl Http {
 impl RecordPage {
     fn new(
         name: &str,
-        values: &[Value<'_>],
+        values: &[HandleValue<'_>],
         way: &RedirectOutcome,
         prefix: Option<String>,
         origin: Option<String>,
-        known: Option<&Known>,
+        known: Option<&RegistrationDetails>,
     ) -> Self {
-        let mut room = Room::new();
-        let read = Read::of(name);
+        let mut room = PageBudget::new();
+        let read = NameKind::classify(name);
         let kind = match &read {
-            Read::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
-            Read::Doi(DoiOrShortDoi::Short(_)) => "shortDOI",
-            Read::Prefix(_) => "Prefix",
-            Read::Handle | Read::Nothing => "Handle",
+            NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
+            NameKind::Doi(DoiOrShortDoi::Short(_)) => "shortDOI",
+            NameKind::Prefix(_) => "Prefix",
+            NameKind::Handle | NameKind::Nothing => "Handle",
         };
         let leads = RecordTarget::of(way, &mut room);
-        let registration = known.map(|known| Registration::new(known, &mut room));
-        let forms = forms(name, &read, &mut room);
-        let rows: Vec<Row> =
-            values.iter().map_while(|value| room.has_more().then(|| Row::of(value, &mut room))).collect();
+        let registration = known.map(|known| RegistrationCard::new(known, &mut room));
+        let forms = written_forms(name, &read, &mut room);
+        let rows: Vec<ValueRow> = values
+            .iter()
+            .map_while(|value| room.has_room().then(|| ValueRow::of(value, &mut room)))
+            .collect();
         Self {
-            title: visible(&beginning(name, 80)),
-            name: visible(name),
+            title: escape_invisible(&truncate_chars(name, 80)),
+            name: escape_invisible(name),
             kind,
             origin,
             leads,
@@ -132,44 +137,48 @@ impl RecordPage {
             prefix,
             forms,
             more: values.len() - rows.len(),
-            is_short: room.is_short(),
+            is_short: room.is_exhausted(),
             rows,
-            path: own_path(name),
+            path: format(name),
         }
     }
 }
 
 impl RecordTarget {
-    fn of(way: &RedirectOutcome, room: &mut Room) -> Self {
+    fn of(way: &RedirectOutcome, room: &mut PageBudget) -> Self {
         match way {
             RedirectOutcome::There(answer) => {
                 let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
                 location.map_or(Self::Nowhere, |location| Self::To {
                     status: answer.status().as_u16(),
                     text: room.line(location),
-                    address: room.address(location),
+                    address: room.url(location),
                 })
             }
             // Who wants to see the record wants no metadata.
-            RedirectOutcome::Here(None) | RedirectOutcome::Metadata(..) | RedirectOutcome::NotAcceptable => Self::Nowhere,
+            RedirectOutcome::Here(None) | RedirectOutcome::Metadata(..) | RedirectOutcome::NotAcceptable => {
+                Self::Nowhere
+            }
             RedirectOutcome::Here(Some(error)) => Self::NotFollowed(error.to_string()),
             RedirectOutcome::NotServed(says) => {
                 Self::NotFollowed(format!("its prefix is not served at present {}", room.line(says)))
             }
-            RedirectOutcome::Endless(chain) => Self::Endless(room.line(chain.first().map_or("", |name| name))),
+            RedirectOutcome::Endless(chain) => {
+                Self::Endless(room.line(chain.first().map_or("", |name| name)))
+            }
         }
     }
 }
 
 /// The forms in which a name can be written, to copy; what looks the same in two stands there once.
-fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(String, String)> {
+fn written_forms(name: &str, read: &NameKind<'_>, room: &mut PageBudget) -> Vec<(String, String)> {
     let written: Vec<(&str, String)> = match read {
-        Read::Doi(target) => FORMS
+        NameKind::Doi(target) => WRITTEN_FORMS
             .iter()
             .filter_map(|(form, label)| Some((*label, target.written_as(*form)?.to_string())))
             .collect(),
         _ => {
-            let address = elsewhere(name).map(|address| ("Address", address));
+            let address = public_url(name).map(|address| ("Address", address));
             address.into_iter().chain([("Name", name.to_owned())]).collect()
         }
     };
@@ -177,14 +186,14 @@ fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(String, String)> 
     for (label, text) in written {
         match forms.iter_mut().find(|(_, known)| *known == text) {
             Some((labels, _)) => *labels = format!("{labels}, {label}"),
-            None if room.has_more() => forms.push((label.into(), room.line(&text))),
+            None if room.has_room() => forms.push((label.into(), room.line(&text))),
             None => break,
         }
     }
     forms
 }
 
-const FORMS: [(OutputForm, &str); 13] = [
+const WRITTEN_FORMS: [(OutputForm, &str); 13] = [
     (OutputForm::Url, "Address"),
     (OutputForm::UrlMinimal, "the shortest"),
     (OutputForm::UrlFull, "all encoded"),

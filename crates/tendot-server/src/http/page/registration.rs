@@ -2,29 +2,29 @@
 
 use std::time::SystemTime;
 
-use tendot_proto::{Handle, Work};
+use tendot_proto::{Budget, Handle};
 use tendot_registry::Caller;
-use tendot_registry::doi::{DoiStatus, Registered};
+use tendot_registry::doi::{DoiRecord, DoiStatus};
 use tendot_store::HistoryOrder;
 
-use super::text::{Room, beginning};
-use super::value::for_people;
-use crate::http::api::date;
-use crate::http::metadata::{METADATA_FORMATS, milliseconds};
-use crate::http::redirect::own_path;
-use crate::http::{Http, WORK};
-use crate::upkeep::now;
+use super::text::{PageBudget, truncate_chars};
+use super::value::format_timestamp;
+use crate::http::api::format_millis;
+use crate::http::metadata::{METADATA_FORMATS, to_unix_millis};
+use crate::http::redirect::format;
+use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::upkeep::unix_millis;
 
 /// Creators that are named.
 const MAX_CREATORS: usize = 6;
 
 /// Characters of a title, or of a name.
-const LONGEST: usize = 400;
+const MAX_TEXT_CHARS: usize = 400;
 
 /// What is known of a name beside its values.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    registered: Option<Registered>,
+pub(crate) struct RegistrationDetails {
+    registered: Option<DoiRecord>,
     /// Names of its registrant and its agency.
     registrant: Option<String>,
     agency: Option<String>,
@@ -32,9 +32,9 @@ pub(crate) struct Known {
     pub(super) ended: Option<u64>,
 }
 
-impl Known {
+impl RegistrationDetails {
     pub(super) fn title(&self) -> Option<String> {
-        Some(self.registered.as_ref()?.summary()?.title)
+        Some(self.registered.as_ref()?.citation_summary()?.title)
     }
 
     /// The id and the name of who has it.
@@ -45,7 +45,7 @@ impl Known {
 
 /// The same as it is shown.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub(super) struct RegistrationCard {
     pub(super) state: &'static str,
     pub(super) title: Option<String>,
     pub(super) creators: Option<String>,
@@ -62,16 +62,16 @@ pub(super) struct RegistrationRow {
     pub(super) date: Option<String>,
 }
 
-impl Http {
+impl HttpServer {
     /// What everybody may know of a name that is or was registered.
-    pub(crate) async fn known(&self, name: &str) -> Option<Known> {
-        let (now, work) = (SystemTime::now(), &mut Work::new(WORK));
-        let registered = self.registered(name, now, work).await.ok()??;
+    pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
+        let (now, work) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
+        let registered = self.public_registration(name, now, work).await.ok()??;
         let anonymous = &Caller::Anonymous;
         let registrant =
-            self.registry.registrant(&registered.registrant, anonymous, milliseconds(now), work).await;
+            self.registry.registrant(&registered.registrant, anonymous, to_unix_millis(now), work).await;
         let agency = self.registry.agency(&registered.agency, work).await;
-        Some(Known {
+        Some(RegistrationDetails {
             registrant: registrant.ok().map(|held| held.it.name.into()),
             agency: agency.ok().map(|held| held.it.name.into()),
             ended: registered.ended,
@@ -80,24 +80,33 @@ impl Http {
     }
 
     /// The same of a name that was ended, which may have come by another way.
-    pub(crate) async fn retired_details(&self, name: &str) -> Known {
-        if let Some(known) = self.known(name).await {
+    pub(crate) async fn retired_details(&self, name: &str) -> RegistrationDetails {
+        if let Some(known) = self.registration_details(name).await {
             return known;
         }
         let (handle, order) = (Handle::from(name), HistoryOrder::NewestFirst { before: u64::MAX });
-        let last =
-            self.registry.history(handle, order, 1, &Caller::Anonymous, now(), &mut Work::new(WORK)).await;
+        let last = self
+            .registry
+            .record_history(
+                handle,
+                order,
+                1,
+                &Caller::Anonymous,
+                unix_millis(),
+                &mut Budget::new(REQUEST_BUDGET),
+            )
+            .await;
         let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
-        Known { ended, ..Known::default() }
+        RegistrationDetails { ended, ..RegistrationDetails::default() }
     }
 }
 
-impl Registration {
-    pub(super) fn new(known: &Known, room: &mut Room) -> Self {
+impl RegistrationCard {
+    pub(super) fn new(known: &RegistrationDetails, room: &mut PageBudget) -> Self {
         let mut rows = Vec::new();
         let registered = known.registered.as_ref();
-        let summary = registered.and_then(Registered::summary);
-        let mut line = |text: &str| room.line(&beginning(text, LONGEST));
+        let summary = registered.and_then(DoiRecord::citation_summary);
+        let mut line = |text: &str| room.line(&truncate_chars(text, MAX_TEXT_CHARS));
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };
@@ -120,14 +129,14 @@ impl Registration {
         add("Registrant", registered.map(|it| line(&party(&it.registrant, known.registrant.as_ref()))));
         add("Agency", registered.map(|it| line(&party(&it.agency, known.agency.as_ref()))));
         let mut add_date = |label, at: Option<u64>| {
-            let at = at.filter(|at| *at > 0).map(date);
-            rows.extend(at.map(|at| RegistrationRow { label, text: for_people(&at), date: Some(at) }));
+            let at = at.filter(|at| *at > 0).map(format_millis);
+            rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));
         };
         add_date("Since", registered.map(|it| it.created));
         add_date("Changed", registered.filter(|it| it.updated != it.created).map(|it| it.updated));
         add_date("Ended", known.ended);
         let state = registered.map_or(DoiStatus::Tombstone, |it| it.state);
-        let forms = registered.filter(|_| summary.is_some()).map(|it| own_path(&it.name));
+        let forms = registered.filter(|_| summary.is_some()).map(|it| format(&it.name));
         let formats = forms.map(|path| {
             let link = |(name, label, _): &(&str, &'static str, _)| {
                 (*label, format!("/api/v1/metadata{path}?format={name}"))

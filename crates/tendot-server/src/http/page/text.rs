@@ -3,22 +3,22 @@
 use tendot_registry::is_invisible;
 
 /// Bytes of a page that may come from records. With all that is ours a page stays below 60 kB.
-const PAGE: usize = 36_000;
+const MAX_RECORD_BYTES: usize = 36_000;
 
 /// Bytes that each piece costs beside its text: the elements around it.
-const PIECE: usize = 120;
+const ELEMENT_OVERHEAD_BYTES: usize = 120;
 
 /// The text with characters written out that nobody would see, or that would turn others around.
-pub(crate) fn visible(text: &str) -> String {
-    written_out(text, is_invisible)
+pub(crate) fn escape_invisible(text: &str) -> String {
+    escape_matching(text, is_invisible)
 }
 
 /// The same for texts of several lines.
 fn escape_invisible_lines(text: &str) -> String {
-    written_out(text, |c| is_invisible(c) && !matches!(c, '\n' | '\t'))
+    escape_matching(text, |c| is_invisible(c) && !matches!(c, '\n' | '\t'))
 }
 
-fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
+fn escape_matching(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hidden(c) {
@@ -31,7 +31,7 @@ fn written_out(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
 }
 
 /// The beginning of a text that is long.
-pub(super) fn beginning(text: &str, characters: usize) -> String {
+pub(super) fn truncate_chars(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -40,39 +40,39 @@ pub(super) fn beginning(text: &str, characters: usize) -> String {
 
 /// What a page may still have.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct PageBudget {
     left: usize,
     is_short: bool,
 }
 
-impl Room {
+impl PageBudget {
     pub(super) const fn new() -> Self {
-        Self { left: PAGE, is_short: false }
+        Self { left: MAX_RECORD_BYTES, is_short: false }
     }
 
     /// Whether something was left out.
-    pub(super) const fn is_short(&self) -> bool {
+    pub(super) const fn is_exhausted(&self) -> bool {
         self.is_short
     }
 
     /// Whether there is something left for another piece; if not, it is left out.
-    pub(super) const fn has_more(&mut self) -> bool {
-        self.is_short |= self.left < PIECE;
-        self.left >= PIECE
+    pub(super) const fn has_room(&mut self) -> bool {
+        self.is_short |= self.left < ELEMENT_OVERHEAD_BYTES;
+        self.left >= ELEMENT_OVERHEAD_BYTES
     }
 
     /// A line of text, as far as there is room.
     pub(super) fn line(&mut self, text: &str) -> String {
-        self.cut(visible(text))
+        self.truncate(escape_invisible(text))
     }
 
     /// Several lines.
     pub(super) fn lines(&mut self, text: &str) -> String {
-        self.cut(escape_invisible_lines(text))
+        self.truncate(escape_invisible_lines(text))
     }
 
     /// An address, all of it or none.
-    pub(super) fn address(&mut self, address: &str) -> Option<String> {
+    pub(super) fn url(&mut self, address: &str) -> Option<String> {
         let cost = escaped_length(address);
         let fits = cost <= self.left;
         self.is_short |= !fits;
@@ -80,8 +80,8 @@ impl Room {
         fits.then(|| address.to_owned())
     }
 
-    fn cut(&mut self, text: String) -> String {
-        self.left = self.left.saturating_sub(PIECE);
+    fn truncate(&mut self, text: String) -> String {
+        self.left = self.left.saturating_sub(ELEMENT_OVERHEAD_BYTES);
         let mut cost = 0;
         for (at, c) in text.char_indices() {
             let more = escaped_length(c.encode_utf8(&mut [0; 4]));
@@ -108,19 +108,22 @@ mod tests {
 
     #[test]
     fn written_out() {
-        assert_eq!(visible("10.1/é 例"), "10.1/é 例");
-        assert_eq!(visible("a\u{202e}b\u{200b}\n"), "a⟨U+202E⟩b⟨U+200B⟩⟨U+000A⟩");
+        assert_eq!(escape_invisible("10.1/é 例"), "10.1/é 例");
+        assert_eq!(escape_invisible("a\u{202e}b\u{200b}\n"), "a⟨U+202E⟩b⟨U+200B⟩⟨U+000A⟩");
         assert_eq!(escape_invisible_lines("a\n\tb\u{2028}\u{e0041}"), "a\n\tb⟨U+2028⟩⟨U+E0041⟩");
-        assert_eq!((beginning("äbc", 3), beginning("äbc", 2)), ("äbc".into(), "äb…".into()));
+        assert_eq!((truncate_chars("äbc", 3), truncate_chars("äbc", 2)), ("äbc".into(), "äb…".into()));
     }
 
     #[test]
     fn room() {
-        let mut room = Room::new();
-        assert_eq!((room.line("abc"), room.is_short()), ("abc".into(), false));
-        let shown = room.line(&"<".repeat(PAGE));
-        assert_eq!((shown.chars().count(), room.is_short()), ((PAGE - 2 * PIECE - 3) / 5 + 1, true));
-        assert_eq!((room.line("abc"), room.address("https://example.org/")), ("…".into(), None));
-        assert!(!room.has_more());
+        let mut room = PageBudget::new();
+        assert_eq!((room.line("abc"), room.is_exhausted()), ("abc".into(), false));
+        let shown = room.line(&"<".repeat(MAX_RECORD_BYTES));
+        assert_eq!(
+            (shown.chars().count(), room.is_exhausted()),
+            ((MAX_RECORD_BYTES - 2 * ELEMENT_OVERHEAD_BYTES - 3) / 5 + 1, true)
+        );
+        assert_eq!((room.line("abc"), room.url("https://example.org/")), ("…".into(), None));
+        assert!(!room.has_room());
     }
 }

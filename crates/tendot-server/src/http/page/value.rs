@@ -1,20 +1,22 @@
 //! A value as it is shown, by its type.
 
 use serde_json::Value as Json;
-use tendot_proto::record::{Admin, AdminPermissions, Data, KeyComponents, Locations, PublicKey, Site, Transport};
-use tendot_proto::{Ttl, Value};
+use tendot_proto::record::{
+    Admin, AdminPermissions, InterfaceProtocol, KeyComponents, Locations, PublicKey, Site, ValueData,
+};
+use tendot_proto::{HandleValue, Ttl};
 
-use super::text::{Room, beginning};
+use super::text::{PageBudget, truncate_chars};
 use crate::http::address;
 
 /// Characters of a text that are shown at once; longer ones are folded.
-const AT_ONCE: usize = 280;
+const MAX_INLINE_CHARS: usize = 280;
 
 /// A row of the table of values.
-pub(super) struct Row {
+pub(super) struct ValueRow {
     pub(super) index: u32,
     pub(super) value_type: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ValueLine>,
     pub(super) folded: Option<CollapsedText>,
     pub(super) ttl: String,
     /// When it was changed, for people and for programs.
@@ -23,7 +25,7 @@ pub(super) struct Row {
 
 /// A line of what a value says.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct ValueLine {
     pub(super) label: &'static str,
     pub(super) text: String,
     /// Where it leads, if that is an address that can be followed.
@@ -31,7 +33,7 @@ pub(super) struct Line {
     pub(super) note: String,
 }
 
-impl Line {
+impl ValueLine {
     fn new(label: &'static str, text: String) -> Self {
         Self { label, text, ..Self::default() }
     }
@@ -43,8 +45,8 @@ pub(super) struct CollapsedText {
     pub(super) text: String,
 }
 
-impl Row {
-    pub(super) fn of(value: &Value<'_>, room: &mut Room) -> Self {
+impl ValueRow {
+    pub(super) fn of(value: &HandleValue<'_>, room: &mut PageBudget) -> Self {
         let json = serde_json::to_value(value).unwrap_or_default();
         let changed = json.get("timestamp").and_then(Json::as_str);
         let mut row = Self {
@@ -52,76 +54,80 @@ impl Row {
             value_type: room.line(&value.type_name()),
             lines: Vec::new(),
             folded: None,
-            ttl: ttl(value.ttl, json.get("ttl")),
-            changed: changed.map(|date| (for_people(date), date.to_owned())),
+            ttl: format_ttl(value.ttl, json.get("ttl")),
+            changed: changed.map(|date| (format_timestamp(date), date.to_owned())),
         };
         match value.decode_data() {
-            Ok(Data::Url(url)) => row.lines.push(link("", url.as_str(), room)),
-            Ok(Data::Admin(admin)) => row.lines.extend(admin_lines(&admin, room)),
-            Ok(Data::Site(site)) => {
+            Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), room)),
+            Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, room)),
+            Ok(ValueData::Site(site)) => {
                 row.lines.extend(site_lines(&site, room));
-                row.fold("All of it as JSON", &pretty(&json), room);
+                row.add_collapsed("All of it as JSON", &pretty_json(&json), room);
             }
-            Ok(Data::PublicKey(key)) => {
-                row.lines.push(Line::new("", describe_key(&key)));
-                row.fold("The key as JSON", &pretty(&json), room);
+            Ok(ValueData::PublicKey(key)) => {
+                row.lines.push(ValueLine::new("", describe_key(&key)));
+                row.add_collapsed("The key as JSON", &pretty_json(&json), room);
             }
-            Ok(Data::ValueList(list)) => {
+            Ok(ValueData::ValueList(list)) => {
                 row.lines.extend(list.members.iter().map_while(|member| {
-                    room.has_more().then(|| Line::new("", room.line(&member.to_string())))
+                    room.has_room().then(|| ValueLine::new("", room.line(&member.to_string())))
                 }));
             }
-            Ok(Data::Locations(locations)) => {
+            Ok(ValueData::Locations(locations)) => {
                 row.lines.extend(location_lines(&locations, room));
-                row.fold("All of it as XML", locations.as_str(), room);
+                row.add_collapsed("All of it as XML", locations.as_str(), room);
             }
-            _ => row.plain(&json, value.data.len(), room),
+            _ => row.add_text(&json, value.data.len(), room),
         }
         row
     }
 
     /// Text, or bytes that are none.
-    fn plain(&mut self, json: &Json, length: usize, room: &mut Room) {
+    fn add_text(&mut self, json: &Json, length: usize, room: &mut PageBudget) {
         let data = json.pointer("/data/value").and_then(Json::as_str).unwrap_or_default();
         if json.pointer("/data/format").and_then(Json::as_str) == Some("base64") {
             let title = format!("{length} bytes, as base64");
-            self.fold(&title, data, room);
-        } else if data.chars().nth(AT_ONCE).is_some() || data.contains('\n') {
-            let first = room.line(&beginning(data.lines().next().unwrap_or_default(), AT_ONCE / 2));
-            self.lines.push(Line::new("", first));
-            self.fold(&format!("All of it, {length} bytes"), data, room);
+            self.add_collapsed(&title, data, room);
+        } else if data.chars().nth(MAX_INLINE_CHARS).is_some() || data.contains('\n') {
+            let first =
+                room.line(&truncate_chars(data.lines().next().unwrap_or_default(), MAX_INLINE_CHARS / 2));
+            self.lines.push(ValueLine::new("", first));
+            self.add_collapsed(&format!("All of it, {length} bytes"), data, room);
         } else {
-            self.lines.push(Line::new("", room.line(data)));
+            self.lines.push(ValueLine::new("", room.line(data)));
         }
     }
 
-    fn fold(&mut self, title: &str, text: &str, room: &mut Room) {
-        if room.has_more() {
+    fn add_collapsed(&mut self, title: &str, text: &str, room: &mut PageBudget) {
+        if room.has_room() {
             self.folded = Some(CollapsedText { title: title.to_owned(), text: room.lines(text) });
         }
     }
 }
 
 /// An address, as a link only if redirects lead there.
-fn link(label: &'static str, stored: &str, room: &mut Room) -> Line {
+fn url_line(label: &'static str, stored: &str, room: &mut PageBudget) -> ValueLine {
     let text = room.line(stored);
-    match address::location(stored) {
-        Ok(address) => Line { label, text, link: room.address(&address), note: String::new() },
-        Err(error) => Line { label, text, link: None, note: format!("not followed: {error}") },
+    match address::sanitize(stored) {
+        Ok(address) => ValueLine { label, text, link: room.url(&address), note: String::new() },
+        Err(error) => ValueLine { label, text, link: None, note: format!("not followed: {error}") },
     }
 }
 
-fn admin_lines(admin: &Admin<'_>, room: &mut Room) -> [Line; 2] {
-    let rights: Vec<&str> =
-        PERMISSION_NAMES.iter().filter(|(right, _)| admin.permissions.has(*right)).map(|(_, name)| *name).collect();
+fn admin_lines(admin: &Admin<'_>, room: &mut PageBudget) -> [ValueLine; 2] {
+    let rights: Vec<&str> = PERMISSION_NAMES
+        .iter()
+        .filter(|(right, _)| admin.permissions.has(*right))
+        .map(|(_, name)| *name)
+        .collect();
     let rights = match admin.permissions {
         all if all.has(AdminPermissions::ALL) => "everything".to_owned(),
         _ if rights.is_empty() => "nothing".to_owned(),
         _ => rights.join(", "),
     };
     [
-        Line::new("Administrator", room.line(&admin.reference.to_string())),
-        Line::new("May", room.line(&rights)),
+        ValueLine::new("Administrator", room.line(&admin.reference.to_string())),
+        ValueLine::new("May", room.line(&rights)),
     ]
 }
 
@@ -141,30 +147,33 @@ const PERMISSION_NAMES: [(AdminPermissions, &str); 13] = [
     (AdminPermissions::LIST_DERIVED_PREFIXES, "list derived prefixes"),
 ];
 
-fn site_lines(site: &Site<'_>, room: &mut Room) -> Vec<Line> {
+fn site_lines(site: &Site<'_>, room: &mut PageBudget) -> Vec<ValueLine> {
     let mut lines = Vec::new();
     if let Some(description) = site.description() {
-        lines.push(Line::new("Site", room.line(description)));
+        lines.push(ValueLine::new("Site", room.line(description)));
     }
     let kind = if site.is_primary() { "primary" } else { "mirror" };
     let Site { protocol_major: major, protocol_minor: minor, serial, .. } = site;
-    lines.push(Line::new("Kind", room.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}"))));
+    lines.push(ValueLine::new(
+        "Kind",
+        room.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
+    ));
     for server in &site.servers {
-        if !room.has_more() {
+        if !room.has_room() {
             break;
         }
         let mut text = format!("{}: {}", server.id, server.ip());
         for (number, interface) in server.interfaces.iter().enumerate().take(16) {
             let transport = match interface.transport {
-                Transport::UDP => "UDP",
-                Transport::TCP => "TCP",
-                Transport::HTTP => "HTTP",
-                Transport::HTTPS => "HTTPS",
+                InterfaceProtocol::UDP => "UDP",
+                InterfaceProtocol::TCP => "TCP",
+                InterfaceProtocol::HTTP => "HTTP",
+                InterfaceProtocol::HTTPS => "HTTPS",
                 _ => "other",
             };
             text += &format!("{} {transport} {}", if number == 0 { " by" } else { "," }, interface.port);
         }
-        lines.push(Line::new("Server", room.line(&text)));
+        lines.push(ValueLine::new("Server", room.line(&text)));
     }
     lines
 }
@@ -175,18 +184,18 @@ fn describe_key(key: &PublicKey<'_>) -> String {
         let leading = significant.clone().next().map_or(0, |byte| byte.leading_zeros() as usize);
         significant.count() * 8 - leading
     };
-    match key.kind() {
+    match key.components() {
         KeyComponents::Rsa { modulus, .. } => format!("RSA public key, {} bits", bits(modulus)),
         KeyComponents::Dsa { p, .. } => format!("DSA public key, {} bits", bits(p)),
         KeyComponents::DiffieHellman { p, .. } => format!("Diffie–Hellman public key, {} bits", bits(p)),
     }
 }
 
-fn location_lines(locations: &Locations<'_>, room: &mut Room) -> Vec<Line> {
+fn location_lines(locations: &Locations<'_>, room: &mut PageBudget) -> Vec<ValueLine> {
     let methods: Vec<&str> = locations.selection_methods().collect();
-    let mut lines = vec![Line::new("Chosen by", room.line(&methods.join(", ")))];
+    let mut lines = vec![ValueLine::new("Chosen by", room.line(&methods.join(", ")))];
     for location in &locations.locations {
-        if !room.has_more() {
+        if !room.has_room() {
             break;
         }
         let attributes: Vec<String> = location
@@ -194,7 +203,7 @@ fn location_lines(locations: &Locations<'_>, room: &mut Room) -> Vec<Line> {
             .filter(|(name, _)| !matches!(*name, "href" | "id"))
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
-        let mut line = location.href().map_or_else(Line::default, |href| link("", href, room));
+        let mut line = location.href().map_or_else(ValueLine::default, |href| url_line("", href, room));
         line.label = "Place";
         let more = room.line(&attributes.join(", "));
         let both = [line.note.as_str(), &more];
@@ -204,22 +213,24 @@ fn location_lines(locations: &Locations<'_>, room: &mut Room) -> Vec<Line> {
     lines
 }
 
-fn pretty(json: &Json) -> String {
+fn pretty_json(json: &Json) -> String {
     let value = json.pointer("/data/value").cloned().unwrap_or_default();
     serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
 /// How long a value may be kept, in words.
-fn ttl(ttl: Ttl, json: Option<&Json>) -> String {
+fn format_ttl(ttl: Ttl, json: Option<&Json>) -> String {
     match ttl {
-        Ttl::Relative(seconds) => duration(seconds.into()),
-        Ttl::Absolute(_) => format!("until {}", for_people(json.and_then(Json::as_str).unwrap_or_default())),
+        Ttl::Relative(seconds) => format_duration(seconds.into()),
+        Ttl::Absolute(_) => {
+            format!("until {}", format_timestamp(json.and_then(Json::as_str).unwrap_or_default()))
+        }
         Ttl::Other { .. } => "not known".into(),
     }
 }
 
 /// A time in the largest unit that fits.
-pub(super) fn duration(seconds: u64) -> String {
+pub(super) fn format_duration(seconds: u64) -> String {
     let (number, unit) = match seconds {
         0 => return "not at all".into(),
         _ if seconds.is_multiple_of(86_400) => (seconds / 86_400, "day"),
@@ -231,7 +242,7 @@ pub(super) fn duration(seconds: u64) -> String {
 }
 
 /// `2004-01-21T14:14:17Z` as people read it.
-pub(super) fn for_people(date: &str) -> String {
+pub(super) fn format_timestamp(date: &str) -> String {
     date.replace('T', " ").replace('Z', " UTC")
 }
 
@@ -251,7 +262,7 @@ mod tests {
             (172_800, "2 days"),
         ];
         for (seconds, text) in expected {
-            assert_eq!(duration(seconds), text);
+            assert_eq!(format_duration(seconds), text);
         }
     }
 }

@@ -3,14 +3,17 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Agency, UpdateAgency, Held, CreateAgency};
+use tendot_registry::party::{Agency, CreateAgency, Held, UpdateAgency};
 use utoipa::openapi::HttpMethod;
 use utoipa::openapi::Required;
 
 use super::form::{AgencyChangeForm, AgencyForm, AgencyListForm, NewAgencyForm};
-use super::{ApiResult, Asking, JSON, common, created, date, listed, pages, shown, work, writes, wrong};
-use crate::http::Http;
-use crate::http::describe::{Described, Doing, text};
+use super::{
+    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, request_budget,
+    with_common_responses, with_paging, with_problem, with_write_responses,
+};
+use crate::http::HttpServer;
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
 /// An agency as it is told.
 #[derive(Serialize)]
@@ -20,7 +23,7 @@ struct AgencyJson<'a> {
     state: &'static str,
     metadata: tendot_registry::party::Demand,
     #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<&'a tendot_registry::party::Range>,
+    range: Option<&'a tendot_registry::party::PrefixRange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     locations: Option<&'a str>,
     created: String,
@@ -39,74 +42,75 @@ impl<'a> AgencyJson<'a> {
             metadata: agency.metadata,
             range: agency.range.as_ref(),
             locations: agency.locations.as_deref(),
-            created: date(agency.created),
-            ended: agency.ended.as_ref().map(|ended| date(ended.at)),
+            created: format_millis(agency.created),
+            ended: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
             successor: agency.ended.as_ref().map(|ended| &*ended.successor),
         }
     }
 }
 
-impl Http {
-    pub(super) async fn list_agencies(&self, asking: &Asking<'_>) -> ApiResult {
-        let (after, limit) = asking.page()?;
-        let (items, next) = self.registry.agencies(after, limit, &mut work()).await?;
-        Ok(listed(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
+impl HttpServer {
+    pub(super) async fn list_agencies(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = asking.page_params()?;
+        let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
     }
 
-    pub(super) async fn create_agency(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let task: CreateAgency = self.form(body).await?;
-        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+    pub(super) async fn create_agency(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let task: CreateAgency = self.read_json(body).await?;
+        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         let path = format!("/api/v1/agencies/{}", carried.done.code);
-        Ok(created(&AgencyJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn get_agency(&self, asking: &Asking<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.agency(&asking.rest, &mut work()).await?;
-        Ok(shown(&AgencyJson::of(&it), revision, asking))
+    pub(super) async fn get_agency(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let Held { it, revision } = self.registry.agency(&asking.rest, &mut request_budget()).await?;
+        Ok(json_reply(&AgencyJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn update_agency(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let form: UpdateAgency = self.form(body).await?;
-        let task = UpdateAgency { code: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
-        self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+    pub(super) async fn update_agency(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateAgency = self.read_json(body).await?;
+        let task =
+            UpdateAgency { code: asking.rest.as_str().into(), expect: asking.expected_revision()?, ..form };
+        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         self.get_agency(asking).await
     }
 }
 
-pub(super) fn describe() -> Described {
-    let get = pages(common(Doing::new("All registration agencies"), false))
-        .sample("curl -s $SERVER/api/v1/agencies")
-        .answer(StatusCode::OK, "The agencies, by their codes")
-        .json::<AgencyListForm>(JSON);
-    let post = writes(Doing::new("Makes an agency"))
-        .about(
+pub(super) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("All registration agencies"), false))
+        .example_command("curl -s $SERVER/api/v1/agencies")
+        .response(StatusCode::OK, "The agencies, by their codes")
+        .json_content::<AgencyListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes an agency"))
+        .description(
             "For the operator. Names of an agency whose `metadata` is `required` come with kernel metadata.",
         )
-        .body::<NewAgencyForm>(JSON, "The agency", Required::True)
-        .sample(
+        .request_body::<NewAgencyForm>(JSON, "The agency", Required::True)
+        .example_command(
             "curl -s $SERVER/api/v1/agencies -H \"Authorization: Bearer $TOKEN\" \\\n  \
              -d '{\"code\": \"LIB\", \"name\": \"The library\"}'",
         )
-        .answer(StatusCode::CREATED, "The agency")
-        .json::<AgencyForm>(JSON)
-        .header("Location", "Where it is")
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Post, post)
+        .response(StatusCode::CREATED, "The agency")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
-pub(super) fn describe_one() -> Described {
-    let path = |doing: Doing| doing.in_path("code", "The code of an agency", text());
-    let get = path(common(Doing::new("An agency"), false))
-        .answer(StatusCode::OK, "The agency")
-        .json::<AgencyForm>(JSON)
-        .header("ETag", "Its revision")
-        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = wrong(get, StatusCode::NOT_FOUND, "There is no such agency");
-    let put = path(writes(Doing::new("Changes an agency")))
-        .about("What is not given stays as it is.")
-        .body::<AgencyChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .answer(StatusCode::OK, "The agency as it is now")
-        .json::<AgencyForm>(JSON)
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Put, put)
+pub(super) fn describe_one() -> PathSpec {
+    let path = |doing: OperationSpec| doing.path_param("code", "The code of an agency", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("An agency"), false))
+        .response(StatusCode::OK, "The agency")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such agency");
+    let put = path(with_write_responses(OperationSpec::new("Changes an agency")))
+        .description("What is not given stays as it is.")
+        .request_body::<AgencyChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .response(StatusCode::OK, "The agency as it is now")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

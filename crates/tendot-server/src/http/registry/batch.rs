@@ -15,52 +15,54 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
-use tendot_registry::doi::{RegistrationRequest, Line, BatchLineOutcome};
+use tendot_registry::doi::{BatchLine, BatchLineOutcome, RegistrationRequest};
 use tendot_registry::metadata::MetadataFault;
-use tendot_registry::party::fingerprint;
-use tendot_registry::{Caller, Reason, Refusal, Registry};
-use tendot_store::{Change, CommitError, Edit, Key, Store};
+use tendot_registry::party::sha256_hex;
+use tendot_registry::{Caller, Registry, RegistryError, RegistryErrorKind};
+use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{BatchLineForm, NewNameForm};
-use super::receipt::{IDEMPOTENCY_REPLAYED, failed, is_over, note_of, remove, reused};
-use super::rows::{Columns, quotes};
-use super::{ApiResult, Asking, Wrong, bad_request, problem_of, random, writes};
-use crate::http::Http;
+use super::receipt::{IDEMPOTENCY_REPLAYED, aux_key, is_expired, key_reused, remove_key, store_error};
+use super::rows::{CsvColumns, count_quotes};
+use super::{
+    ApiError, ApiRequest, ApiResult, malformed, problem_for_registry_error, random, with_write_responses,
+};
+use crate::http::HttpServer;
 use crate::http::body::BodyError;
 use crate::http::caching;
-use crate::http::describe::{Described, Doing, text};
-use crate::http::lines::{LineLimits, LineTooLong, Lines};
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
+use crate::http::lines::{BodyLines, LineLimits, LineTooLong};
 use crate::http::page::{ProblemJson, problem};
-use crate::http::stream::{Cut, Sink, stream_patiently};
+use crate::http::stream::{BodySink, StreamAborted, stream_spooled};
 
 /// Lines that are deposited together.
-const TOGETHER: usize = 1_000;
+const MAX_GROUP_LINES: usize = 1_000;
 
 /// Bytes of lines that are deposited together.
-const BYTES: usize = 1 << 20;
+const MAX_GROUP_BYTES: usize = 1 << 20;
 
 /// Characters of a text, and bytes of faults of metadata, that are told of a line that is refused.
-const TEXT: usize = 300;
-const FAULTS: usize = 600;
+const MAX_MESSAGE_CHARS: usize = 300;
+const MAX_FAULT_BYTES: usize = 600;
 
 /// How long it is waited for more of them.
 const GROUP_DELAY: Duration = Duration::from_millis(3);
 
 /// Gatherings that are read ahead, and that are deposited at the same time: they share a sync.
 const READ_AHEAD_GROUPS: usize = 2;
-const UNDER_WAY: usize = 8;
+const MAX_IN_FLIGHT: usize = 8;
 
 /// Bytes of lines that were under way when a batch was cut off, while later ones were answered.
-const MAX_GAP_BYTES: usize = 2 * UNDER_WAY * BYTES;
+const MAX_GAP_BYTES: usize = 2 * MAX_IN_FLIGHT * MAX_GROUP_BYTES;
 
 /// How long it is waited for the same batch that is still under way, since its client has just been cut off.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-const LINES: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 
 /// What became of a line, as it is told.
 #[derive(Serialize)]
@@ -77,7 +79,7 @@ struct LineResultJson<'a> {
 
 /// What is noted of a batch with a key.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Head {
+struct JournalHeader {
     at: u64,
     /// Whether all of it was answered.
     done: bool,
@@ -92,7 +94,7 @@ struct Head {
 /// A batch with a key.
 struct Journal {
     note: String,
-    head: Head,
+    head: JournalHeader,
     /// That nobody else has it under way here.
     _turn: OwnedMutexGuard<()>,
 }
@@ -101,7 +103,7 @@ struct Journal {
 type Raw = (u64, Result<Bytes, String>);
 
 /// Lines as they came.
-struct Gathered {
+struct LineGroup {
     lines: Vec<Raw>,
     /// Why no more come, if that is not the end.
     error: Option<BodyError>,
@@ -109,7 +111,7 @@ struct Gathered {
 
 /// What is noted of lines that were committed together. Of those that come after them some may be noted, too, and others
 /// not: they are deposited at the same time.
-struct Piece {
+struct JournalChunk {
     /// The numbers of the first and the last, and the fingerprint of all.
     first: u64,
     last: u64,
@@ -118,7 +120,7 @@ struct Piece {
 }
 
 /// A part of a batch that was sent before, in order.
-enum Step {
+enum ReplayStep {
     /// It was answered: the piece that begins with this line.
     Again(u64),
     /// It was not.
@@ -128,40 +130,40 @@ enum Step {
 /// What comes next, in order.
 enum WorkItem {
     Again(u64),
-    Lines(JoinHandle<Vec<Line>>, Gathered),
+    Lines(JoinHandle<Vec<BatchLine>>, LineGroup),
 }
 
 /// How a line is read.
 #[derive(Clone)]
-enum Form {
+enum LineFormat {
     Json,
-    Rows(Arc<Columns>),
+    Rows(Arc<CsvColumns>),
 }
 
-impl Http {
-    pub(super) async fn post_batch(&self, asking: Asking<'_>, body: Incoming) -> ApiResult {
+impl HttpServer {
+    pub(super) async fn post_batch(&self, asking: ApiRequest<'_>, body: Incoming) -> ApiResult {
         let headers = asking.request.headers;
-        let is_table = is_table(headers.get(CONTENT_TYPE))?;
+        let is_table = is_csv(headers.get(CONTENT_TYPE))?;
         let dry = asking.parameters.is_set("dry-run");
         // Nobody sends a million lines to learn that they are not known.
-        self.registry.check_may_register(&asking.caller, asking.at, &mut super::work()).await?;
+        self.registry.check_may_register(&asking.caller, asking.at, &mut super::request_budget()).await?;
         let lines = self.bodies.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
-        let mut reader = Reader { lines, is_table, open: None };
+        let mut reader = RowReader { lines, is_table, open: None };
         let (form, beginning) = match is_table {
-            false => (Form::Json, "lines".to_owned()),
+            false => (LineFormat::Json, "lines".to_owned()),
             true => {
-                let (columns, first) = reader.columns().await?;
-                (Form::Rows(Arc::new(columns)), format!("table\n{first}"))
+                let (columns, first) = reader.read_header_row().await?;
+                (LineFormat::Rows(Arc::new(columns)), format!("table\n{first}"))
             }
         };
-        let noting = match note_of(&asking)?.filter(|_| !dry) {
+        let noting = match aux_key(&asking)?.filter(|_| !dry) {
             Some(note) => {
-                let turn = self.turns.take(&note, PATIENCE).await.ok_or_else(in_use)?;
-                let form = fingerprint(beginning.as_bytes()).map_err(Refusal::from)?;
+                let turn = self.turns.acquire(&note, LOCK_TIMEOUT).await.ok_or_else(key_in_use)?;
+                let form = sha256_hex(beginning.as_bytes()).map_err(RegistryError::from)?;
                 let run = HEXLOWER.encode(&random::<16>()?);
-                let head = Head { at: asking.at, done: false, form, run };
-                Some(Journal::load(&self.registry, note, head, turn).await?)
+                let head = JournalHeader { at: asking.at, done: false, form, run };
+                Some(Journal::open(&self.registry, note, head, turn).await?)
             }
             None => None,
         };
@@ -170,7 +172,7 @@ impl Http {
             None => Vec::new(),
         };
         let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
-        let batch = Batch {
+        let batch = BatchRun {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
             dry,
@@ -178,8 +180,8 @@ impl Http {
             seed: random()?,
             form,
         };
-        let kind = HeaderValue::from_static(LINES);
-        let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, steps, sink));
+        let kind = HeaderValue::from_static(NDJSON);
+        let mut response = stream_spooled(StatusCode::OK, kind, |sink| batch.run(reader, steps, sink));
         if is_repeated {
             response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
         }
@@ -188,19 +190,19 @@ impl Http {
     }
 }
 
-fn in_use() -> Box<Wrong> {
+fn key_in_use() -> Box<ApiError> {
     let detail = "a batch with this `Idempotency-Key` is still under way";
     problem(StatusCode::CONFLICT, "key-in-use", detail).hint("send it again later").into()
 }
 
 /// Whether the body is a table rather than lines of JSON.
-fn is_table(kind: Option<&HeaderValue>) -> Result<bool, Box<Wrong>> {
+fn is_csv(kind: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
     let Some(kind) = kind else { return Ok(false) };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     match kind.to_ascii_lowercase().as_str() {
         // What `curl` says if nobody tells it otherwise is no type that anybody means.
         ""
-        | LINES
+        | NDJSON
         | "application/ndjson"
         | "application/jsonl"
         | "application/json"
@@ -208,15 +210,15 @@ fn is_table(kind: Option<&HeaderValue>) -> Result<bool, Box<Wrong>> {
         | "application/x-www-form-urlencoded" => Ok(false),
         "text/csv" => Ok(true),
         _ => {
-            let detail = format!("a batch is `{LINES}` or `text/csv`, not `{kind}`");
+            let detail = format!("a batch is `{NDJSON}` or `text/csv`, not `{kind}`");
             Err(problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", detail).into())
         }
     }
 }
 
 /// The lines of a body, or the rows of its table.
-struct Reader {
-    lines: Lines,
+struct RowReader {
+    lines: BodyLines,
     is_table: bool,
     /// A row of which only the beginning has come: here, so that a call that is given up loses nothing of it.
     open: Option<PartialRow>,
@@ -231,10 +233,10 @@ struct PartialRow {
 }
 
 impl PartialRow {
-    fn add(&mut self, line: Result<Bytes, LineTooLong>) {
+    fn push_line(&mut self, line: Result<Bytes, LineTooLong>) {
         let limit = LineLimits::default().line as u64;
         let (length, quotes) = match &line {
-            Ok(text) => (text.len() as u64, quotes(text)),
+            Ok(text) => (text.len() as u64, count_quotes(text)),
             Err(error) => (error.length, error.quotes),
         };
         self.length += length + 1;
@@ -249,7 +251,7 @@ impl PartialRow {
         }
     }
 
-    fn end(mut self) -> Raw {
+    fn finish(mut self) -> Raw {
         let (length, limit) = (self.length, LineLimits::default().line);
         if self.quotes % 2 == 1 {
             return (self.number, Err(format!("a quote is not closed: {length} bytes come after it")));
@@ -262,48 +264,50 @@ impl PartialRow {
     }
 }
 
-impl Reader {
+impl RowReader {
     /// The first line of a table.
-    async fn columns(&mut self) -> Result<(Columns, String), Box<Wrong>> {
+    async fn read_header_row(&mut self) -> Result<(CsvColumns, String), Box<ApiError>> {
         let line = self.lines.next().await;
         let line = line.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
         let text = line.and_then(|line| line.text.ok()).unwrap_or_default();
-        let text = std::str::from_utf8(&text).map_err(|_| bad_request("the first line is not UTF-8"))?;
-        let columns = Columns::read(text).map_err(|why| bad_request(&why))?;
+        let text = std::str::from_utf8(&text).map_err(|_| malformed("the first line is not UTF-8"))?;
+        let columns = CsvColumns::parse(text).map_err(|why| malformed(&why))?;
         Ok((columns, text.to_owned()))
     }
 
     /// The next line that is not empty; of a table, the next row. A call that is given up loses nothing.
     async fn next(&mut self) -> Result<Option<Raw>, BodyError> {
         loop {
-            let Some(line) = self.lines.next().await? else { return Ok(self.open.take().map(PartialRow::end)) };
+            let Some(line) = self.lines.next().await? else {
+                return Ok(self.open.take().map(PartialRow::finish));
+            };
             if let Some(mut row) = self.open.take() {
-                row.add(line.text);
+                row.push_line(line.text);
                 if row.quotes % 2 == 0 {
-                    return Ok(Some(row.end()));
+                    return Ok(Some(row.finish()));
                 }
                 self.open = Some(row);
                 continue;
             }
             let quotes = match &line.text {
                 Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
-                Ok(text) => quotes(text),
+                Ok(text) => count_quotes(text),
                 Err(error) => error.quotes,
             };
             if !self.is_table || quotes % 2 == 0 {
                 return Ok(Some((line.number, line.text.map_err(|error| error.to_string()))));
             }
             let mut row = PartialRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
-            row.add(line.text);
+            row.push_line(line.text);
             self.open = Some(row);
         }
     }
 
     /// Lines that have come, or come soon; none at the end.
-    async fn gather(&mut self, most: usize) -> Gathered {
-        let mut gathered = Gathered { lines: Vec::new(), error: None };
+    async fn next_group(&mut self, most: usize) -> LineGroup {
+        let mut gathered = LineGroup { lines: Vec::new(), error: None };
         let mut bytes = 0;
-        while gathered.lines.len() < most && bytes < BYTES {
+        while gathered.lines.len() < most && bytes < MAX_GROUP_BYTES {
             let next = if gathered.lines.is_empty() {
                 self.next().await
             } else {
@@ -329,7 +333,7 @@ impl Reader {
 }
 
 /// The fingerprint of lines.
-fn sent<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String, Refusal> {
+fn fingerprint_lines<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String, RegistryError> {
     let mut all = Vec::new();
     for (number, text) in lines {
         let (mark, text) = match text {
@@ -339,23 +343,28 @@ fn sent<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String, Refusal> {
         all.extend(format!("\n{number}{mark}{}\n", text.len()).into_bytes());
         all.extend_from_slice(text);
     }
-    Ok(fingerprint(&all)?)
+    Ok(sha256_hex(&all)?)
 }
 
 /// A batch that is carried out.
-struct Batch {
+struct BatchRun {
     registry: Arc<Registry>,
     caller: Caller,
     dry: bool,
     noting: Option<Journal>,
     seed: [u8; 16],
-    form: Form,
+    form: LineFormat,
 }
 
-impl Batch {
-    async fn run(self, reader: Reader, steps: Vec<Step>, sink: Sink) -> Result<(), Cut> {
+impl BatchRun {
+    async fn run(
+        self,
+        reader: RowReader,
+        steps: Vec<ReplayStep>,
+        sink: BodySink,
+    ) -> Result<(), StreamAborted> {
         let mut under_way = VecDeque::new();
-        let carried = self.carry_out(reader, steps, &sink, &mut under_way).await;
+        let carried = self.execute(reader, steps, &sink, &mut under_way).await;
         // Who is cut off and sends it again, and has the turn then, has to find all that was done.
         for other in under_way {
             let _ = other.deposit.await;
@@ -363,15 +372,15 @@ impl Batch {
         carried
     }
 
-    async fn carry_out(
+    async fn execute(
         &self,
-        reader: Reader,
-        steps: Vec<Step>,
-        sink: &Sink,
+        reader: RowReader,
+        steps: Vec<ReplayStep>,
+        sink: &BodySink,
         under_way: &mut VecDeque<InFlight>,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), StreamAborted> {
         let (sender, mut receiver) = mpsc::channel(READ_AHEAD_GROUPS);
-        let reading = tokio::spawn(read(reader, steps, self.form.clone(), self.seed, sender));
+        let reading = tokio::spawn(read_ahead(reader, steps, self.form.clone(), self.seed, sender));
         let mut ended = None;
         while ended.is_none() || !under_way.is_empty() {
             tokio::select! {
@@ -380,33 +389,33 @@ impl Batch {
                     if !under_way.is_empty() =>
                 {
                     under_way.pop_front();
-                    sink.send(done.ok_or(Cut)?.map_err(|refusal| cut(&refusal))?).await?;
+                    sink.send(done.ok_or(StreamAborted)?.map_err(|refusal| log_abort(&refusal))?).await?;
                 }
-                next = receiver.recv(), if ended.is_none() && under_way.len() < UNDER_WAY => {
+                next = receiver.recv(), if ended.is_none() && under_way.len() < MAX_IN_FLIGHT => {
                     let (read, gathered) = match next {
                         None => {
                             ended = Some(None);
                             continue;
                         }
                         Some(WorkItem::Again(first)) => {
-                            under_way.push_back(InFlight { deposit: self.again(first), names: HashSet::new() });
+                            under_way.push_back(InFlight { deposit: self.spawn_replay(first), names: HashSet::new() });
                             continue;
                         }
                         Some(WorkItem::Lines(read, gathered)) => (read, gathered),
                     };
-                    let lines = read.await.map_err(|_| Cut)?;
+                    let lines = read.await.map_err(|_| StreamAborted)?;
                     if gathered.error.is_some() {
                         ended = Some(gathered.error);
                     }
                     if !lines.is_empty() {
-                        let names = names(&lines);
+                        let names = changed_keys(&lines);
                         // A name that is still being changed waits for its turn: lines hold in their order.
                         while under_way.iter().any(|other| !other.names.is_disjoint(&names)) {
                             let Some(mut first) = under_way.pop_front() else { break };
-                            let done = (&mut first.deposit).await.map_err(|_| Cut)?;
-                            sink.send(done.map_err(|refusal| cut(&refusal))?).await?;
+                            let done = (&mut first.deposit).await.map_err(|_| StreamAborted)?;
+                            sink.send(done.map_err(|refusal| log_abort(&refusal))?).await?;
                         }
-                        under_way.push_back(InFlight { deposit: self.deposit(lines, gathered.lines), names });
+                        under_way.push_back(InFlight { deposit: self.spawn_commit(lines, gathered.lines), names });
                     }
                 }
             }
@@ -414,67 +423,72 @@ impl Batch {
         if let Some(Some(error)) = ended {
             // What came whole is done; that the rest did not come the client is to see.
             tracing::debug!(%error, "a batch did not come to its end");
-            return Err(Cut);
+            return Err(StreamAborted);
         }
         let _ = reading.await;
         if let Some(noting) = self.noting.as_ref().filter(|noting| !noting.head.done) {
-            noting.end(&self.registry).await.map_err(|_| Cut)?;
+            noting.mark_complete(&self.registry).await.map_err(|_| StreamAborted)?;
         }
         Ok(())
     }
 
     /// Begins to deposit lines; what is told of them comes when it is done.
-    fn deposit(&self, lines: Vec<Line>, raw: Vec<Raw>) -> CommitTask {
-        let noting = self.noting.as_ref().map(|noting| (noting.note.clone(), written(&noting.head)));
+    fn spawn_commit(&self, lines: Vec<BatchLine>, raw: Vec<Raw>) -> CommitTask {
+        let noting = self.noting.as_ref().map(|noting| (noting.note.clone(), to_bytes(&noting.head)));
         let (registry, caller, dry) = (Arc::clone(&self.registry), self.caller.clone(), self.dry);
         tokio::spawn(async move {
             let beside = |outcomes: &[BatchLineOutcome]| match &noting {
-                Some((note, head)) => Piece::edits(note, head, &raw, outcomes),
+                Some((note, head)) => JournalChunk::edits(note, head, &raw, outcomes),
                 None => Vec::new(),
             };
-            let outcomes = registry.deposit(&lines, &caller, now(), dry, beside).await?;
-            Ok(print(&outcomes))
+            let outcomes = registry.execute_batch(&lines, &caller, now(), dry, beside).await?;
+            Ok(render_results(&outcomes))
         })
     }
 
     /// Begins to look up what was answered before.
-    fn again(&self, first: u64) -> CommitTask {
-        let key = self.noting.as_ref().map(|noting| Piece::key(&noting.note, first)).unwrap_or_default();
+    fn spawn_replay(&self, first: u64) -> CommitTask {
+        let key =
+            self.noting.as_ref().map(|noting| JournalChunk::key(&noting.note, first)).unwrap_or_default();
         let registry = Arc::clone(&self.registry);
         tokio::spawn(async move {
-            let note = registry.store().note(key.as_bytes()).await?;
-            let piece = note.and_then(|note| Piece::read(note.into()));
+            let note = registry.store().get_aux(key.as_bytes()).await?;
+            let piece = note.and_then(|note| JournalChunk::parse(note.into()));
             piece.map(|piece| piece.answers).ok_or_else(|| {
-                Refusal::new(Reason::Busy, "contended", "what was answered before has been removed meanwhile")
+                RegistryError::new(
+                    RegistryErrorKind::Busy,
+                    "contended",
+                    "what was answered before has been removed meanwhile",
+                )
             })
         })
     }
 }
 
 /// Reads what was not answered before, and all that comes, on all cores.
-async fn read(
-    mut reader: Reader,
-    steps: Vec<Step>,
-    form: Form,
+async fn read_ahead(
+    mut reader: RowReader,
+    steps: Vec<ReplayStep>,
+    form: LineFormat,
     seed: [u8; 16],
     sender: mpsc::Sender<WorkItem>,
 ) {
-    let begin = |gathered: Gathered| {
+    let begin = |gathered: LineGroup| {
         let (form, raw) = (form.clone(), gathered.lines.clone());
-        let read = tokio::spawn(async move { raw.into_iter().map(|line| form.read(line, seed)).collect() });
+        let read = tokio::spawn(async move { raw.into_iter().map(|line| form.parse(line, seed)).collect() });
         WorkItem::Lines(read, gathered)
     };
     for step in steps {
         let coming = match step {
-            Step::Again(first) => WorkItem::Again(first),
-            Step::Lines(lines) => begin(Gathered { lines, error: None }),
+            ReplayStep::Again(first) => WorkItem::Again(first),
+            ReplayStep::Lines(lines) => begin(LineGroup { lines, error: None }),
         };
         if sender.send(coming).await.is_err() {
             return;
         }
     }
     loop {
-        let gathered = reader.gather(TOGETHER).await;
+        let gathered = reader.next_group(MAX_GROUP_LINES).await;
         let is_last = gathered.lines.is_empty() || gathered.error.is_some();
         if sender.send(begin(gathered)).await.is_err() || is_last {
             return;
@@ -483,26 +497,26 @@ async fn read(
 }
 
 /// What lines come to, while it is found out.
-type CommitTask = JoinHandle<Result<Bytes, Refusal>>;
+type CommitTask = JoinHandle<Result<Bytes, RegistryError>>;
 
 /// Lines that are being deposited.
 struct InFlight {
     deposit: CommitTask,
-    names: HashSet<Key>,
+    names: HashSet<NameKey>,
 }
 
 /// The names of lines.
-fn names(lines: &[Line]) -> HashSet<Key> {
+fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
     let names = lines.iter().filter_map(|line| line.draft.as_ref().ok()?.name.as_deref());
-    names.filter_map(|name| Key::new(name).ok()).collect()
+    names.filter_map(|name| NameKey::new(name).ok()).collect()
 }
 
-fn cut(refusal: &Refusal) -> Cut {
+fn log_abort(refusal: &RegistryError) -> StreamAborted {
     match &refusal.failure {
         Some(error) => tracing::error!(%error, "a batch was cut off"),
         None => tracing::warn!(detail = refusal.detail, "a batch was cut off"),
     }
-    Cut
+    StreamAborted
 }
 
 /// Milliseconds since 1970: a batch may take hours.
@@ -511,35 +525,36 @@ fn now() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-impl Form {
-    fn read(&self, (number, text): Raw, seed: [u8; 16]) -> Line {
-        let malformed = |why: &str| Refusal::new(Reason::Malformed, "malformed", why);
+impl LineFormat {
+    fn parse(&self, (number, text): Raw, seed: [u8; 16]) -> BatchLine {
+        let malformed = |why: &str| RegistryError::new(RegistryErrorKind::Malformed, "malformed", why);
         let mut name = None;
         let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
-            Self::Json => RegistrationRequest::from_json(&text).inspect_err(|_| name = RegistrationRequest::name_in(&text)),
+            Self::Json => RegistrationRequest::from_json(&text)
+                .inspect_err(|_| name = RegistrationRequest::peek_name(&text)),
             Self::Rows(columns) => match std::str::from_utf8(&text) {
-                Ok(row) => columns.draft(row).inspect_err(|_| name = columns.name(row)),
+                Ok(row) => columns.parse_row(row).inspect_err(|_| name = columns.name_in_row(row)),
                 Err(_) => Err(malformed("the row is not UTF-8")),
             },
         });
         // Each line has randomness of its own: a multiple of an odd number, all of which differ.
         let random = u128::from_be_bytes(seed)
             ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Line { number, draft, name, random: random.to_be_bytes() }
+        BatchLine { number, draft, name, random: random.to_be_bytes() }
     }
 }
 
 /// What became of lines, a line for each.
-fn print(outcomes: &[BatchLineOutcome]) -> Bytes {
+fn render_results(outcomes: &[BatchLineOutcome]) -> Bytes {
     let mut printed = Vec::with_capacity(outcomes.len() * 64);
     for outcome in outcomes {
-        let refusal = outcome.result.as_ref().err().map(bounded);
-        let problem = refusal.map(|refusal| problem_of(&refusal).line(outcome.number));
+        let refusal = outcome.result.as_ref().err().map(truncate_error);
+        let problem = refusal.map(|refusal| problem_for_registry_error(&refusal).line(outcome.number));
         let told = LineResultJson {
             line: outcome.number,
-            name: outcome.name.as_deref().filter(|name| name.len() <= Key::LONGEST),
+            name: outcome.name.as_deref().filter(|name| name.len() <= NameKey::MAX_LEN),
             status: outcome.result.as_ref().map_or("refused", |status| status.name()),
-            error: problem.as_ref().map(|problem| problem.told()),
+            error: problem.as_ref().map(|problem| problem.to_json()),
             warnings: outcome.notes.iter().map(ToString::to_string).collect(),
         };
         if serde_json::to_writer(&mut printed, &told).is_ok() {
@@ -550,22 +565,22 @@ fn print(outcomes: &[BatchLineOutcome]) -> Bytes {
 }
 
 /// Why a line was refused, within bounds: of a thousand lines it is noted together.
-fn bounded(refusal: &Refusal) -> Refusal {
-    let short = |text: &str| match text.char_indices().nth(TEXT) {
+fn truncate_error(refusal: &RegistryError) -> RegistryError {
+    let short = |text: &str| match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     };
-    let mut room = FAULTS;
+    let mut room = MAX_FAULT_BYTES;
     let faults = refusal.faults.iter().map_while(|fault| {
         let fault = MetadataFault { message: short(&fault.message), allowed: &[], ..fault.clone() };
         room = room.checked_sub(fault.pointer.len() + fault.message.len())?;
         Some(fault)
     });
-    Refusal {
+    RegistryError {
         reason: refusal.reason,
         code: refusal.code,
         detail: short(&refusal.detail),
-        pointer: refusal.pointer.clone().filter(|pointer| pointer.len() <= TEXT),
+        pointer: refusal.pointer.clone().filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS),
         hint: refusal.hint.as_deref().map(short),
         existing: refusal.existing.clone(),
         faults: faults.collect(),
@@ -573,16 +588,16 @@ fn bounded(refusal: &Refusal) -> Refusal {
     }
 }
 
-fn written(head: &Head) -> Box<[u8]> {
+fn to_bytes(head: &JournalHeader) -> Box<[u8]> {
     serde_json::to_vec(head).unwrap_or_default().into()
 }
 
-impl Piece {
+impl JournalChunk {
     fn key(note: &str, first: u64) -> String {
         format!("{note}/{first:016x}")
     }
 
-    fn read(note: Bytes) -> Option<Self> {
+    fn parse(note: Bytes) -> Option<Self> {
         let end = note.iter().position(|byte| *byte == b'\n')?;
         let mut head = std::str::from_utf8(&note[..end]).ok()?.split(' ');
         let (first, last) = (head.next()?.parse().ok()?, head.next()?.parse().ok()?);
@@ -594,8 +609,9 @@ impl Piece {
         let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
         let (first, last) = (first.number, last.number);
         // What has no fingerprint is like nothing that is sent again, and not done again.
-        let sent = sent(raw.iter().filter(|line| (first..=last).contains(&line.0))).unwrap_or_default();
-        let body = [format!("{first} {last} {sent}\n").as_bytes(), &print(outcomes)].concat().into();
+        let sent =
+            fingerprint_lines(raw.iter().filter(|line| (first..=last).contains(&line.0))).unwrap_or_default();
+        let body = [format!("{first} {last} {sent}\n").as_bytes(), &render_results(outcomes)].concat().into();
         let key: Box<[u8]> = Self::key(note, first).into_bytes().into();
         vec![
             Edit::RequireNote { key: note.as_bytes().into(), body: Some(head.into()) },
@@ -607,43 +623,47 @@ impl Piece {
 
 impl Journal {
     /// Takes a batch over that was begun before, or begins a new one.
-    async fn load(
+    async fn open(
         registry: &Registry,
         note: String,
-        mut head: Head,
+        mut head: JournalHeader,
         turn: OwnedMutexGuard<()>,
-    ) -> Result<Self, Box<Wrong>> {
+    ) -> Result<Self, Box<ApiError>> {
         let at = head.at;
-        let mut before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
+        let mut before = registry.store().get_aux(note.as_bytes()).await.map_err(store_error)?;
         if let Some(body) = &before {
             // That of a single deposit is none.
-            let Ok(begun) = serde_json::from_slice::<Head>(body) else { return Err(reused()) };
-            if is_over(begun.at, at) {
-                remove(registry, note.as_bytes(), body.clone(), at).await?;
+            let Ok(begun) = serde_json::from_slice::<JournalHeader>(body) else { return Err(key_reused()) };
+            if is_expired(begun.at, at) {
+                remove_key(registry, note.as_bytes(), body.clone(), at).await?;
                 before = None;
             } else if begun.form != head.form {
-                return Err(reused());
+                return Err(key_reused());
             } else if begun.done {
                 return Ok(Self { note, head: begun, _turn: turn });
             } else {
-                head = Head { run: head.run, ..begun };
+                head = JournalHeader { run: head.run, ..begun };
             }
         }
         let key: Box<[u8]> = note.as_bytes().into();
         let edits = vec![
             Edit::RequireNote { key: key.clone(), body: before },
-            Edit::PutNote { key, body: written(&head) },
+            Edit::PutNote { key, body: to_bytes(&head) },
         ];
-        match registry.store().commit(Change { by: "batch".into(), at, edits }).await {
+        match registry.store().commit(ChangeSet { by: "batch".into(), at, edits }).await {
             Ok(_) => Ok(Self { note, head, _turn: turn }),
-            Err(CommitError::Note { .. }) => Err(in_use()),
-            Err(error) => Err(Refusal::from(error).into()),
+            Err(CommitError::Note { .. }) => Err(key_in_use()),
+            Err(error) => Err(RegistryError::from(error).into()),
         }
     }
 
     /// Reads again what was sent before, and looks whether it is the same; what is to be done with it, up to the last line
     /// that was answered.
-    async fn plan_replay(&self, registry: &Registry, reader: &mut Reader) -> Result<Vec<Step>, Box<Wrong>> {
+    async fn plan_replay(
+        &self,
+        registry: &Registry,
+        reader: &mut RowReader,
+    ) -> Result<Vec<ReplayStep>, Box<ApiError>> {
         let (mut steps, mut after, mut left) = (Vec::new(), None, MAX_GAP_BYTES);
         while let Some(piece) = self.next_chunk(registry, after).await? {
             let (mut gap, mut gap_bytes) = (Vec::new(), 0);
@@ -651,39 +671,39 @@ impl Journal {
             loop {
                 let next = reader.next().await;
                 let next = next.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
-                let Some(line) = next.filter(|line| line.0 <= piece.last) else { return Err(reused()) };
+                let Some(line) = next.filter(|line| line.0 <= piece.last) else { return Err(key_reused()) };
                 let (number, length) = (line.0, line.1.as_ref().map_or(0, Bytes::len));
                 if number < piece.first {
-                    left = usize::checked_sub(left, length).ok_or_else(reused)?;
+                    left = usize::checked_sub(left, length).ok_or_else(key_reused)?;
                     gap_bytes += length;
                     gap.push(line);
-                    if gap.len() == TOGETHER || gap_bytes >= BYTES {
-                        steps.push(Step::Lines(mem::take(&mut gap)));
+                    if gap.len() == MAX_GROUP_LINES || gap_bytes >= MAX_GROUP_BYTES {
+                        steps.push(ReplayStep::Lines(mem::take(&mut gap)));
                         gap_bytes = 0;
                     }
                     continue;
                 }
                 bytes += length;
                 lines.push(line);
-                if bytes > 2 * BYTES {
-                    return Err(reused());
+                if bytes > 2 * MAX_GROUP_BYTES {
+                    return Err(key_reused());
                 }
                 if number == piece.last {
                     break;
                 }
             }
-            if sent(lines.iter())? != piece.sent {
-                return Err(reused());
+            if fingerprint_lines(lines.iter())? != piece.sent {
+                return Err(key_reused());
             }
             if !gap.is_empty() {
-                steps.push(Step::Lines(gap));
+                steps.push(ReplayStep::Lines(gap));
             }
-            steps.push(Step::Again(piece.first));
+            steps.push(ReplayStep::Again(piece.first));
             after = Some(piece.first);
         }
-        let is_whole = !steps.iter().any(|step| matches!(step, Step::Lines(_)));
+        let is_whole = !steps.iter().any(|step| matches!(step, ReplayStep::Lines(_)));
         if self.head.done && !(is_whole && matches!(reader.next().await, Ok(None))) {
-            return Err(reused());
+            return Err(key_reused());
         }
         Ok(steps)
     }
@@ -692,48 +712,49 @@ impl Journal {
         &self,
         registry: &Registry,
         after: Option<u64>,
-    ) -> Result<Option<Piece>, Box<Wrong>> {
+    ) -> Result<Option<JournalChunk>, Box<ApiError>> {
         let beginning = format!("{}/", self.note);
-        let after = after.map(|first| Piece::key(&self.note, first));
+        let after = after.map(|first| JournalChunk::key(&self.note, first));
         let after = after.as_deref().map(str::as_bytes);
-        let notes = registry.store().notes(beginning.as_bytes(), after, 1).await.map_err(failed)?;
+        let notes = registry.store().list_aux(beginning.as_bytes(), after, 1).await.map_err(store_error)?;
         let Some((_, note)) = notes.into_iter().next() else { return Ok(None) };
-        Piece::read(note.into()).map(Some).ok_or_else(reused)
+        JournalChunk::parse(note.into()).map(Some).ok_or_else(key_reused)
     }
 
     /// Notes that it came to its end.
-    async fn end(&self, registry: &Registry) -> Result<(), Box<Wrong>> {
-        let head = Head { done: true, ..self.head.clone() };
+    async fn mark_complete(&self, registry: &Registry) -> Result<(), Box<ApiError>> {
+        let head = JournalHeader { done: true, ..self.head.clone() };
         let key: Box<[u8]> = self.note.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: Some(written(&self.head)) },
-            Edit::PutNote { key, body: written(&head) },
+            Edit::RequireNote { key: key.clone(), body: Some(to_bytes(&self.head)) },
+            Edit::PutNote { key, body: to_bytes(&head) },
         ];
-        let change = Change { by: "batch".into(), at: now(), edits };
-        registry.store().commit(change).await.map_err(Refusal::from)?;
+        let change = ChangeSet { by: "batch".into(), at: now(), edits };
+        registry.store().commit(change).await.map_err(RegistryError::from)?;
         Ok(())
     }
 }
 
-pub(super) fn describe() -> Described {
-    let post = writes(Doing::new("Registers or changes many names"))
-        .about(
+pub(super) fn describe() -> PathSpec {
+    let post = with_write_responses(OperationSpec::new("Registers or changes many names"))
+        .description(
             "A deposit a line, as JSON or as a table with the columns name, prefix, url, state and metadata; names that are \
              there are changed. Each line that is not empty gets a line of the answer, in order, as soon as it is durable; \
              a line that is refused changes nothing and holds nobody up. With `Idempotency-Key`, a batch that was cut off \
              goes on where it was when it is sent again, for 24 hours. A rehearsal judges up to 1,000 lines for themselves, as \
              they come: it knows nothing of what those before them would do.",
         )
-        .query_param("dry-run", "Tells what would be done, and does nothing", text())
-        .body::<NewNameForm>(LINES, "Lines of at most 64 KiB, of any number, also as gzip", Required::True)
-        .sample(
+        .query_param("dry-run", "Tells what would be done, and does nothing", text_schema())
+        .request_body::<NewNameForm>(NDJSON, "Lines of at most 64 KiB, of any number, also as gzip", Required::True)
+        .example_command(
             "printf '{\"name\": \"10.70000/b1\", \"url\": \"https://example.org/b1\"}\\n' |\n  \
              curl -s $SERVER/api/v1/dois/batch -H \"Authorization: Bearer $TOKEN\" \\\n  \
              -H 'Content-Type: application/x-ndjson' --data-binary @-",
         )
-        .answer(StatusCode::OK, "What became of each line")
-        .json::<BatchLineForm>(LINES)
-        .header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
-    let post = super::wrong(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
-    Described::only(HttpMethod::Post, post)
+        .response(StatusCode::OK, "What became of each line")
+        .json_content::<BatchLineForm>(NDJSON)
+        .response_header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
+    let post =
+        super::with_problem(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
+    PathSpec::single(HttpMethod::Post, post)
 }

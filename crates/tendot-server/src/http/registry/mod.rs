@@ -23,23 +23,23 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tendot_proto::Work;
-use tendot_registry::report::Report;
-use tendot_registry::{Caller, Reason, Refusal};
+use tendot_proto::Budget;
+use tendot_registry::report::ReportKind;
+use tendot_registry::{Caller, RegistryError, RegistryErrorKind};
 
-use super::answer::{self, Answer, answer};
-use super::api::{WritePrecondition, date, number, tagged};
-use super::describe::{Described, Doing, count, text};
+use super::answer::{self, Reply, reply};
+use super::api::{WritePrecondition, format_millis, json_with_revision, number};
+use super::describe::{OperationSpec, PathSpec, count_schema, text_schema};
 use super::page::{self, Problem, ProblemJson, problem};
-use super::parameters::Parameters;
-use super::request::Request;
-use super::{Http, WORK, caching, percent};
+use super::parameters::QueryParams;
+use super::request::RequestHead;
+use super::{HttpServer, REQUEST_BUDGET, caching, percent};
 
 pub use self::receipt::sweep_receipts;
 
 /// What a path of the registry is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Noun {
+pub(super) enum Resource {
     Agencies,
     Agency,
     Registrants,
@@ -56,10 +56,10 @@ pub(super) enum Noun {
     Accept,
     Decline,
     Summary,
-    Report(Report),
+    Report(ReportKind),
 }
 
-impl Noun {
+impl Resource {
     /// By which methods it is answered.
     pub(super) const fn methods(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Noun {
         }
     }
 
-    pub(super) fn describe(self) -> Described {
+    pub(super) fn describe(self) -> PathSpec {
         match self {
             Self::Agencies => agencies::describe(),
             Self::Agency => agencies::describe_one(),
@@ -101,59 +101,61 @@ impl Noun {
 }
 
 /// An answer, or what is wrong.
-type ApiResult = Result<Answer, Box<Wrong>>;
+type ApiResult = Result<Reply, Box<ApiError>>;
 
 /// What is wrong with a request.
-enum Wrong {
+enum ApiError {
     Problem(Box<Problem<'static>>),
-    Answer(Answer),
+    Answer(Reply),
 }
 
-impl From<Box<Problem<'static>>> for Box<Wrong> {
+impl From<Box<Problem<'static>>> for Box<ApiError> {
     fn from(problem: Box<Problem<'static>>) -> Self {
-        Self::new(Wrong::Problem(problem))
+        Self::new(ApiError::Problem(problem))
     }
 }
 
-impl From<Refusal> for Box<Wrong> {
-    fn from(refusal: Refusal) -> Self {
-        problem_of(&refusal).into()
+impl From<RegistryError> for Box<ApiError> {
+    fn from(refusal: RegistryError) -> Self {
+        problem_for_registry_error(&refusal).into()
     }
 }
 
 /// Bytes of a body at most.
-const BODY: usize = 2 << 20;
+const MAX_BODY_BYTES: usize = 2 << 20;
 
 /// Items of a list, unless told otherwise, and at most.
-const ITEMS: usize = 100;
-const MOST: usize = 1_000;
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 1_000;
 
 /// A request of the registry, by somebody who is known or not.
-struct Asking<'a> {
-    request: &'a Request<'a>,
+struct ApiRequest<'a> {
+    request: &'a RequestHead<'a>,
     caller: Caller,
     /// Milliseconds since 1970.
     at: u64,
     /// What stands for the part in braces, decoded.
     rest: String,
-    parameters: Parameters<'a>,
+    parameters: QueryParams<'a>,
 }
 
-impl Asking<'_> {
+impl ApiRequest<'_> {
     /// Where a list begins, and how long it may be.
-    fn page(&self) -> Result<(Option<&str>, usize), Box<Wrong>> {
-        let limit = number(&self.parameters, "limit").map_err(|why| bad_request(&why))?;
-        let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
+    fn page_params(&self) -> Result<(Option<&str>, usize), Box<ApiError>> {
+        let limit = number(&self.parameters, "limit").map_err(|why| malformed(&why))?;
+        let limit = limit
+            .map_or(DEFAULT_PAGE_SIZE, |limit| usize::try_from(limit).unwrap_or(MAX_PAGE_SIZE))
+            .clamp(1, MAX_PAGE_SIZE);
         Ok((self.parameters.get("after").filter(|after| !after.is_empty()), limit))
     }
 
-    fn condition(&self) -> Result<WritePrecondition, Box<Wrong>> {
-        Ok(WritePrecondition::of(self.request.headers)?)
+    fn precondition(&self) -> Result<WritePrecondition, Box<ApiError>> {
+        Ok(WritePrecondition::from_headers(self.request.headers)?)
     }
 
     /// The revision that something which is there has to have.
-    fn expected(&self) -> Result<Option<u64>, Box<Wrong>> {
-        match self.condition()? {
+    fn expected_revision(&self) -> Result<Option<u64>, Box<ApiError>> {
+        match self.precondition()? {
             WritePrecondition::Revision(revision) => Ok(Some(revision)),
             WritePrecondition::Any | WritePrecondition::Present => Ok(None),
             WritePrecondition::Absent => {
@@ -164,76 +166,76 @@ impl Asking<'_> {
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Answers a request of the registry.
     pub(super) async fn serve_api_v1(
         &self,
-        noun: Noun,
+        noun: Resource,
         method: &Method,
         rest: &str,
         body: Incoming,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
-    ) -> Answer {
+    ) -> Reply {
         let answered = self.dispatch_api_v1(noun, method, rest, body, request, now).await;
         match answered.map_err(|wrong| *wrong) {
             Ok(answer) => answer,
-            Err(Wrong::Answer(answer)) => answer,
-            Err(Wrong::Problem(problem)) => problem.into(),
+            Err(ApiError::Answer(answer)) => answer,
+            Err(ApiError::Problem(problem)) => problem.into(),
         }
     }
 
     async fn dispatch_api_v1(
         &self,
-        noun: Noun,
+        noun: Resource,
         method: &Method,
         rest: &str,
         body: Incoming,
-        request: &Request<'_>,
+        request: &RequestHead<'_>,
         now: SystemTime,
     ) -> ApiResult {
-        let rest = percent::decode_text(rest, "path").map_err(|error| bad_request(&error.to_string()))?;
-        let parameters = Parameters::parse(request.query).map_err(|error| bad_request(&error.to_string()))?;
-        let caller = self.caller(request).await.map_err(|error| {
-            Box::new(Wrong::Answer(page::problem_of_caller(error, request.takes_credentials)))
+        let rest = percent::decode_text(rest, "path").map_err(|error| malformed(&error.to_string()))?;
+        let parameters = QueryParams::parse(request.query).map_err(|error| malformed(&error.to_string()))?;
+        let caller = self.authenticate(request).await.map_err(|error| {
+            Box::new(ApiError::Answer(page::problem_of_caller(error, request.takes_credentials)))
         })?;
         let at = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let at = u64::try_from(at).unwrap_or(u64::MAX);
-        let asking = Asking { request, caller, at, rest: rest.into_owned(), parameters };
+        let asking = ApiRequest { request, caller, at, rest: rest.into_owned(), parameters };
         let reads = *method == Method::GET || *method == Method::HEAD;
         let answered = match (noun, reads) {
-            (Noun::Agencies, true) => self.list_agencies(&asking).await,
-            (Noun::Agencies, false) => self.create_agency(&asking, body).await,
-            (Noun::Agency, true) => self.get_agency(&asking).await,
-            (Noun::Agency, false) => self.update_agency(&asking, body).await,
-            (Noun::Registrants, true) => self.list_registrants(&asking).await,
-            (Noun::Registrants, false) => self.create_registrant(&asking, body).await,
-            (Noun::Registrant, true) => self.get_registrant(&asking).await,
-            (Noun::Registrant, false) => self.update_registrant(&asking, body).await,
-            (Noun::Prefixes, true) => self.list_allocated_prefixes(&asking).await,
-            (Noun::Prefixes, false) => self.allocate_prefix(&asking, body).await,
-            (Noun::Prefix, true) => self.get_prefix(&asking).await,
-            (Noun::Prefix, false) => self.update_prefix(&asking, body).await,
-            (Noun::Tokens, true) => self.list_tokens(&asking).await,
-            (Noun::Tokens, false) => self.make_token(&asking, body).await,
-            (Noun::Token, _) => self.revoke_token(&asking).await,
-            (Noun::Names, true) => self.list_names(&asking).await,
-            (Noun::Names, false) => self.register_doi(&asking, body).await,
-            (Noun::Batch, _) => self.post_batch(asking, body).await,
-            (Noun::Name, true) => self.get_doi(&asking).await,
-            (Noun::Name, false) if *method == Method::PUT => self.update_doi(&asking, body).await,
-            (Noun::Name, false) => self.retire_doi(&asking).await,
-            (Noun::Transfers, true) => self.list_transfers(&asking).await,
-            (Noun::Transfers, false) => self.propose_transfer(&asking, body).await,
-            (Noun::Transfer, _) => self.get_transfer(&asking).await,
-            (Noun::Accept, _) => self.decide_transfer(&asking, true).await,
-            (Noun::Decline, _) => self.decide_transfer(&asking, false).await,
-            (Noun::Summary, _) => self.get_report_summary(&asking).await,
-            (Noun::Report(report), _) => self.get_report(report, asking).await,
+            (Resource::Agencies, true) => self.list_agencies(&asking).await,
+            (Resource::Agencies, false) => self.create_agency(&asking, body).await,
+            (Resource::Agency, true) => self.get_agency(&asking).await,
+            (Resource::Agency, false) => self.update_agency(&asking, body).await,
+            (Resource::Registrants, true) => self.list_registrants(&asking).await,
+            (Resource::Registrants, false) => self.create_registrant(&asking, body).await,
+            (Resource::Registrant, true) => self.get_registrant(&asking).await,
+            (Resource::Registrant, false) => self.update_registrant(&asking, body).await,
+            (Resource::Prefixes, true) => self.list_allocated_prefixes(&asking).await,
+            (Resource::Prefixes, false) => self.allocate_prefix(&asking, body).await,
+            (Resource::Prefix, true) => self.get_prefix(&asking).await,
+            (Resource::Prefix, false) => self.update_prefix(&asking, body).await,
+            (Resource::Tokens, true) => self.list_tokens(&asking).await,
+            (Resource::Tokens, false) => self.create_token(&asking, body).await,
+            (Resource::Token, _) => self.revoke_token(&asking).await,
+            (Resource::Names, true) => self.list_dois(&asking).await,
+            (Resource::Names, false) => self.register_doi(&asking, body).await,
+            (Resource::Batch, _) => self.post_batch(asking, body).await,
+            (Resource::Name, true) => self.get_doi(&asking).await,
+            (Resource::Name, false) if *method == Method::PUT => self.update_doi(&asking, body).await,
+            (Resource::Name, false) => self.retire_doi(&asking).await,
+            (Resource::Transfers, true) => self.list_transfers(&asking).await,
+            (Resource::Transfers, false) => self.propose_transfer(&asking, body).await,
+            (Resource::Transfer, _) => self.get_transfer(&asking).await,
+            (Resource::Accept, _) => self.decide_transfer(&asking, true).await,
+            (Resource::Decline, _) => self.decide_transfer(&asking, false).await,
+            (Resource::Summary, _) => self.get_report_summary(&asking).await,
+            (Resource::Report(report), _) => self.get_report(report, asking).await,
         };
         // Credentials that are not taken here were not looked at.
         answered.map_err(|wrong| match *wrong {
-            Wrong::Problem(problem)
+            ApiError::Problem(problem)
                 if problem.status() == StatusCode::UNAUTHORIZED && !request.takes_credentials =>
             {
                 problem.with_status(StatusCode::FORBIDDEN).into()
@@ -243,30 +245,30 @@ impl Http {
     }
 
     /// A body as the form that is expected.
-    async fn form<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<Wrong>> {
+    async fn read_json<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<ApiError>> {
         let bytes = self.read_json_bytes(body).await?;
         // A list would be taken for the members in their order.
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
-            return Err(bad_request("a list, where an object was expected"));
+            return Err(malformed("a list, where an object was expected"));
         }
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let form = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let pointer = pointer(error.path());
+            let pointer = json_pointer(error.path());
             let problem = problem(StatusCode::BAD_REQUEST, "malformed", error.inner().to_string());
-            Box::<Wrong>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
+            Box::<ApiError>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
         })?;
         reader.end().map_err(|error| problem(StatusCode::BAD_REQUEST, "malformed", error.to_string()))?;
         Ok(form)
     }
 
-    async fn read_json_bytes(&self, body: Incoming) -> Result<bytes::Bytes, Box<Wrong>> {
-        let read = self.bodies.read(body, BODY).await;
+    async fn read_json_bytes(&self, body: Incoming) -> Result<bytes::Bytes, Box<ApiError>> {
+        let read = self.bodies.read(body, MAX_BODY_BYTES).await;
         Ok(read.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
     }
 }
 
 /// A place in a document, as a JSON pointer.
-fn pointer(path: &serde_path_to_error::Path) -> String {
+fn json_pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
     for segment in path {
@@ -279,12 +281,12 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
-fn bad_request(why: &str) -> Box<Wrong> {
+fn malformed(why: &str) -> Box<ApiError> {
     problem(StatusCode::BAD_REQUEST, "malformed", why).into()
 }
 
 /// Random bytes for what is new.
-fn random<const N: usize>() -> Result<[u8; N], Box<Wrong>> {
+fn random<const N: usize>() -> Result<[u8; N], Box<ApiError>> {
     let mut bytes = [0; N];
     match aws_lc_rs::rand::fill(&mut bytes) {
         Ok(()) => Ok(bytes),
@@ -296,7 +298,7 @@ fn random<const N: usize>() -> Result<[u8; N], Box<Wrong>> {
 }
 
 /// Why the registry did not do something.
-pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
+pub(super) fn problem_for_registry_error(refusal: &RegistryError) -> Box<Problem<'static>> {
     if let Some(error) = &refusal.failure {
         tracing::error!(%error, "the store failed");
     }
@@ -310,7 +312,7 @@ pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
     if let Some((name, since)) = &refusal.existing {
         problem = problem.member("existing", &**name);
         if let Some(since) = since {
-            problem = problem.member("since", date(*since));
+            problem = problem.member("since", format_millis(*since));
         }
     }
     if !refusal.faults.is_empty() {
@@ -319,25 +321,25 @@ pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
     problem
 }
 
-const fn status_for_kind(reason: Reason) -> StatusCode {
+const fn status_for_kind(reason: RegistryErrorKind) -> StatusCode {
     match reason {
-        Reason::Malformed => StatusCode::BAD_REQUEST,
-        Reason::Unknown => StatusCode::UNAUTHORIZED,
-        Reason::Forbidden => StatusCode::FORBIDDEN,
-        Reason::NotFound => StatusCode::NOT_FOUND,
-        Reason::Conflict => StatusCode::CONFLICT,
-        Reason::Gone => StatusCode::GONE,
-        Reason::Precondition => StatusCode::PRECONDITION_FAILED,
-        Reason::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-        Reason::Full => StatusCode::INSUFFICIENT_STORAGE,
-        Reason::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        Reason::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        RegistryErrorKind::Malformed => StatusCode::BAD_REQUEST,
+        RegistryErrorKind::Unknown => StatusCode::UNAUTHORIZED,
+        RegistryErrorKind::Forbidden => StatusCode::FORBIDDEN,
+        RegistryErrorKind::NotFound => StatusCode::NOT_FOUND,
+        RegistryErrorKind::Conflict => StatusCode::CONFLICT,
+        RegistryErrorKind::Gone => StatusCode::GONE,
+        RegistryErrorKind::Precondition => StatusCode::PRECONDITION_FAILED,
+        RegistryErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
+        RegistryErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        RegistryErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 /// Something new, where it is, and its revision.
-fn created(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &HeaderMap) -> Answer {
-    let mut response = tagged(StatusCode::CREATED, body, revision.unwrap_or_default(), headers);
+fn created_reply(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &HeaderMap) -> Reply {
+    let mut response = json_with_revision(StatusCode::CREATED, body, revision.unwrap_or_default(), headers);
     if let Ok(path) = HeaderValue::try_from(path) {
         response.headers_mut().insert(LOCATION, path);
     }
@@ -346,8 +348,8 @@ fn created(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &H
 }
 
 /// Something that is there, for who asked.
-fn shown(body: &impl Serialize, revision: u64, asking: &Asking<'_>) -> Answer {
-    let mut response = tagged(StatusCode::OK, body, revision, asking.request.headers);
+fn json_reply(body: &impl Serialize, revision: u64, asking: &ApiRequest<'_>) -> Reply {
+    let mut response = json_with_revision(StatusCode::OK, body, revision, asking.request.headers);
     if asking.caller != Caller::Anonymous {
         caching::set_private_no_store(response.headers_mut());
     }
@@ -363,61 +365,72 @@ struct ListJson<T> {
     next: Option<String>,
 }
 
-fn listed<T: Serialize>(items: Vec<T>, next: Option<String>) -> Answer {
+fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
     let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
-    let mut response = answer(StatusCode::OK, answer::JSON, json);
+    let mut response = reply(StatusCode::OK, answer::JSON, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 
 /// Steps that a request may cost.
-const fn work() -> Work {
-    Work::new(WORK)
+const fn request_budget() -> Budget {
+    Budget::new(REQUEST_BUDGET)
 }
 
 /// The header by which a request is known that is sent twice.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What all operations have.
-fn common(doing: Doing, needs_token: bool) -> Doing {
-    let doing = doing.group("Registry").credentials(needs_token);
-    let doing = wrong(doing, StatusCode::BAD_REQUEST, "Not understood");
-    let doing = wrong(doing, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
-        .header("WWW-Authenticate", "Which are taken");
-    let doing =
-        wrong(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
-    let doing = wrong(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    wrong(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do, or the database is not reached")
-        .header("Retry-After", "Seconds, if it may go well then")
+fn with_common_responses(doing: OperationSpec, needs_token: bool) -> OperationSpec {
+    let doing = doing.tag("Registry").security(needs_token);
+    let doing = with_problem(doing, StatusCode::BAD_REQUEST, "Not understood");
+    let doing = with_problem(doing, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
+        .response_header("WWW-Authenticate", "Which are taken");
+    let doing = with_problem(
+        doing,
+        StatusCode::FORBIDDEN,
+        "Who asks may not do this, or credentials are not taken here",
+    );
+    let doing = with_problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    with_problem(
+        doing,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "There is too much to do, or the database is not reached",
+    )
+    .response_header("Retry-After", "Seconds, if it may go well then")
 }
 
 /// What those have that change something.
-fn writes(doing: Doing) -> Doing {
-    let doing = wrong(common(doing, true), StatusCode::NOT_FOUND, "There is no such thing");
-    let doing = wrong(doing, StatusCode::CONFLICT, "Something else is there already");
-    let doing = wrong(doing, StatusCode::GONE, "It has been ended");
-    let doing = wrong(doing, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
+fn with_write_responses(doing: OperationSpec) -> OperationSpec {
     let doing =
-        wrong(doing, StatusCode::UNPROCESSABLE_ENTITY, "Understood, and not right: the problem says where");
-    let doing = wrong(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let doing = wrong(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    wrong(
+        with_problem(with_common_responses(doing, true), StatusCode::NOT_FOUND, "There is no such thing");
+    let doing = with_problem(doing, StatusCode::CONFLICT, "Something else is there already");
+    let doing = with_problem(doing, StatusCode::GONE, "It has been ended");
+    let doing = with_problem(doing, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
+    let doing = with_problem(
+        doing,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "Understood, and not right: the problem says where",
+    );
+    let doing = with_problem(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let doing = with_problem(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    with_problem(
         doing,
         StatusCode::INSUFFICIENT_STORAGE,
         "There is no room: on the disk, or by the quota of the prefix",
     )
 }
 
-fn wrong(doing: Doing, status: StatusCode, about: &str) -> Doing {
-    doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+fn with_problem(doing: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
 }
 
 /// What lists are asked with.
-fn pages(doing: Doing) -> Doing {
-    doing.query_param("after", "Only what comes after this: what `next` said", text()).query_param(
+fn with_paging(doing: OperationSpec) -> OperationSpec {
+    doing.query_param("after", "Only what comes after this: what `next` said", text_schema()).query_param(
         "limit",
         "At most so many: from 1 to 1,000, and 100 unless told otherwise",
-        count(),
+        count_schema(),
     )
 }
 

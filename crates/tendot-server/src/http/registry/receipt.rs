@@ -9,32 +9,32 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, LOCATION};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tendot_registry::party::fingerprint;
-use tendot_registry::{Refusal, Registry};
-use tendot_store::{Change, CommitError, Edit, Store, StoreError};
+use tendot_registry::party::sha256_hex;
+use tendot_registry::{Registry, RegistryError};
+use tendot_store::{ChangeSet, CommitError, Edit, Store, StoreError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
-use super::names::{DoiJson, path_of};
-use super::{Asking, IDEMPOTENCY_KEY, Wrong, bad_request};
-use crate::http::answer::{self, Answer, answer};
+use super::names::{DoiJson, doi_path};
+use super::{ApiError, ApiRequest, IDEMPOTENCY_KEY, malformed};
+use crate::http::answer::{self, Reply, reply};
 use crate::http::caching;
 use crate::http::page::problem;
 
 /// How long a key is kept, in milliseconds.
-pub(super) const KEPT: u64 = 24 * 60 * 60 * 1_000;
+pub(super) const KEY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Says that all of it was done before, so that nobody takes old answers for new ones.
 pub(super) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Bytes of a key at most.
-const LONGEST: usize = 255;
+const MAX_KEY_LEN: usize = 255;
 
 /// Notes of receipts begin so.
 pub(super) const NOTES: &str = "receipt/";
 
 /// Notes that are read together: those of batches are long.
-const TOGETHER: usize = 16;
+const PURGE_BATCH_SIZE: usize = 16;
 
 /// A key, by who uses it, and what was sent with it.
 pub(super) struct IdempotencyKey {
@@ -54,56 +54,56 @@ struct StoredReply {
 
 /// What of an answer says where it is.
 #[derive(Deserialize)]
-struct Named {
+struct StoredName {
     name: Box<str>,
 }
 
 /// The note of a key, if the request has one. Keys of different people are different keys.
-pub(super) fn note_of(asking: &Asking<'_>) -> Result<Option<String>, Box<Wrong>> {
+pub(super) fn aux_key(asking: &ApiRequest<'_>) -> Result<Option<String>, Box<ApiError>> {
     let mut keys = asking.request.headers.get_all(IDEMPOTENCY_KEY).iter();
     let (Some(key), None) = (keys.next(), keys.next()) else {
         return match asking.request.headers.contains_key(IDEMPOTENCY_KEY) {
-            true => Err(bad_request("there are several `Idempotency-Key` headers")),
+            true => Err(malformed("there are several `Idempotency-Key` headers")),
             false => Ok(None),
         };
     };
     let key = key.to_str().unwrap_or_default().trim();
-    if key.is_empty() || key.len() > LONGEST {
-        return Err(bad_request("`Idempotency-Key` has 1 to 255 visible ASCII characters"));
+    if key.is_empty() || key.len() > MAX_KEY_LEN {
+        return Err(malformed("`Idempotency-Key` has 1 to 255 visible ASCII characters"));
     }
-    let id = fingerprint(format!("{}\0{key}", asking.caller).as_bytes()).map_err(Refusal::from)?;
+    let id = sha256_hex(format!("{}\0{key}", asking.caller).as_bytes()).map_err(RegistryError::from)?;
     Ok(Some(format!("{NOTES}{id}")))
 }
 
 impl IdempotencyKey {
     /// The key of a request, if it has one.
-    pub(super) async fn asked(
+    pub(super) async fn load(
         registry: &Registry,
-        asking: &Asking<'_>,
+        asking: &ApiRequest<'_>,
         body: &[u8],
-    ) -> Result<Option<Self>, Box<Wrong>> {
-        let Some(note) = note_of(asking)? else { return Ok(None) };
-        let body = fingerprint(body).map_err(Refusal::from)?;
-        let before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
+    ) -> Result<Option<Self>, Box<ApiError>> {
+        let Some(note) = aux_key(asking)? else { return Ok(None) };
+        let body = sha256_hex(body).map_err(RegistryError::from)?;
+        let before = registry.store().get_aux(note.as_bytes()).await.map_err(store_error)?;
         Ok(Some(Self { note, body, before }))
     }
 
     /// What was answered to this request before, if it was.
-    pub(super) fn given(&self, at: u64) -> Result<Option<Answer>, Box<Wrong>> {
+    pub(super) fn replay(&self, at: u64) -> Result<Option<Reply>, Box<ApiError>> {
         let Some(note) = &self.before else { return Ok(None) };
         // That of a batch is none.
-        let Ok(noted) = serde_json::from_slice::<StoredReply>(note) else { return Err(reused()) };
-        if is_over(noted.at, at) {
+        let Ok(noted) = serde_json::from_slice::<StoredReply>(note) else { return Err(key_reused()) };
+        if is_expired(noted.at, at) {
             return Ok(None);
         }
         if noted.body != self.body {
-            return Err(reused());
+            return Err(key_reused());
         }
-        let mut response = answer(StatusCode::CREATED, answer::JSON, noted.answer.get().to_owned());
+        let mut response = reply(StatusCode::CREATED, answer::JSON, noted.answer.get().to_owned());
         let headers = response.headers_mut();
         // Its revision was not known when it was noted.
-        if let Ok(Named { name }) = serde_json::from_str(noted.answer.get())
-            && let Ok(path) = HeaderValue::try_from(path_of(&name))
+        if let Ok(StoredName { name }) = serde_json::from_str(noted.answer.get())
+            && let Ok(path) = HeaderValue::try_from(doi_path(&name))
         {
             headers.insert(LOCATION, path);
         }
@@ -113,7 +113,7 @@ impl IdempotencyKey {
     }
 
     /// Notes an answer.
-    pub(super) fn edits(&self, answer: &DoiJson<'_>, at: u64) -> Vec<Edit> {
+    pub(super) fn store_edits(&self, answer: &DoiJson<'_>, at: u64) -> Vec<Edit> {
         let Ok(answer) = serde_json::value::to_raw_value(answer) else { return Vec::new() };
         let noted = StoredReply { at, body: self.body.clone(), answer };
         let body = serde_json::to_vec(&noted).unwrap_or_default().into();
@@ -128,7 +128,7 @@ pub(in crate::http) struct KeyLocks(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>)
 
 impl KeyLocks {
     /// The turn of a key, as soon as nobody else has it; none if that takes too long.
-    pub(super) async fn take(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
+    pub(super) async fn acquire(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // What nobody waits for any more is only here.
@@ -143,19 +143,19 @@ impl KeyLocks {
 #[derive(Deserialize)]
 struct KeyHeader {
     at: u64,
-    #[serde(default = "is_done")]
+    #[serde(default = "default_done")]
     done: bool,
 }
 
-const fn is_done() -> bool {
+const fn default_done() -> bool {
     true
 }
 
 /// Removes receipts that have been kept for long enough, at a time in milliseconds since 1970.
-pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Refusal> {
+pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), RegistryError> {
     let mut after: Option<Box<[u8]>> = None;
     loop {
-        let notes = registry.store().notes(NOTES.as_bytes(), after.as_deref(), TOGETHER).await?;
+        let notes = registry.store().list_aux(NOTES.as_bytes(), after.as_deref(), PURGE_BATCH_SIZE).await?;
         if notes.is_empty() {
             return Ok(());
         }
@@ -169,10 +169,11 @@ pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Refusal>
             beyond = if is_head { [&key, &b"/\xff"[..]].concat().into() } else { key.clone() };
             let used = serde_json::from_slice::<KeyHeader>(&body).ok().filter(|_| is_head);
             // One that is still coming after a day has another.
-            let is_kept = used
-                .is_some_and(|used| !is_over(used.at.saturating_add(if used.done { 0 } else { KEPT }), at));
+            let is_kept = used.is_some_and(|used| {
+                !is_expired(used.at.saturating_add(if used.done { 0 } else { KEY_TTL_MILLIS }), at)
+            });
             if !is_kept {
-                remove(registry, &key, body, at).await?;
+                remove_key(registry, &key, body, at).await?;
             }
         }
         after = Some(beyond);
@@ -181,20 +182,20 @@ pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Refusal>
 }
 
 /// Removes a receipt with all that belongs to it, unless somebody uses it again meanwhile.
-pub(super) async fn remove(
+pub(super) async fn remove_key(
     registry: &Registry,
     head: &[u8],
     body: Box<[u8]>,
     at: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), RegistryError> {
     let beginning = [head, b"/"].concat();
     loop {
-        let pieces = registry.store().notes(&beginning, None, TOGETHER).await?;
-        let is_last = pieces.len() < TOGETHER;
+        let pieces = registry.store().list_aux(&beginning, None, PURGE_BATCH_SIZE).await?;
+        let is_last = pieces.len() < PURGE_BATCH_SIZE;
         let mut edits = vec![Edit::RequireNote { key: head.into(), body: Some(body.clone()) }];
         edits.extend(pieces.into_iter().map(|(key, _)| Edit::RemoveNote { key }));
         edits.extend(is_last.then(|| Edit::RemoveNote { key: head.into() }));
-        match registry.store().commit(Change { by: "receipts".into(), at, edits }).await {
+        match registry.store().commit(ChangeSet { by: "receipts".into(), at, edits }).await {
             Ok(_) if !is_last => tokio::task::yield_now().await,
             Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -203,15 +204,15 @@ pub(super) async fn remove(
 }
 
 /// Whether a key has been kept for long enough.
-pub(super) const fn is_over(noted: u64, now: u64) -> bool {
-    now >= noted.saturating_add(KEPT)
+pub(super) const fn is_expired(noted: u64, now: u64) -> bool {
+    now >= noted.saturating_add(KEY_TTL_MILLIS)
 }
 
-pub(super) fn reused() -> Box<Wrong> {
+pub(super) fn key_reused() -> Box<ApiError> {
     let detail = "this `Idempotency-Key` was used with another body";
     problem(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", detail).hint("a new request has a new key").into()
 }
 
-pub(super) fn failed(error: StoreError) -> Box<Wrong> {
-    Refusal::from(error).into()
+pub(super) fn store_error(error: StoreError) -> Box<ApiError> {
+    RegistryError::from(error).into()
 }

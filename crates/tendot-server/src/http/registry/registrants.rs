@@ -3,15 +3,16 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Held, CreateRegistrant, Registrant, UpdateRegistrant};
+use tendot_registry::party::{CreateRegistrant, Held, Registrant, UpdateRegistrant};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewRegistrantForm, RegistrantChangeForm, RegistrantForm, RegistrantListForm};
 use super::{
-    ApiResult, Asking, JSON, common, created, date, listed, pages, random, shown, work, writes, wrong,
+    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
+    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
 };
-use crate::http::Http;
-use crate::http::describe::{Described, Doing, text};
+use crate::http::HttpServer;
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
 /// A registrant as it is told.
 #[derive(Serialize)]
@@ -34,72 +35,74 @@ impl<'a> RegistrantJson<'a> {
             name: &registrant.name,
             contact: registrant.contact.as_deref(),
             admins: &registrant.admins,
-            created: date(registrant.created),
+            created: format_millis(registrant.created),
         }
     }
 }
 
-impl Http {
-    pub(super) async fn list_registrants(&self, asking: &Asking<'_>) -> ApiResult {
-        let (after, limit) = asking.page()?;
+impl HttpServer {
+    pub(super) async fn list_registrants(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = asking.page_params()?;
         let agency = asking.parameters.get("agency");
-        let mut work = work();
+        let mut work = request_budget();
         let list = self.registry.registrants(agency, after, limit, &asking.caller, asking.at, &mut work);
         let (items, next) = list.await?;
-        Ok(listed(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
     }
 
-    pub(super) async fn create_registrant(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let form: CreateRegistrant = self.form(body).await?;
+    pub(super) async fn create_registrant(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: CreateRegistrant = self.read_json(body).await?;
         let task = CreateRegistrant { random: random()?, ..form };
-        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.done.id);
-        Ok(created(&RegistrantJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn get_registrant(&self, asking: &Asking<'_>) -> ApiResult {
-        let found = self.registry.registrant(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
+    pub(super) async fn get_registrant(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let found =
+            self.registry.registrant(&asking.rest, &asking.caller, asking.at, &mut request_budget()).await?;
         let Held { it, revision } = found;
-        Ok(shown(&RegistrantJson::of(&it), revision, asking))
+        Ok(json_reply(&RegistrantJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn update_registrant(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let form: UpdateRegistrant = self.form(body).await?;
-        let task = UpdateRegistrant { id: asking.rest.as_str().into(), expect: asking.expected()?, ..form };
-        self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+    pub(super) async fn update_registrant(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateRegistrant = self.read_json(body).await?;
+        let task =
+            UpdateRegistrant { id: asking.rest.as_str().into(), expect: asking.expected_revision()?, ..form };
+        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         self.get_registrant(asking).await
     }
 }
 
-pub(super) fn describe() -> Described {
-    let get = pages(common(Doing::new("Registrants"), false))
-        .about("How they are reached and who acts for them is told only to themselves, their agency and the operator.")
-        .query_param("agency", "Only those of the agency with this code", text())
-        .answer(StatusCode::OK, "The registrants, by their ids")
-        .json::<RegistrantListForm>(JSON);
-    let post = writes(Doing::new("Makes a registrant"))
-        .about("For an agency, which need not be named then, or the operator.")
-        .body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
-        .answer(StatusCode::CREATED, "The registrant, with its `id`")
-        .json::<RegistrantForm>(JSON)
-        .header("Location", "Where it is")
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Post, post)
+pub(super) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Registrants"), false))
+        .description("How they are reached and who acts for them is told only to themselves, their agency and the operator.")
+        .query_param("agency", "Only those of the agency with this code", text_schema())
+        .response(StatusCode::OK, "The registrants, by their ids")
+        .json_content::<RegistrantListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes a registrant"))
+        .description("For an agency, which need not be named then, or the operator.")
+        .request_body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
+        .response(StatusCode::CREATED, "The registrant, with its `id`")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
-pub(super) fn describe_one() -> Described {
-    let path = |doing: Doing| doing.in_path("id", "The id of a registrant", text());
-    let get = path(common(Doing::new("A registrant"), false))
-        .answer(StatusCode::OK, "The registrant")
-        .json::<RegistrantForm>(JSON)
-        .header("ETag", "Its revision")
-        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = wrong(get, StatusCode::NOT_FOUND, "There is no such registrant");
-    let put = path(writes(Doing::new("Changes a registrant")))
-        .about("What is not given stays as it is. Who is listed in `admins` acts for it in the Handle System, at once.")
-        .body::<RegistrantChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .answer(StatusCode::OK, "The registrant as it is now")
-        .json::<RegistrantForm>(JSON)
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Put, put)
+pub(super) fn describe_one() -> PathSpec {
+    let path = |doing: OperationSpec| doing.path_param("id", "The id of a registrant", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("A registrant"), false))
+        .response(StatusCode::OK, "The registrant")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such registrant");
+    let put = path(with_write_responses(OperationSpec::new("Changes a registrant")))
+        .description("What is not given stays as it is. Who is listed in `admins` acts for it in the Handle System, at once.")
+        .request_body::<RegistrantChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .response(StatusCode::OK, "The registrant as it is now")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

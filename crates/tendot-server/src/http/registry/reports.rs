@@ -6,30 +6,30 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{HeaderValue, VARY};
 use serde::Serialize;
-use tendot_registry::report::{Finding, ReportFindings, Report, Summary};
-use tendot_registry::{Caller, Refusal, Registry};
+use tendot_registry::report::{PrefixSummary, ReportFinding, ReportFindings, ReportKind};
+use tendot_registry::{Caller, Registry, RegistryError};
 use tokio::sync::Semaphore;
 
 use super::form::{
     ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
 };
-use super::{ApiResult, Asking, JSON, bad_request, common, work, wrong};
-use crate::http::answer::{self, Answer, answer};
-use crate::http::api::{date, number};
-use crate::http::describe::{Described, Doing, count, text};
+use super::{ApiRequest, ApiResult, JSON, malformed, request_budget, with_common_responses, with_problem};
+use crate::http::answer::{self, Reply, reply};
+use crate::http::api::{format_millis, number};
+use crate::http::describe::{OperationSpec, PathSpec, count_schema, text_schema};
 use crate::http::page::problem;
-use crate::http::stream::{Cut, Sink, stream};
-use crate::http::{Http, caching, negotiate};
-use crate::upkeep::now;
+use crate::http::stream::{BodySink, StreamAborted, stream};
+use crate::http::{HttpServer, caching, negotiate};
+use crate::upkeep::unix_millis;
 
 /// Names that a summary counts.
 const MAX_SUMMARY_NAMES: u64 = 1_000_000;
 
 /// Lines that are made together.
-const TOGETHER: u64 = 500;
+const REPORT_PAGE_SIZE: u64 = 500;
 
 const LINES: &str = "application/x-ndjson";
-const TABLE: &str = "text/csv";
+const CSV: &str = "text/csv";
 
 /// A summary as it is told.
 #[derive(Serialize)]
@@ -89,23 +89,25 @@ enum ReportLineJson<'a> {
 }
 
 impl<'a> ReportLineJson<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a ReportFinding) -> Self {
         match finding {
-            Finding::Resolved { name, count, first, last } => {
-                Self::Resolved { name, count: *count, first: day(*first), last: day(*last) }
+            ReportFinding::Resolved { name, count, first, last } => {
+                Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
             }
-            Finding::NeverResolved { name, created } => Self::NeverResolved { name, created: date(*created) },
-            Finding::Failed { name, count, first, last, state } => Self::Failed {
+            ReportFinding::NeverResolved { name, created } => {
+                Self::NeverResolved { name, created: format_millis(*created) }
+            }
+            ReportFinding::Failed { name, count, first, last, state } => Self::Failed {
                 name,
                 count: *count,
-                first: day(*first),
-                last: day(*last),
+                first: format_day(*first),
+                last: format_day(*last),
                 state: state.map(|state| state.name()),
             },
-            Finding::Link { name, index, data, code, why } => {
+            ReportFinding::Link { name, index, data, code, why } => {
                 Self::Link { name, index: *index, data, code, detail: why }
             }
-            Finding::Confusable { name, with } => {
+            ReportFinding::Confusable { name, with } => {
                 let code = if with.is_some() { "same-text" } else { "mixed-scripts" };
                 Self::Confusable { name, code, with: with.as_deref() }
             }
@@ -137,24 +139,24 @@ impl<'a> ReportLineJson<'a> {
 }
 
 /// A day since 1970, as a date.
-fn day(day: u32) -> String {
-    let mut date = date(u64::from(day).saturating_mul(86_400_000));
+fn format_day(day: u32) -> String {
+    let mut date = format_millis(u64::from(day).saturating_mul(86_400_000));
     date.truncate("1970-01-01".len());
     date
 }
 
-const fn columns(report: Report) -> &'static str {
+const fn csv_header(report: ReportKind) -> &'static str {
     match report {
-        Report::Resolved => "name,count,first,last\r\n",
-        Report::NeverResolved => "name,created\r\n",
-        Report::Failed => "name,count,first,last,state\r\n",
-        Report::Links => "name,index,data,code,detail\r\n",
-        Report::Confusable => "name,code,with\r\n",
+        ReportKind::Resolved => "name,count,first,last\r\n",
+        ReportKind::NeverResolved => "name,created\r\n",
+        ReportKind::Failed => "name,count,first,last,state\r\n",
+        ReportKind::Links => "name,index,data,code,detail\r\n",
+        ReportKind::Confusable => "name,code,with\r\n",
     }
 }
 
 /// A field of a table, RFC 4180. What a program for tables would take for a formula gets a quote in front.
-fn field(text: &str, out: &mut BytesMut) {
+fn write_csv_field(text: &str, out: &mut BytesMut) {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     let is_plain = guard.is_empty() && !text.contains([',', '"', '\n', '\r']);
     if is_plain {
@@ -169,7 +171,7 @@ struct ReportStream {
     registry: Arc<Registry>,
     caller: Caller,
     prefix: String,
-    report: Report,
+    report: ReportKind,
     turns: Arc<Semaphore>,
     /// Lines that are still to be told.
     left: u64,
@@ -178,43 +180,45 @@ struct ReportStream {
 
 impl ReportStream {
     /// Looks at some names: few do so at the same time.
-    async fn read(&self, after: Option<&str>) -> Result<ReportFindings, Refusal> {
+    async fn next_page(&self, after: Option<&str>) -> Result<ReportFindings, RegistryError> {
         let _turn = self.turns.acquire().await.ok();
-        let limit = usize::try_from(self.left.min(TOGETHER)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.left.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
-        self.registry.report((self.report, prefix), after, limit, caller, now(), &mut work()).await
+        self.registry
+            .report((self.report, prefix), after, limit, caller, unix_millis(), &mut request_budget())
+            .await
     }
 
-    async fn send_all(mut self, mut findings: ReportFindings, sink: Sink) -> Result<(), Cut> {
+    async fn send_all(mut self, mut findings: ReportFindings, sink: BodySink) -> Result<(), StreamAborted> {
         if self.is_table {
-            sink.send(columns(self.report)).await?;
+            sink.send(csv_header(self.report)).await?;
         }
         loop {
-            sink.send(self.print(&findings.items)).await?;
+            sink.send(self.render(&findings.items)).await?;
             self.left = self.left.saturating_sub(findings.items.len() as u64);
             let Some(next) = findings.next.filter(|_| self.left > 0) else { return Ok(()) };
             // Of a store on this machine nothing is waited for: others have their turn.
             tokio::task::yield_now().await;
             findings = tokio::select! {
-                read = self.read(Some(&next)) => read.map_err(|refusal| {
+                read = self.next_page(Some(&next)) => read.map_err(|refusal| {
                     if let Some(error) = &refusal.failure {
                         tracing::error!(%error, "a report was cut off");
                     }
-                    Cut
+                    StreamAborted
                 })?,
-                () = sink.gone() => return Err(Cut),
+                () = sink.closed() => return Err(StreamAborted),
             };
         }
     }
 
-    fn print(&self, findings: &[Finding]) -> Bytes {
+    fn render(&self, findings: &[ReportFinding]) -> Bytes {
         let mut piece = BytesMut::new();
         for finding in findings {
             let line = ReportLineJson::of(finding);
             if self.is_table {
                 for (number, text) in line.fields().iter().enumerate() {
                     piece.extend_from_slice(if number > 0 { b"," } else { b"" });
-                    field(text, &mut piece);
+                    write_csv_field(text, &mut piece);
                 }
                 piece.extend_from_slice(b"\r\n");
             } else {
@@ -226,15 +230,18 @@ impl ReportStream {
     }
 }
 
-impl Http {
+impl HttpServer {
     /// Answers `GET /api/v1/reports/{prefix}`.
-    pub(super) async fn get_report_summary(&self, asking: &Asking<'_>) -> ApiResult {
-        let (mut summary, mut after) = (Summary::default(), None::<Box<str>>);
+    pub(super) async fn get_report_summary(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let (mut summary, mut after) = (PrefixSummary::default(), None::<Box<str>>);
         let complete = loop {
             let _turn = self.followers.turns.acquire().await.ok();
             let (prefix, caller) = (&asking.rest, &asking.caller);
-            let part = self.registry.summary(prefix, after.as_deref(), caller, now(), &mut work()).await?;
-            summary.add(&part.0);
+            let part = self
+                .registry
+                .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
+                .await?;
+            summary.merge(&part.0);
             after = part.1;
             if after.is_none() {
                 break true;
@@ -260,20 +267,20 @@ impl Http {
             complete,
         };
         let json = serde_json::to_vec(&told).unwrap_or_default();
-        let mut response = answer(StatusCode::OK, answer::JSON, json);
+        let mut response = reply(StatusCode::OK, answer::JSON, json);
         caching::set_private_no_store(response.headers_mut());
         Ok(response)
     }
 
     /// Answers `GET /api/v1/reports/{prefix}/failed` and the like.
-    pub(super) async fn get_report(&self, report: Report, asking: Asking<'_>) -> ApiResult {
-        let limit = number(&asking.parameters, "limit").map_err(|why| bad_request(&why))?;
+    pub(super) async fn get_report(&self, report: ReportKind, asking: ApiRequest<'_>) -> ApiResult {
+        let limit = number(&asking.parameters, "limit").map_err(|why| malformed(&why))?;
         if limit == Some(0) {
-            return Err(bad_request("`limit` in the query is 0"));
+            return Err(malformed("`limit` in the query is 0"));
         }
         let after = asking.parameters.get("after").filter(|after| !after.is_empty());
         let is_table = negotiate::prefers_csv(asking.request.headers);
-        let Some(place) = self.followers.enter(true) else { return Ok(too_many()) };
+        let Some(place) = self.followers.acquire(true) else { return Ok(too_many()) };
         let making = ReportStream {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
@@ -284,7 +291,7 @@ impl Http {
             is_table,
         };
         // What fails at once can still be told.
-        let findings = making.read(after).await?;
+        let findings = making.next_page(after).await?;
         let kind = HeaderValue::from_static(if is_table { "text/csv;charset=utf-8" } else { LINES });
         let mut response = stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
@@ -296,76 +303,76 @@ impl Http {
     }
 }
 
-fn too_many() -> Answer {
+fn too_many() -> Reply {
     let detail = "Too many others read reports or changes at present. Try again later.";
     problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail).into()
 }
 
-fn described(summary: &str) -> Doing {
-    let doing = common(Doing::new(summary), true).in_path(
+fn report_spec(summary: &str) -> OperationSpec {
+    let doing = with_common_responses(OperationSpec::new(summary), true).path_param(
         "prefix",
         "A prefix that was given to somebody, such as `10.70000`",
-        text(),
+        text_schema(),
     );
-    wrong(
+    with_problem(
         doing,
         StatusCode::NOT_FOUND,
         "There is no such prefix, or who asks does not act for its registrant",
     )
 }
 
-pub(super) fn describe_summary() -> Described {
-    let get = described("How the names of a prefix do")
-        .about(
+pub(super) fn describe_summary() -> PathSpec {
+    let get = report_spec("How the names of a prefix do")
+        .description(
             "How many names there are, how many of them were ever resolved, how many were asked for and not found, and how \
              many links and names are odd. For those who act for the registrant of the prefix. What is counted is written \
              down every minute, unless the operator says otherwise. At most 1,000,000 names are looked at: `complete` tells \
              whether that was all.",
         )
-        .answer(StatusCode::OK, "The summary")
-        .json::<ReportForm>(JSON);
-    Described::read(get)
+        .response(StatusCode::OK, "The summary")
+        .json_content::<ReportForm>(JSON);
+    PathSpec::readable(get)
 }
 
-pub(super) fn describe(report: Report) -> Described {
+pub(super) fn describe(report: ReportKind) -> PathSpec {
     let (summary, about) = match report {
-        Report::Resolved => (
+        ReportKind::Resolved => (
             "Names that were resolved",
             "How often, by HTTP or the native protocol, and on which days first and last.",
         ),
-        Report::NeverResolved => (
+        ReportKind::NeverResolved => (
             "Names that were never resolved",
             "Those that are registered and that nobody has asked for, by HTTP or the native protocol, since the service counts.",
         ),
-        Report::Failed => (
+        ReportKind::Failed => (
             "Names that were asked for and not found",
             "How often, and on which days first and last; nothing is kept of who asked. The operator says for how long, and \
              under each prefix those are kept that were asked for most. In no particular order.",
         ),
-        Report::Links => (
+        ReportKind::Links => (
             "Links that would not be taken today",
             "Addresses that are not well-formed, that are taken no more, or that lead to other hosts than the policy of the \
              prefix says. Where a name has several, they stand together.",
         ),
-        Report::Confusable => (
+        ReportKind::Confusable => (
             "Names that can't be told from others",
             "Those that are the same text as another registered name, composed otherwise (`same-text`), and those with letters \
              of several scripts (`mixed-scripts`).",
         ),
     };
-    let get = described(summary)
-        .about(&format!("{about} One JSON object a line; with `Accept: text/csv` a table, where what looks like a formula has a quote in front."))
-        .query_param("after", "Only what comes after this name: that of the last line", text())
-        .query_param("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count())
-        .answer(StatusCode::OK, "The lines, made while they are sent");
+    let get = report_spec(summary)
+        .description(&format!("{about} One JSON object a line; with `Accept: text/csv` a table, where what looks like a formula has a quote in front."))
+        .query_param("after", "Only what comes after this name: that of the last line", text_schema())
+        .query_param("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count_schema())
+        .response(StatusCode::OK, "The lines, made while they are sent");
     let get = match report {
-        Report::Resolved => get.json::<ResolvedNameForm>(LINES),
-        Report::NeverResolved => get.json::<NeverResolvedForm>(LINES),
-        Report::Failed => get.json::<FailedNameForm>(LINES),
-        Report::Links => get.json::<OddLinkForm>(LINES),
-        Report::Confusable => get.json::<ConfusableNameForm>(LINES),
+        ReportKind::Resolved => get.json_content::<ResolvedNameForm>(LINES),
+        ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(LINES),
+        ReportKind::Failed => get.json_content::<FailedNameForm>(LINES),
+        ReportKind::Links => get.json_content::<OddLinkForm>(LINES),
+        ReportKind::Confusable => get.json_content::<ConfusableNameForm>(LINES),
     };
-    Described::read(get.text(TABLE))
+    PathSpec::readable(get.text_content(CSV))
 }
 
 #[cfg(test)]
@@ -390,15 +397,15 @@ mod tests {
             ("a=b", "a=b"),
         ] {
             let mut out = BytesMut::new();
-            field(text, &mut out);
+            write_csv_field(text, &mut out);
             assert_eq!(str::from_utf8(&out), Ok(expected), "{text:?}");
         }
     }
 
     #[test]
     fn days() {
-        assert_eq!(day(0), "1970-01-01");
-        assert_eq!(day(20_000), "2024-10-04");
-        assert_eq!(day(u32::MAX), "1970-01-01");
+        assert_eq!(format_day(0), "1970-01-01");
+        assert_eq!(format_day(20_000), "2024-10-04");
+        assert_eq!(format_day(u32::MAX), "1970-01-01");
     }
 }

@@ -2,15 +2,15 @@
 
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
-use tendot_registry::Refusal;
+use tendot_registry::RegistryError;
 use tendot_registry::doi::RegistrationRequest;
 
 /// The columns of a table.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Columns(Vec<Column>);
+pub(super) struct CsvColumns(Vec<CsvColumn>);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Column {
+enum CsvColumn {
     Name,
     Prefix,
     Url,
@@ -18,18 +18,18 @@ enum Column {
     Metadata,
 }
 
-impl Columns {
+impl CsvColumns {
     /// Reads the first line; an error is what is wrong with it.
-    pub(super) fn read(line: &str) -> Result<Self, String> {
-        let fields = fields(line).ok_or("the first line has quotes that do not fit")?;
+    pub(super) fn parse(line: &str) -> Result<Self, String> {
+        let fields = split_fields(line).ok_or("the first line has quotes that do not fit")?;
         let mut columns = Vec::with_capacity(fields.len());
         for field in fields {
             let column = match field.trim().to_ascii_lowercase().as_str() {
-                "name" | "doi" => Column::Name,
-                "prefix" => Column::Prefix,
-                "url" => Column::Url,
-                "state" => Column::State,
-                "metadata" => Column::Metadata,
+                "name" | "doi" => CsvColumn::Name,
+                "prefix" => CsvColumn::Prefix,
+                "url" => CsvColumn::Url,
+                "state" => CsvColumn::State,
+                "metadata" => CsvColumn::Metadata,
                 other => {
                     return Err(format!(
                         "the first line names the columns: name, prefix, url, state and metadata, not `{other}`"
@@ -45,14 +45,14 @@ impl Columns {
     }
 
     /// The name of a row that may be wrong otherwise, if it has one.
-    pub(super) fn name(&self, row: &str) -> Option<Box<str>> {
-        let place = self.0.iter().position(|column| *column == Column::Name)?;
-        fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
+    pub(super) fn name_in_row(&self, row: &str) -> Option<Box<str>> {
+        let place = self.0.iter().position(|column| *column == CsvColumn::Name)?;
+        split_fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
     }
 
     /// Reads a row. Empty fields are not given.
-    pub(super) fn draft(&self, row: &str) -> Result<RegistrationRequest, Refusal> {
-        let fields = fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
+    pub(super) fn parse_row(&self, row: &str) -> Result<RegistrationRequest, RegistryError> {
+        let fields = split_fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
         if fields.len() != self.0.len() {
             return Err(malformed(format!("{} fields, there are {} columns", fields.len(), self.0.len())));
         }
@@ -60,13 +60,13 @@ impl Columns {
         let mut metadata = None;
         for (column, field) in self.0.iter().zip(fields).filter(|(_, field)| !field.is_empty()) {
             let name = match column {
-                Column::Name => "name",
-                Column::Prefix => "prefix",
-                Column::Url => "url",
-                Column::State => "state",
+                CsvColumn::Name => "name",
+                CsvColumn::Prefix => "prefix",
+                CsvColumn::Url => "url",
+                CsvColumn::State => "state",
                 // As XML, it is a text.
-                Column::Metadata if field.starts_with('<') => "metadata",
-                Column::Metadata => {
+                CsvColumn::Metadata if field.starts_with('<') => "metadata",
+                CsvColumn::Metadata => {
                     metadata =
                         Some(RawValue::from_string(field).map_err(|error| malformed(error.to_string()))?);
                     continue;
@@ -84,17 +84,17 @@ impl Columns {
     }
 }
 
-fn malformed(why: String) -> Refusal {
-    Refusal::new(tendot_registry::Reason::Malformed, "malformed", why)
+fn malformed(why: String) -> RegistryError {
+    RegistryError::new(tendot_registry::RegistryErrorKind::Malformed, "malformed", why)
 }
 
 /// The quotes of a line: while those of a row are odd, one is open, and it goes on in the next line.
-pub(super) fn quotes(line: &[u8]) -> u64 {
+pub(super) fn count_quotes(line: &[u8]) -> u64 {
     memchr_iter(b'"', line).count() as u64
 }
 
 /// The fields of a row; none if its quotes do not fit.
-fn fields(row: &str) -> Option<Vec<String>> {
+fn split_fields(row: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let mut rest = row;
     loop {
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn rows() {
         let check = |row: &str, expected: Option<&[&str]>| {
-            let found = fields(row);
+            let found = split_fields(row);
             let found: Option<Vec<&str>> =
                 found.as_ref().map(|found| found.iter().map(|one| &**one).collect());
             assert_eq!(found.as_deref(), expected, "{row}");
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn columns() {
-        let columns = Columns::read("DOI,url").unwrap();
-        let draft = columns.draft("10.1/a,https://example.org/").unwrap();
+        let columns = CsvColumns::parse("DOI,url").unwrap();
+        let draft = columns.parse_row("10.1/a,https://example.org/").unwrap();
         assert_eq!(
             (draft.name.as_deref(), draft.url.as_deref()),
             (Some("10.1/a"), Some("https://example.org/"))
         );
-        assert!(columns.draft("10.1/a").is_err());
-        assert!(Columns::read("name,title").is_err() && Columns::read("name,name").is_err());
-        assert_eq!((quotes(b"a,\"b"), quotes(b"a,\"b\"\"\"")), (1, 4));
+        assert!(columns.parse_row("10.1/a").is_err());
+        assert!(CsvColumns::parse("name,title").is_err() && CsvColumns::parse("name,name").is_err());
+        assert_eq!((count_quotes(b"a,\"b"), count_quotes(b"a,\"b\"\"\"")), (1, 4));
     }
 }

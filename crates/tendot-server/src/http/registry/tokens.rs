@@ -5,19 +5,22 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tendot_registry::party::{CreateToken, Role, Scope, Token, RevokeToken};
+use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{MadeTokenForm, NewTokenForm, TokenListForm};
-use super::{ApiResult, Asking, JSON, Wrong, common, created, date, listed, pages, random, work, writes};
-use crate::http::Http;
-use crate::http::answer::{self, answer};
-use crate::http::describe::{Described, Doing, text};
+use super::{
+    ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, list_reply, random, request_budget,
+    with_common_responses, with_paging, with_write_responses,
+};
+use crate::http::HttpServer;
+use crate::http::answer::{self, reply};
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 use crate::http::page::problem;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct NewTokenJson {
     role: Role,
     #[serde(default)]
     subject: Option<Box<str>>,
@@ -52,7 +55,7 @@ struct TokenJson<'a> {
 }
 
 impl<'a> TokenJson<'a> {
-    fn of(it: &'a Token, token: Option<String>) -> Self {
+    fn of(it: &'a ApiToken, token: Option<String>) -> Self {
         Self {
             id: &it.id,
             token,
@@ -60,24 +63,24 @@ impl<'a> TokenJson<'a> {
             subject: it.subject.as_deref(),
             scopes: it.scopes.as_deref(),
             prefixes: &it.prefixes,
-            expires: it.expires.map(date),
+            expires: it.expires.map(format_millis),
             label: it.label.as_deref(),
-            created: date(it.created),
+            created: format_millis(it.created),
         }
     }
 }
 
-impl Http {
-    pub(super) async fn list_tokens(&self, asking: &Asking<'_>) -> ApiResult {
-        let (after, limit) = asking.page()?;
+impl HttpServer {
+    pub(super) async fn list_tokens(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = asking.page_params()?;
         let (items, next) =
-            self.registry.tokens(after, limit, &asking.caller, asking.at, &mut work()).await?;
-        Ok(listed(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
+            self.registry.tokens(after, limit, &asking.caller, asking.at, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
     }
 
-    pub(super) async fn make_token(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let form: Form = self.form(body).await?;
-        let expires = form.expires.as_deref().map(moment).transpose()?;
+    pub(super) async fn create_token(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: NewTokenJson = self.read_json(body).await?;
+        let expires = form.expires.as_deref().map(parse_timestamp).transpose()?;
         let task = CreateToken {
             role: form.role,
             subject: form.subject,
@@ -87,23 +90,23 @@ impl Http {
             label: form.label,
             random: random()?,
         };
-        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        let shown = TokenJson::of(&carried.done, Some(task.text()));
+        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let shown = TokenJson::of(&carried.done, Some(task.plaintext()));
         let path = format!("/api/v1/tokens/{}", carried.done.id);
-        Ok(created(&shown, carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&shown, carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn revoke_token(&self, asking: &Asking<'_>) -> ApiResult {
+    pub(super) async fn revoke_token(&self, asking: &ApiRequest<'_>) -> ApiResult {
         let task = RevokeToken { id: asking.rest.as_str().into() };
-        self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
-        let mut response = answer(StatusCode::NO_CONTENT, answer::JSON, "");
+        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let mut response = reply(StatusCode::NO_CONTENT, answer::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
     }
 }
 
 /// When a token ends, in milliseconds since 1970.
-fn moment(written: &str) -> Result<u64, Box<Wrong>> {
+fn parse_timestamp(written: &str) -> Result<u64, Box<ApiError>> {
     let moment = written.parse::<Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok());
     moment.ok_or_else(|| {
         let detail = format!("`{written}` is no time, such as 2027-01-31T12:00:00Z");
@@ -111,27 +114,27 @@ fn moment(written: &str) -> Result<u64, Box<Wrong>> {
     })
 }
 
-pub(super) fn describe() -> Described {
-    let get = pages(common(Doing::new("Tokens, without their secrets"), true))
-        .about("Of those for whom who asks acts.")
-        .answer(StatusCode::OK, "The tokens, by their ids")
-        .json::<TokenListForm>(JSON);
-    let post = writes(Doing::new("Makes a token"))
-        .about(
+pub(super) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Tokens, without their secrets"), true))
+        .description("Of those for whom who asks acts.")
+        .response(StatusCode::OK, "The tokens, by their ids")
+        .json_content::<TokenListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes a token"))
+        .description(
             "`subject` is an agency's code or a registrant's id; the operator's has none. It is shown once. Without `scopes` \
              it is for all that its role may.",
         )
-        .body::<NewTokenForm>(JSON, "For whom, what for, and until when", Required::True)
-        .answer(StatusCode::CREATED, "The token: `token` is what is sent as `Authorization: Bearer …`")
-        .json::<MadeTokenForm>(JSON)
-        .header("Location", "Where it is")
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Post, post)
+        .request_body::<NewTokenForm>(JSON, "For whom, what for, and until when", Required::True)
+        .response(StatusCode::CREATED, "The token: `token` is what is sent as `Authorization: Bearer …`")
+        .json_content::<MadeTokenForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
-pub(super) fn describe_one() -> Described {
-    let delete = writes(Doing::new("Revokes a token, at once"))
-        .in_path("id", "The id of a token", text())
-        .answer(StatusCode::NO_CONTENT, "It is worth nothing any more");
-    Described::only(HttpMethod::Delete, delete)
+pub(super) fn describe_one() -> PathSpec {
+    let delete = with_write_responses(OperationSpec::new("Revokes a token, at once"))
+        .path_param("id", "The id of a token", text_schema())
+        .response(StatusCode::NO_CONTENT, "It is worth nothing any more");
+    PathSpec::single(HttpMethod::Delete, delete)
 }

@@ -4,20 +4,22 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::Held;
-use tendot_registry::transfer::{ProposeTransfer, Transfer, DecideTransfer, TransferListItem, TransferState, What};
+use tendot_registry::transfer::{
+    DecideTransfer, ProposeTransfer, Transfer, TransferListItem, TransferState, TransferSubject,
+};
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewTransferForm, TransferForm, TransferListForm};
 use super::{
-    ApiResult, Asking, JSON, bad_request, common, created, date, listed, pages, random, shown, work, writes,
-    wrong,
+    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, malformed, random,
+    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
 };
-use crate::http::Http;
-use crate::http::describe::{Described, Doing, text};
+use crate::http::HttpServer;
+use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct NewTransferJson {
     #[serde(default)]
     names: Option<Vec<Box<str>>>,
     #[serde(default)]
@@ -34,7 +36,7 @@ struct Form {
 struct TransferJson<'a> {
     id: &'a str,
     #[serde(flatten)]
-    what: &'a What,
+    what: &'a TransferSubject,
     /// How many names there are, where not all of them are told.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
@@ -56,86 +58,95 @@ impl<'a> TransferJson<'a> {
             from: &transfer.from,
             to: &transfer.to,
             state: transfer.state,
-            proposed: date(transfer.proposed),
+            proposed: format_millis(transfer.proposed),
             by: &transfer.by,
-            decided: transfer.decided.map(date),
+            decided: transfer.decided.map(format_millis),
         }
     }
 }
 
-impl Http {
-    pub(super) async fn list_transfers(&self, asking: &Asking<'_>) -> ApiResult {
-        let (after, limit) = asking.page()?;
-        let (items, next) =
-            self.registry.transfers(after, limit, &asking.caller, asking.at, &mut work()).await?;
+impl HttpServer {
+    pub(super) async fn list_transfers(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = asking.page_params()?;
+        let (items, next) = self
+            .registry
+            .list_transfers(after, limit, &asking.caller, asking.at, &mut request_budget())
+            .await?;
         let told = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
             ..TransferJson::of(transfer)
         });
-        Ok(listed(told.collect(), next))
+        Ok(list_reply(told.collect(), next))
     }
 
-    pub(super) async fn propose_transfer(&self, asking: &Asking<'_>, body: Incoming) -> ApiResult {
-        let form: Form = self.form(body).await?;
+    pub(super) async fn propose_transfer(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: NewTransferJson = self.read_json(body).await?;
         let what = match (form.names, form.prefix, form.agency) {
-            (Some(names), None, None) => What::Names(names),
-            (None, Some(prefix), None) => What::Prefix(prefix),
-            (None, None, Some(code)) => What::Agency(code),
-            _ => return Err(bad_request("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
+            (Some(names), None, None) => TransferSubject::Names(names),
+            (None, Some(prefix), None) => TransferSubject::Prefix(prefix),
+            (None, None, Some(code)) => TransferSubject::Agency(code),
+            _ => return Err(malformed("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
         };
         let task = ProposeTransfer { what, to: form.to, force: form.force, random: random()? };
-        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         let path = format!("/api/v1/transfers/{}", carried.done.id);
-        Ok(created(&TransferJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&TransferJson::of(&carried.done), carried.revision, &path, asking.request.headers))
     }
 
-    pub(super) async fn get_transfer(&self, asking: &Asking<'_>) -> ApiResult {
-        let found = self.registry.transfer(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
+    pub(super) async fn get_transfer(&self, asking: &ApiRequest<'_>) -> ApiResult {
+        let found = self
+            .registry
+            .get_transfer(&asking.rest, &asking.caller, asking.at, &mut request_budget())
+            .await?;
         let Held { it, revision } = found;
-        Ok(shown(&TransferJson::of(&it), revision, asking))
+        Ok(json_reply(&TransferJson::of(&it), revision, asking))
     }
 
-    pub(super) async fn decide_transfer(&self, asking: &Asking<'_>, accept: bool) -> ApiResult {
+    pub(super) async fn decide_transfer(&self, asking: &ApiRequest<'_>, accept: bool) -> ApiResult {
         let task = DecideTransfer { id: asking.rest.as_str().into(), accept };
-        self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
         self.get_transfer(asking).await
     }
 }
 
-pub(super) fn describe() -> Described {
-    let get = pages(common(Doing::new("Transfers in which who asks gives or receives"), true))
-        .about("Of each the first ten names and their `count`. There may be fewer transfers than were asked for, and yet more: `next` tells.")
-        .answer(StatusCode::OK, "The transfers, by their ids")
-        .json::<TransferListForm>(JSON);
-    let post = writes(Doing::new("Proposes a transfer"))
-        .about(
+pub(super) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Transfers in which who asks gives or receives"), true))
+        .description("Of each the first ten names and their `count`. There may be fewer transfers than were asked for, and yet more: `next` tells.")
+        .response(StatusCode::OK, "The transfers, by their ids")
+        .json_content::<TransferListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Proposes a transfer"))
+        .description(
             "Names or a prefix to another registrant, or all of an agency to another agency, which ends the first. It is \
              done when who is to receive accepts it, or at once if the operator forces it. Names stay as they are.",
         )
-        .body::<NewTransferForm>(JSON, "What, and to whom", Required::True)
-        .answer(StatusCode::CREATED, "The transfer, `proposed` or `done`")
-        .json::<TransferForm>(JSON)
-        .header("Location", "Where it is")
-        .header("ETag", "Its revision");
-    Described::read(get).and(HttpMethod::Post, post)
+        .request_body::<NewTransferForm>(JSON, "What, and to whom", Required::True)
+        .response(StatusCode::CREATED, "The transfer, `proposed` or `done`")
+        .json_content::<TransferForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
-pub(super) fn describe_one() -> Described {
-    let get = common(Doing::new("A transfer"), true)
-        .in_path("id", "The id of a transfer", text())
-        .answer(StatusCode::OK, "The transfer")
-        .json::<TransferForm>(JSON)
-        .header("ETag", "Its revision")
-        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    Described::read(wrong(get, StatusCode::NOT_FOUND, "There is no such transfer, or it is not of who asks"))
+pub(super) fn describe_one() -> PathSpec {
+    let get = with_common_responses(OperationSpec::new("A transfer"), true)
+        .path_param("id", "The id of a transfer", text_schema())
+        .response(StatusCode::OK, "The transfer")
+        .json_content::<TransferForm>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    PathSpec::readable(with_problem(
+        get,
+        StatusCode::NOT_FOUND,
+        "There is no such transfer, or it is not of who asks",
+    ))
 }
 
-pub(super) fn describe_decision(accept: bool) -> Described {
+pub(super) fn describe_decision(accept: bool) -> PathSpec {
     let summary = if accept { "Accepts a transfer" } else { "Declines a transfer, or takes it back" };
-    let post = writes(Doing::new(summary))
-        .in_path("id", "The id of a transfer", text())
-        .answer(StatusCode::OK, "The transfer as it is now")
-        .json::<TransferForm>(JSON)
-        .header("ETag", "Its revision");
-    Described::only(HttpMethod::Post, post)
+    let post = with_write_responses(OperationSpec::new(summary))
+        .path_param("id", "The id of a transfer", text_schema())
+        .response(StatusCode::OK, "The transfer as it is now")
+        .json_content::<TransferForm>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::single(HttpMethod::Post, post)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tendot_server::http::{Http, Limits};
+use tendot_server::http::{HttpLimits, HttpServer};
 use tendot_store::AnyStore;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
@@ -31,8 +31,11 @@ impl ApiClient {
         Self::start_with(store, |http| http)
     }
 
-    pub(crate) fn start_with(store: impl Into<AnyStore>, configure: impl FnOnce(Http) -> Http) -> Self {
-        let server = start_over(store.into(), bind(), Vec::new(), Limits::default(), None, configure);
+    pub(crate) fn start_with(
+        store: impl Into<AnyStore>,
+        configure: impl FnOnce(HttpServer) -> HttpServer,
+    ) -> Self {
+        let server = start_over(store.into(), bind(), Vec::new(), HttpLimits::default(), None, configure);
         Self { server }
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tendot_proto::Work;
-use tendot_registry::doi::{RegistrationRequest, UpdateDoi, RetireDoi, RegisterDoi};
-use tendot_registry::party::{CreateAgency, AllocatePrefix, CreateRegistrant, Policy};
-use tendot_registry::transfer::{ProposeTransfer, What};
-use tendot_registry::{Caller, Registry, Task};
+use tendot_proto::Budget;
+use tendot_registry::doi::{RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
+use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
+use tendot_registry::{Caller, Command, Registry};
 
 /// When the first command is executed; each further one is a day later.
 const FIRST_COMMAND_AT_MS: u64 = 1_700_000_000_000;
@@ -49,7 +49,7 @@ impl PartyFixtures {
             registrant: parties.first.clone(),
             prefix: Some("10.70000".into()),
             test: false,
-            policy: Policy::default(),
+            policy: PrefixPolicy::default(),
         };
         parties.execute(registry, &prefix).await;
         parties.register(registry, "10.70000/PAPER", Some("Self-organized criticality"), "registered").await;
@@ -88,14 +88,14 @@ impl PartyFixtures {
         self.execute(registry, &RetireDoi { name: name.into(), expect: None }).await;
     }
 
-    pub(crate) async fn transfer(&self, registry: &Registry, what: What, to: &str) {
+    pub(crate) async fn transfer(&self, registry: &Registry, what: TransferSubject, to: &str) {
         let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
         self.execute(registry, &ProposeTransfer { what, to: to.into(), force: true, random }).await;
     }
 
-    async fn execute<T: Task>(&self, registry: &Registry, task: &T) -> T::Done {
+    async fn execute<T: Command>(&self, registry: &Registry, task: &T) -> T::Output {
         let at = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
-        let carried = registry.carry_out(task, &Caller::Operator, at, &mut Work::new(100_000)).await;
+        let carried = registry.execute(task, &Caller::Operator, at, &mut Budget::new(100_000)).await;
         carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).done
     }
 }

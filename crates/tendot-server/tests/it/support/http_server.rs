@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-use tendot_proto::Value;
-use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Limits, Listener, HttpListeners, Tls, listen};
-use tendot_store::{AnyStore, Change, Edit, Precondition, Memory, Store as _};
+use tendot_proto::HandleValue;
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::http::{HttpLimits, HttpListener, HttpListeners, HttpServer, ServerCertificate, serve};
+use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Precondition, Store as _};
 use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tokio::runtime::Runtime;
@@ -21,7 +21,7 @@ pub(crate) const TOKEN: &str = "the-operator-s-token";
 pub(crate) struct TestServer {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
-    pub(crate) http: Arc<Http>,
+    pub(crate) http: Arc<HttpServer>,
     /// Dropped or used to let the server drain and end.
     pub(crate) shutdown: Option<oneshot::Sender<()>>,
     /// Completes when the server has drained.
@@ -35,12 +35,12 @@ pub(crate) fn bind() -> TcpListener {
 
 /// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/MIN_OFFLOAD_BYTES` is a record of 2 MB.
 pub(crate) fn start(
-    limits: Limits,
-    tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(Http) -> Http,
+    limits: HttpLimits,
+    tls: Option<Arc<ServerCertificate>>,
+    configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
-    let one = vec![Value::new(1, "URL", "https://example.org/one")];
-    let large = (1..=2_000).map(|index| Value::new(index, "DESC", format!("{index:.>1000}"))).collect();
+    let one = vec![HandleValue::new(1, "URL", "https://example.org/one")];
+    let large = (1..=2_000).map(|index| HandleValue::new(index, "DESC", format!("{index:.>1000}"))).collect();
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
     let edits =
         vec![put("10.5555/ONE", one), put("10.5555/LARGE", large), Edit::Home { prefix: "10.5555".into() }];
@@ -49,18 +49,18 @@ pub(crate) fn start(
 
 /// Like [`start`], with default settings.
 pub(crate) fn start_default() -> TestServer {
-    start(Limits::default(), None, |http| http)
+    start(HttpLimits::default(), None, |http| http)
 }
 
 /// A server in memory at this socket, with these records.
 pub(crate) fn start_at(
     socket: TcpListener,
     edits: Vec<Edit>,
-    limits: Limits,
-    tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(Http) -> Http,
+    limits: HttpLimits,
+    tls: Option<Arc<ServerCertificate>>,
+    configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
-    start_over(Memory::new().into(), socket, edits, limits, tls, configure)
+    start_over(MemoryStore::new().into(), socket, edits, limits, tls, configure)
 }
 
 /// A server over a store at this socket, with these records added.
@@ -68,28 +68,29 @@ pub(crate) fn start_over(
     store: AnyStore,
     socket: TcpListener,
     edits: Vec<Edit>,
-    limits: Limits,
-    tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(Http) -> Http,
+    limits: HttpLimits,
+    tls: Option<Arc<ServerCertificate>>,
+    configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let http = Http::new(Arc::new(Registry::new(store, Settings::default()))).operator_token(TOKEN);
+    let http =
+        HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default()))).operator_token(TOKEN);
     let http = Arc::new(configure(http));
     http.set_ready(true);
     let (shutdown, is_shut_down) = oneshot::channel::<()>();
     let (address, serving) = runtime.block_on(async {
-        http.registry().store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+        http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
         let listeners: HttpListeners = match tls {
-            Some(tls) => vec![Listener::encrypted(socket, tls)].into(),
+            Some(tls) => vec![HttpListener::tls(socket, tls)].into(),
             None => socket.into(),
         };
         let http = Arc::clone(&http);
         let serving = tokio::spawn(async move {
             let end = async { drop(is_shut_down.await) };
-            listen(listeners, http, limits, end).await.unwrap();
+            serve(listeners, http, limits, end).await.unwrap();
         });
         (address, serving)
     });
@@ -132,7 +133,7 @@ impl TestServer {
 
     /// Commits edits to the store past the registry's rules.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
-        let change = Change { by: "test".into(), at: 0, edits };
+        let change = ChangeSet { by: "test".into(), at: 0, edits };
         self.runtime.block_on(self.http.registry().store().commit(change)).unwrap();
     }
 }

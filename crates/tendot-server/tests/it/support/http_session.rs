@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64;
 use serde_json::Value as Json;
-use tendot_proto::crypto::{AwsLcProvider, Crypto as _, Hash};
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 use tendot_testing::handle_keys::private_key;
 
 use super::records_server::RecordsServer;
@@ -42,12 +42,16 @@ impl HttpSession {
     /// The signature of both nonces by the key of `300:0.NA/10.5555`.
     pub(crate) fn sign(&self, cnonce: &str) -> String {
         let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-        BASE64.encode(&key.sign(Hash::Sha256, &self.signed_bytes(cnonce)).unwrap())
+        BASE64.encode(&key.sign(HashAlgorithm::Sha256, &self.signed_bytes(cnonce)).unwrap())
     }
 
     /// The HMAC-SHA256 of both nonces.
     pub(crate) fn mac(&self, cnonce: &str, secret: &str) -> String {
-        BASE64.encode(&AwsLcProvider.hmac(Hash::Sha256, secret.as_bytes(), &[&self.signed_bytes(cnonce)]).unwrap())
+        BASE64.encode(
+            &AwsLcProvider
+                .hmac(HashAlgorithm::Sha256, secret.as_bytes(), &[&self.signed_bytes(cnonce)])
+                .unwrap(),
+        )
     }
 
     /// The header with an identity and a proof.

@@ -5,19 +5,19 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::auth::{Credentials, Policy};
+use tendot_proto::auth::{AuthPolicy, ClientKey};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
-use tendot_proto::record::{Admin, AdminPermissions, Record, Site};
+use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Site};
 use tendot_proto::{
-    Body, Envelope, Fragments, Framer, Handle, Message, Now, Opcode, Outcome, Parts, Reassembly, Reference,
-    Request, Response, ResponseCode, Value, Work, tunnel,
+    Budget, Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now,
+    Opcode, Reassembly, Request, Response, ResponseCode, ResponseData, ValueReference, tunnel,
 };
-use tendot_registry::{Registry, Settings};
-use tendot_server::Tally;
-use tendot_server::http::{Http, listen};
-use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
-use tendot_store::{AnyStore, Change, Edit, Precondition, Key, Memory, Store as _};
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::ResolutionCounter;
+use tendot_server::http::{HttpServer, serve};
+use tendot_server::native::{self, NativeLimits, NativeRateLimits, NativeServer, NativeSockets, OwnSite};
+use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, NameKey, Precondition, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tendot_testing::{WAIT_TIMEOUT, block_on};
@@ -38,19 +38,19 @@ pub(crate) fn recorded_site() -> OwnSite {
 }
 
 pub(crate) struct NativeServerOptions {
-    pub(crate) limits: Limits,
-    pub(crate) rates: Option<Rates>,
+    pub(crate) limits: NativeLimits,
+    pub(crate) rates: Option<NativeRateLimits>,
     /// Whether [`SERVER_ADMIN`] has all permissions on every record.
     pub(crate) full_access: bool,
     /// Whether the sockets were opened elsewhere, as with systemd's socket activation.
     pub(crate) has_inherited_sockets: bool,
-    pub(crate) resolution_counter: Option<Arc<Tally>>,
+    pub(crate) resolution_counter: Option<Arc<ResolutionCounter>>,
 }
 
 impl Default for NativeServerOptions {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
+            limits: NativeLimits::default(),
             rates: None,
             full_access: true,
             has_inherited_sockets: false,
@@ -60,7 +60,7 @@ impl Default for NativeServerOptions {
 }
 
 /// A server with the records of the recorded Handle.Net server; stops on drop.
-pub(crate) struct NativeServer {
+pub(crate) struct NativeTestServer {
     pub(crate) native: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) registry: Arc<Registry>,
@@ -69,34 +69,35 @@ pub(crate) struct NativeServer {
     pub(crate) listener: Option<JoinHandle<()>>,
 }
 
-impl NativeServer {
+impl NativeTestServer {
     /// Starts a server over an empty memory store.
     pub(crate) fn start(options: NativeServerOptions) -> Self {
-        Self::start_over(Memory::new(), options)
+        Self::start_over(MemoryStore::new(), options)
     }
 
     /// Starts a server over the given store, and puts the recorded records into it.
     pub(crate) fn start_over(store: impl Into<AnyStore>, options: NativeServerOptions) -> Self {
-        let settings = Settings {
-            server_admins: vec![Reference::parse(SERVER_ADMIN)],
+        let settings = RegistrySettings {
+            server_admins: vec![ValueReference::parse(SERVER_ADMIN)],
             server_admins_full_access: options.full_access,
-            ..Settings::default()
+            ..RegistrySettings::default()
         };
         let registry = Arc::new(Registry::new(store.into(), settings));
-        block_on(registry.store().commit(Change { by: "test".into(), at: 0, edits: recorded_records() }))
+        block_on(registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits: recorded_records() }))
             .unwrap();
-        let mut native = Native::new(Arc::clone(&registry), recorded_site());
+        let mut native = NativeServer::new(Arc::clone(&registry), recorded_site());
         if let Some(rates) = options.rates {
-            native = native.rates(rates);
+            native = native.rate_limits(rates);
         }
         if let Some(counter) = &options.resolution_counter {
-            native = native.tally(Arc::clone(counter));
+            native = native.resolution_counter(Arc::clone(counter));
         }
         let native = Arc::new(native);
-        let mut http =
-            Http::new(Arc::clone(&registry)).native(Arc::clone(&native)).operator_token(OPERATOR_TOKEN);
+        let mut http = HttpServer::new(Arc::clone(&registry))
+            .native_server(Arc::clone(&native))
+            .operator_token(OPERATOR_TOKEN);
         if let Some(counter) = options.resolution_counter {
-            http = http.tally(counter);
+            http = http.resolution_counter(counter);
         }
         let http = Arc::new(http);
         let (shutdown, is_shut_down) = watch::channel(false);
@@ -113,9 +114,9 @@ impl NativeServer {
             let http_address = http_socket.local_addr().unwrap();
             let native_end = ended();
             let listener = tokio::spawn(async move {
-                native::listen(sockets, native, limits, native_end).await.unwrap();
+                native::serve(sockets, native, limits, native_end).await.unwrap();
             });
-            tokio::spawn(listen(http_socket, http, tendot_server::http::Limits::default(), ended()));
+            tokio::spawn(serve(http_socket, http, tendot_server::http::HttpLimits::default(), ended()));
             Self { native: address, http: http_address, registry, shutdown, listener: Some(listener) }
         })
     }
@@ -212,21 +213,21 @@ impl NativeServer {
     }
 
     pub(crate) fn commit_all(&self, edits: Vec<Edit>) {
-        block_on(self.registry.store().commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+        block_on(self.registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
     }
 
     /// Puts a record into the store, without authorization.
-    pub(crate) fn put(&self, name: &str, values: Vec<Value<'static>>) {
+    pub(crate) fn put(&self, name: &str, values: Vec<HandleValue<'static>>) {
         self.commit(put_edit(name, values));
     }
 
-    pub(crate) fn values(&self, name: &str) -> Option<Vec<Value<'static>>> {
-        let entry = block_on(self.registry.store().get(&Key::new(name).unwrap())).unwrap();
+    pub(crate) fn values(&self, name: &str) -> Option<Vec<HandleValue<'static>>> {
+        let entry = block_on(self.registry.store().get(&NameKey::new(name).unwrap())).unwrap();
         entry.map(|entry| entry.values)
     }
 
     pub(crate) fn change_count(&self) -> usize {
-        block_on(self.registry.store().changes(0, 100_000)).unwrap().len()
+        block_on(self.registry.store().read_log(0, 100_000)).unwrap().len()
     }
 
     /// The response code to a request; 0 if there is no response.
@@ -244,7 +245,7 @@ impl NativeServer {
         &self,
         request: &Message<'_>,
         identity: &str,
-        credentials: Credentials<'_>,
+        credentials: ClientKey<'_>,
     ) -> u32 {
         response_code(&self.authenticated_response(request, identity, credentials))
     }
@@ -254,7 +255,7 @@ impl NativeServer {
         &self,
         request: &Message<'_>,
         identity: &str,
-        credentials: Credentials<'_>,
+        credentials: ClientKey<'_>,
     ) -> Vec<u8> {
         let request = request.to_bytes().unwrap();
         let challenge = self.exchange(Transport::Tcp, &request).remove(0);
@@ -271,13 +272,13 @@ fn recorded_records() -> Vec<Edit> {
     let prefixes = ["0.NA", "10.5555", "10.5556", "10.5557"];
     let mut edits: Vec<Edit> = prefixes.map(|prefix| Edit::Home { prefix: prefix.into() }).into();
     for line in String::from_utf8(handle_net_file("records.jsonl")).unwrap().lines() {
-        let record = Record::from_json(line.as_bytes()).unwrap();
+        let record = HandleRecord::from_json(line.as_bytes()).unwrap();
         edits.push(put_edit(std::str::from_utf8(&record.handle).unwrap(), record.values));
     }
     edits
 }
 
-pub(crate) fn put_edit(name: &str, values: Vec<Value<'static>>) -> Edit {
+pub(crate) fn put_edit(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
     Edit::Put { name: name.into(), values, expect: Precondition::Any }
 }
 
@@ -289,7 +290,7 @@ fn bind(has_inherited_sockets: bool) -> NativeSockets {
     let address = sockets.address().unwrap();
     drop(sockets);
     let tcp = std::net::TcpListener::bind(address).unwrap();
-    NativeSockets::handed(tcp, UdpSocket::bind(address).unwrap()).unwrap()
+    NativeSockets::from_inherited(tcp, UdpSocket::bind(address).unwrap()).unwrap()
 }
 
 pub(crate) fn now() -> Now {
@@ -302,14 +303,15 @@ pub(crate) fn challenge_response(
     request: &[u8],
     challenge: &[u8],
     identity: &str,
-    credentials: Credentials<'_>,
+    credentials: ClientKey<'_>,
     request_id: u32,
 ) -> Vec<u8> {
     let message = Message::from_bytes(challenge).unwrap();
-    let parts = Parts::split(request).unwrap();
-    let work = &mut { Work::PER_REQUEST };
-    let proof =
-        credentials.answer(&parts, &message, &Policy::default(), &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let parts = MessageParts::split(request).unwrap();
+    let work = &mut { Budget::PER_REQUEST };
+    let proof = credentials
+        .respond(&parts, &message, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
+        .unwrap();
     challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
 }
 
@@ -321,7 +323,7 @@ pub(crate) fn challenge_response_with(
     proof: &[u8],
     request_id: u32,
 ) -> Vec<u8> {
-    let identity = Reference::parse(identity);
+    let identity = ValueReference::parse(identity);
     let answer = Request::ChallengeAnswer {
         auth_type,
         key_handle: identity.handle(),
@@ -397,7 +399,7 @@ pub(crate) fn response_code(response: &[u8]) -> u32 {
 /// The text of an error response; empty if it has none.
 pub(crate) fn error_message(response: &[u8]) -> String {
     match Message::from_bytes(response).unwrap().body {
-        Body::Response(Response { outcome: Outcome::Failed { message: Some(text) }, .. }) => {
+        MessageBody::Response(Response { outcome: ResponseData::Failed { message: Some(text) }, .. }) => {
             String::from_utf8(text.to_vec()).unwrap()
         }
         _ => String::new(),
@@ -408,13 +410,13 @@ pub(crate) fn resolution(handle: &str) -> Message<'_> {
     Message::resolution(Handle::from(handle), 7, now())
 }
 
-pub(crate) fn url_value(index: u32, url: &'static str) -> Value<'static> {
-    Value::new(index, "URL", url)
+pub(crate) fn url_value(index: u32, url: &'static str) -> HandleValue<'static> {
+    HandleValue::new(index, "URL", url)
 }
 
 /// An `HS_ADMIN` value with these permission bits.
-pub(crate) fn admin_value(index: u32, bits: u16, admin: &str) -> Value<'static> {
+pub(crate) fn admin_value(index: u32, bits: u16, admin: &str) -> HandleValue<'static> {
     let permissions = AdminPermissions(bits);
-    let admin = Admin { permissions, reference: Reference::parse(admin), legacy_byte_length: false };
-    Value::with_data(index, "HS_ADMIN", admin.to_bytes())
+    let admin = Admin { permissions, reference: ValueReference::parse(admin), legacy_byte_length: false };
+    HandleValue::with_data(index, "HS_ADMIN", admin.to_bytes())
 }

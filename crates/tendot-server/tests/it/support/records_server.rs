@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tendot_proto::record::{Record, Site};
-use tendot_proto::{Handle, Reference};
-use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Limits, listen};
-use tendot_server::native::{Native, OwnSite};
-use tendot_store::{Change, Edit, Precondition, Store as _};
+use tendot_proto::record::{HandleRecord, Site};
+use tendot_proto::{Handle, ValueReference};
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::http::{HttpLimits, HttpServer, serve};
+use tendot_server::native::{NativeServer, OwnSite};
+use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse};
@@ -30,33 +30,34 @@ impl RecordsServer {
         records: impl IntoIterator<Item = &'r str>,
         trust_loopback: bool,
     ) -> Self {
-        let registry = Arc::new(Registry::new(store.open(), Settings::default()));
-        Self::serve(records, Http::new(registry).trust_loopback(trust_loopback))
+        let registry = Arc::new(Registry::new(store.open(), RegistrySettings::default()));
+        Self::serve(records, HttpServer::new(registry).trust_loopback(trust_loopback))
     }
 
     /// A server that is the site of the recorded Handle.Net server, whose administrator was `300:0.NA/10.5555`.
     pub(crate) fn start_handle_net<'r>(
         store: StoreKind,
         records: impl IntoIterator<Item = &'r str>,
-        configure: impl FnOnce(Http) -> Http,
+        configure: impl FnOnce(HttpServer) -> HttpServer,
     ) -> Self {
-        let settings = Settings {
-            server_admins: vec![Reference::parse("300:0.NA/10.5555")],
+        let settings = RegistrySettings {
+            server_admins: vec![ValueReference::parse("300:0.NA/10.5555")],
             server_admins_full_access: true,
-            ..Settings::default()
+            ..RegistrySettings::default()
         };
         let registry = Arc::new(Registry::new(store.open(), settings));
         let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
         let site = OwnSite::new(site, &private_key("privkey.bin")).unwrap();
-        let native = Arc::new(Native::new(Arc::clone(&registry), site));
-        Self::serve(records, configure(Http::new(registry).native(native)))
+        let native = Arc::new(NativeServer::new(Arc::clone(&registry), site));
+        Self::serve(records, configure(HttpServer::new(registry).native_server(native)))
     }
 
-    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: Http) -> Self {
+    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {
-            let record = Record::from_json(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let record =
+                HandleRecord::from_json(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}"));
             let handle = Handle::new(&record.handle);
             prefixes.insert(String::from_utf8(handle.prefix().to_vec()).unwrap());
             let name = handle.to_string().into();
@@ -65,11 +66,11 @@ impl RecordsServer {
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
         let (shutdown, is_shut_down) = oneshot::channel::<()>();
         block_on(async {
-            http.registry().store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+            http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let end = async { drop(is_shut_down.await) };
-            tokio::spawn(listen(listener, Arc::new(http), Limits::default(), end));
+            tokio::spawn(serve(listener, Arc::new(http), HttpLimits::default(), end));
             Self { address, _shutdown: shutdown }
         })
     }

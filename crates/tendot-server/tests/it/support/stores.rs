@@ -1,6 +1,6 @@
 //! The stores that tests run over.
 
-use tendot_store::{AnyStore, Memory, Postgres, PostgresSettings};
+use tendot_store::{AnyStore, MemoryStore, PostgresSettings, PostgresStore};
 use tendot_testing::postgres::{database_from_template, shared_server};
 use tendot_testing::{WAIT_TIMEOUT, block_on, wait_until};
 
@@ -15,7 +15,7 @@ impl StoreKind {
     /// Opens an empty store for one test.
     pub(crate) fn open(self) -> AnyStore {
         match self {
-            Self::Memory => Memory::new().into(),
+            Self::Memory => MemoryStore::new().into(),
             Self::Postgres => open_postgres(&postgres_url()),
         }
     }
@@ -41,7 +41,7 @@ pub(crate) fn open_postgres(url: &str) -> AnyStore {
         probe_timeout: WAIT_TIMEOUT,
         ..PostgresSettings::default()
     };
-    block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
+    block_on(PostgresStore::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
 }
 
 /// Runs each function, which takes a [`StoreKind`], as a test `memory::name` and a test `postgres::name`.

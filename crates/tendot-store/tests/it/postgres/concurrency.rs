@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tendot_store::{CommitError, Edit, Precondition, Key, Postgres, Store as _};
+use tendot_store::{CommitError, Edit, NameKey, PostgresStore, Precondition, Store as _};
 
 use super::{block_on, commit, logged_names, new_database, open, put, shared_server};
 
 const CLIENTS: usize = 64;
 
-async fn two_stores() -> [Arc<Postgres>; 2] {
+async fn two_stores() -> [Arc<PostgresStore>; 2] {
     let url = shared_server().url(&new_database());
     [Arc::new(open(&url).await), Arc::new(open(&url).await)]
 }
@@ -57,17 +57,17 @@ fn one_of_64_registrations_wins() {
         won.dedup();
         assert_eq!(2 * won.len(), log.len(), "no name was registered twice");
         for number in 0..NAMES {
-            let key = Key::new(&format!("10.1000/{number}")).unwrap();
+            let key = NameKey::new(&format!("10.1000/{number}")).unwrap();
             assert!(stores[0].get(&key).await.unwrap().is_some());
         }
     });
 }
 
-async fn follow(store: Arc<Postgres>, is_done: Arc<AtomicBool>) -> Vec<String> {
+async fn follow(store: Arc<PostgresStore>, is_done: Arc<AtomicBool>) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
         let was_done = is_done.load(Ordering::SeqCst);
-        let lines = store.changes(after, 50).await.unwrap();
+        let lines = store.read_log(after, 50).await.unwrap();
         if was_done && lines.is_empty() {
             return names;
         }
@@ -94,12 +94,12 @@ fn no_lost_updates() {
         for client in clients {
             client.await.unwrap();
         }
-        let key = Key::new("10.1000/1").unwrap();
+        let key = NameKey::new("10.1000/1").unwrap();
         let entry = stores[0].get(&key).await.unwrap().unwrap();
         assert_eq!(entry.values[0].data, CLIENTS.to_string().as_bytes());
-        let note = stores[1].note(b"count").await.unwrap().unwrap();
+        let note = stores[1].get_aux(b"count").await.unwrap().unwrap();
         assert_eq!(&*note, CLIENTS.to_string().as_bytes());
-        for line in stores[1].changes(1, 1_000).await.unwrap() {
+        for line in stores[1].read_log(1, 1_000).await.unwrap() {
             assert_eq!(line.revision, last + 1);
             last = line.revision;
         }
@@ -107,10 +107,10 @@ fn no_lost_updates() {
     });
 }
 
-async fn increment(store: &Postgres) -> bool {
-    let entry = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().unwrap();
+async fn increment(store: &PostgresStore) -> bool {
+    let entry = store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().unwrap();
     let count: usize = std::str::from_utf8(&entry.values[0].data).unwrap().parse().unwrap();
-    let note = store.note(b"count").await.unwrap();
+    let note = store.get_aux(b"count").await.unwrap();
     let next = (count + 1).to_string();
     let edits = vec![
         put("10.1000/1", &next, Precondition::Revision(entry.revision)),

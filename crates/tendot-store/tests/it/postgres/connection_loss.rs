@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tendot_store::{CommitError, Edit, Precondition, Key, Postgres, PostgresSettings, Store as _, StoreError};
+use tendot_store::{
+    CommitError, Edit, NameKey, PostgresSettings, PostgresStore, Precondition, Store as _, StoreError,
+};
 
 use tendot_testing::{repetitions, wait_until_async};
 
@@ -12,8 +14,8 @@ use super::{block_on, commit, logged_names, open, put, server_and_database, sett
 /// Store behind a proxy, and the same store without it.
 struct ProxyFixture {
     proxy: ChaosProxy,
-    store: Postgres,
-    direct: Postgres,
+    store: PostgresStore,
+    direct: PostgresStore,
     /// Bytes of one commit by direction.
     bytes: [usize; 2],
 }
@@ -24,7 +26,7 @@ impl ProxyFixture {
         let direct = open(&server.url(&database)).await;
         let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
-        let store = Postgres::open(&address, settings).await.unwrap();
+        let store = PostgresStore::open(&address, settings).await.unwrap();
         // The first one prepares the statements.
         warm_up(&store, 0).await;
         // The least of several: polls of the monitor pass the proxy, too.
@@ -43,14 +45,17 @@ impl ProxyFixture {
     async fn found(&self, round: &str, number: usize) -> usize {
         let mut found = Vec::new();
         for end in ["a", "b"] {
-            let key = Key::new(&format!("10.1000/{round}-{number:06}-{end}")).unwrap();
-            let history =
-                self.direct.history(&key, tendot_store::HistoryOrder::OldestFirst { after: 0 }, 10).await.unwrap();
+            let key = NameKey::new(&format!("10.1000/{round}-{number:06}-{end}")).unwrap();
+            let history = self
+                .direct
+                .history(&key, tendot_store::HistoryOrder::OldestFirst { after: 0 }, 10)
+                .await
+                .unwrap();
             let is_there = self.direct.get(&key).await.unwrap().is_some();
             assert_eq!(is_there, !history.items.is_empty());
             found.push(history.items.len());
         }
-        let note = self.direct.note(format!("{round}-{number:06}").as_bytes()).await.unwrap();
+        let note = self.direct.get_aux(format!("{round}-{number:06}").as_bytes()).await.unwrap();
         found.push(usize::from(note.is_some()));
         assert!(found == [found[0]; 3], "{round} {number}: only parts of it, {found:?}");
         found[0]
@@ -68,7 +73,7 @@ impl ProxyFixture {
                 result.unwrap_or_else(|error| panic!("after {number} bytes {direction:?}: {error}"));
             assert!(self.proxy.was_cut(), "after {number} of {bytes} bytes {direction:?}");
             assert_eq!(self.found(&round, number).await, 1, "after {number} bytes {direction:?}");
-            let key = Key::new(&format!("10.1000/{round}-{number:06}-a")).unwrap();
+            let key = NameKey::new(&format!("10.1000/{round}-{number:06}-a")).unwrap();
             assert_eq!(self.direct.get(&key).await.unwrap().unwrap().revision, revision);
         }
         // The whole log has no gaps and no name twice.
@@ -81,7 +86,7 @@ impl ProxyFixture {
 }
 
 /// If it were done twice, the first name would be rejected, and the second one would have two log entries.
-async fn commit_parts(store: &Postgres, round: &str, number: usize) -> Result<u64, CommitError> {
+async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Result<u64, CommitError> {
     let name = |end| format!("10.1000/{round}-{number:06}-{end}");
     let note = format!("{round}-{number:06}");
     let edits = vec![
@@ -93,7 +98,7 @@ async fn commit_parts(store: &Postgres, round: &str, number: usize) -> Result<u6
 }
 
 /// Commits once, with retries: some tests have a short time-out.
-async fn warm_up(store: &Postgres, number: usize) {
+async fn warm_up(store: &PostgresStore, number: usize) {
     let mut tries = 0;
     wait_until_async("a commit succeeds", async || {
         tries += 1;

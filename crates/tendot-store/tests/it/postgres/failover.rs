@@ -6,27 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_store::{
-    CommitError, Edit, Precondition, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
+    CommitError, Edit, HostRole, NameKey, PostgresSettings, PostgresStore, Precondition, Store as _,
+    StoreError, with_stale_reads,
 };
 use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 use tendot_testing::{wait_for_async, wait_until_async};
 
 use super::{block_on, commit, logged_names, put, settings};
 
-async fn open(cluster: &PostgresCluster, options: &str) -> Postgres {
+async fn open(cluster: &PostgresCluster, options: &str) -> PostgresStore {
     super::open(&cluster.url("postgres", options)).await
 }
 
-async fn url(store: &Postgres, name: &str) -> Option<String> {
-    let entry = store.get(&Key::new(name).unwrap()).await.unwrap()?;
+async fn url(store: &PostgresStore, name: &str) -> Option<String> {
+    let entry = store.get(&NameKey::new(name).unwrap()).await.unwrap()?;
     Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
 }
 
-fn host_roles(store: &Postgres) -> Vec<HostRole> {
+fn host_roles(store: &PostgresStore) -> Vec<HostRole> {
     store.hosts().into_iter().map(|host| host.role).collect()
 }
 
-async fn wait_until_level(store: &Postgres) {
+async fn wait_until_level(store: &PostgresStore) {
     let is_level = async || store.hosts().iter().all(|host| host.behind == Some(0));
     wait_until_async("no host is behind", is_level).await;
 }
@@ -55,28 +56,28 @@ fn read_routing() {
         for round in 0..200 {
             let data = format!("round {round}");
             commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
-            assert_eq!(recent(url(&store, NAME)).await, Some(data), "own write");
-            assert!(recent(store.is_homed(b"10.1000")).await.unwrap());
+            assert_eq!(with_stale_reads(url(&store, NAME)).await, Some(data), "own write");
+            assert!(with_stale_reads(store.is_homed(b"10.1000")).await.unwrap());
         }
 
         // Writes of others: current reads see them at once, stale reads as soon as the change counter has changed.
-        let versions = store.versions().unwrap();
-        let key = Key::new(NAME).unwrap();
+        let versions = store.change_counters().unwrap();
+        let key = NameKey::new(NAME).unwrap();
         for round in 0..10 {
-            let version = versions.of(&key).unwrap();
+            let version = versions.version_of(&key).unwrap();
             let data = format!("other {round}");
             commit(&other, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
             assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
             let has_changed = async || !versions.is_current(version);
             wait_until_async("the change counter has changed", has_changed).await;
-            assert_eq!(recent(url(&store, NAME)).await, Some(data));
+            assert_eq!(with_stale_reads(url(&store, NAME)).await, Some(data));
         }
 
         // Standbys are really asked, not the primary; with `target_session_attrs=read-write` only the primary.
         wait_until_level(&store).await;
         for (asked, expects_standbys) in [(&store, true), (&other, false)] {
             for _ in 0..400 {
-                assert!(recent(url(asked, NAME)).await.is_some());
+                assert!(with_stale_reads(url(asked, NAME)).await.is_some());
             }
             // Servers update these counters when a connection has been idle for a while.
             let standbys =
@@ -94,12 +95,12 @@ fn read_routing() {
         // One standby fails and comes back.
         cluster.standbys[0].kill();
         for _ in 0..50 {
-            assert!(recent(url(&store, NAME)).await.is_some());
+            assert!(with_stale_reads(url(&store, NAME)).await.is_some());
         }
         wait_until_async("its failure is noticed", async || host_roles(&store)[1] == HostRole::Unreachable)
             .await;
         commit(&store, vec![put(NAME, "with one", Precondition::Any)]).await.unwrap();
-        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("with one"));
+        assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("with one"));
         cluster.standbys[0].restart();
         wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
     });
@@ -111,17 +112,20 @@ fn lagging_standby() {
     let cluster = PostgresCluster::start();
     block_on(async {
         let store = open(&cluster, "").await;
-        commit(&store, vec![put(NAME, "first", Precondition::Absent), put("10.1000/2", "other", Precondition::Absent)])
-            .await
-            .unwrap();
+        commit(
+            &store,
+            vec![put(NAME, "first", Precondition::Absent), put("10.1000/2", "other", Precondition::Absent)],
+        )
+        .await
+        .unwrap();
         wait_until_level(&store).await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
         for round in 0..20 {
             let data = format!("round {round}");
             commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
             for _ in 0..4 {
-                assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some(&*data));
-                assert_eq!(recent(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
+                assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some(&*data));
+                assert_eq!(with_stale_reads(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
             }
         }
         wait_until_async("the lag is reported", async || {
@@ -165,7 +169,7 @@ fn standby_rejects_logins() {
             );
         }
         for _ in 0..100 {
-            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+            assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
         }
         wait_until_async("both are seen as standbys", async || {
             host_roles(&store)[1..] == [HostRole::Standby; 2]
@@ -194,7 +198,9 @@ fn synchronous_commit_is_enforced() {
                 number += 1;
                 let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
                 let committing =
-                    tokio::spawn(async move { commit(&store, vec![put(&name, "x", Precondition::Absent)]).await });
+                    tokio::spawn(
+                        async move { commit(&store, vec![put(&name, "x", Precondition::Absent)]).await },
+                    );
                 wait_until_async("a commit waits or is done", async || {
                     committing.is_finished() || server.query_text(&database, &sql).await != "0"
                 })
@@ -266,7 +272,7 @@ fn failover_under_load() {
         // Reads go on meanwhile: both standbys may have everything.
         let mut reads = 0;
         wait_until_async("the failure is noticed", async || {
-            assert_eq!(recent(url(&other, NAME)).await.as_deref(), Some("first"));
+            assert_eq!(with_stale_reads(url(&other, NAME)).await.as_deref(), Some("first"));
             reads += 1;
             reads >= 200 && host_roles(&other)[0] == HostRole::Unreachable
         })
@@ -287,7 +293,7 @@ fn failover_under_load() {
             // Normally after one second; not after the time-out for commits, which is 20 seconds.
             assert!(slowest < Duration::from_secs(15), "rejected after {slowest:?}");
             for (name, result) in results {
-                let is_there = store.get(&Key::new(&name).unwrap()).await.unwrap().is_some();
+                let is_there = store.get(&NameKey::new(&name).unwrap()).await.unwrap().is_some();
                 match result {
                     Some(expected) => assert_eq!(is_there, expected, "{name}"),
                     None => in_doubt += 1,
@@ -296,7 +302,7 @@ fn failover_under_load() {
         }
         assert_eq!(in_doubt, 0, "the new primary resolves them");
         wait_until_async("the other store follows", async || {
-            recent(url(&other, NAME)).await.as_deref() == Some("third")
+            with_stale_reads(url(&other, NAME)).await.as_deref() == Some("third")
         })
         .await;
         logged_names(&store).await;
@@ -321,9 +327,12 @@ fn diverged_standby_is_not_used() {
     block_on(async {
         let store = open(&cluster, "").await;
         let other = "10.1000/2";
-        commit(&store, vec![put(NAME, "first", Precondition::Absent), put(other, "first", Precondition::Absent)])
-            .await
-            .unwrap();
+        commit(
+            &store,
+            vec![put(NAME, "first", Precondition::Absent), put(other, "first", Precondition::Absent)],
+        )
+        .await
+        .unwrap();
         wait_until_level(&store).await;
         // Commits that no standby receives.
         cluster.standbys.iter().for_each(PostgresServer::kill);
@@ -331,9 +340,9 @@ fn diverged_standby_is_not_used() {
         for round in 0..5 {
             commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::Any)]).await.unwrap();
         }
-        let (versions, key) = (store.versions().unwrap(), Key::new(NAME).unwrap());
-        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("lost 4"));
-        let version = versions.of(&key).unwrap();
+        let (versions, key) = (store.change_counters().unwrap(), NameKey::new(NAME).unwrap());
+        assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("lost 4"));
+        let version = versions.version_of(&key).unwrap();
         cluster.primary.kill();
         cluster.standbys.iter().for_each(PostgresServer::restart);
         let new = cluster.promote();
@@ -346,8 +355,8 @@ fn diverged_standby_is_not_used() {
         wait_until_async("it is seen as a standby", async || host_roles(&store)[0] == HostRole::Standby)
             .await;
         for _ in 0..200 {
-            assert_eq!(recent(url(&store, other)).await.as_deref(), Some("second"));
-            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+            assert_eq!(with_stale_reads(url(&store, other)).await.as_deref(), Some("second"));
+            assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
             // Spread over several polls of the monitor, which come every 200 ms and are not visible here.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -383,8 +392,8 @@ fn standbys_restart_without_primary() {
             hosts[1].behind == Some(0) && hosts[2].behind.is_some_and(|behind| behind > 0)
         })
         .await;
-        let answer = async |store: &Postgres| {
-            let entry = recent(store.get(&Key::new(NAME).unwrap())).await.ok()??;
+        let answer = async |store: &PostgresStore| {
+            let entry = with_stale_reads(store.get(&NameKey::new(NAME).unwrap())).await.ok()??;
             Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
         };
         cluster.primary.kill();
@@ -414,17 +423,17 @@ fn unresponsive_hosts() {
         // So long that a test fails if something waits for it.
         let timeout = Duration::from_secs(120);
         let settings = PostgresSettings { patience: timeout, statement: timeout, ..settings() };
-        let store = Postgres::open(&cluster.url("postgres", ""), &settings).await.unwrap();
+        let store = PostgresStore::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         wait_until_level(&store).await;
-        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+        assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
 
         cluster.standbys[0].signal("STOP");
         let mut slowest = Duration::ZERO;
         wait_until_async("the standby is seen as unreachable", async || {
             let start = Instant::now();
-            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+            assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
             slowest = slowest.max(start.elapsed());
             host_roles(&store)[1] == HostRole::Unreachable
         })
@@ -454,7 +463,7 @@ fn unresponsive_hosts() {
             // Normally three or four seconds.
             assert!(time < timeout / 2, "rejected after {time:?}");
         }
-        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+        assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::{
-    Change, Edit, EditKind, Embedded, Entry, Precondition, History, ImportError, ImportSummary, EmbeddedImporter, Key, LogEntry,
-    HistoryOrder, Past, Postgres, State, Store, StoreError,
+    ChangeSet, Edit, EditKind, EmbeddedImporter, EmbeddedStore, History, HistoryEntry, HistoryOrder,
+    ImportError, ImportSummary, LogEntry, NameKey, PostgresStore, Precondition, RecordStatus, Store,
+    StoreError, StoredRecord,
 };
 
 use tendot_testing::{SeededRng, ram_dir, repetitions, wait_until, wait_until_async};
@@ -20,21 +21,21 @@ use super::{
 
 const AT: u64 = 1_700_000_000_000;
 
-fn values(data: &str) -> Vec<Value<'static>> {
-    let mut values = vec![Value::new(1, "URL", data.to_owned())];
+fn values(data: &str) -> Vec<HandleValue<'static>> {
+    let mut values = vec![HandleValue::new(1, "URL", data.to_owned())];
     if data.ends_with('7') {
-        values.push(Value::new(2, "hs_seckey", format!("secret of {data}")));
+        values.push(HandleValue::new(2, "hs_seckey", format!("secret of {data}")));
     }
     values
 }
 
-async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> ImportSummary {
+async fn import(store: &PostgresStore, together: u64, records: &[(String, String)]) -> ImportSummary {
     import_with(store, together, records, |_| {}).await
 }
 
 /// Imports and calls `progress` after each transaction.
 async fn import_with(
-    store: &Postgres,
+    store: &PostgresStore,
     together: u64,
     records: &[(String, String)],
     mut progress: impl FnMut(&ImportSummary),
@@ -61,23 +62,23 @@ async fn import_with(
 #[derive(Debug, PartialEq)]
 struct StoreDump {
     log: Vec<LogEntry>,
-    records: Vec<Entry>,
+    records: Vec<StoredRecord>,
     homed: Vec<Box<str>>,
-    histories: BTreeMap<String, Vec<Past>>,
+    histories: BTreeMap<String, Vec<HistoryEntry>>,
     imports: Vec<Vec<Box<str>>>,
 }
 
 async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
-    let log = store.changes(0, 10_000).await.unwrap();
+    let log = store.read_log(0, 10_000).await.unwrap();
     let mut records = Vec::new();
-    let visit = |entry: &Entry| {
+    let visit = |entry: &StoredRecord| {
         records.push(entry.clone());
         true
     };
-    store.visit(None, None, visit).await.unwrap();
+    store.scan_records(None, None, visit).await.unwrap();
     let mut histories = BTreeMap::new();
     for name in names {
-        let key = Key::new(name).unwrap();
+        let key = NameKey::new(name).unwrap();
         let oldest = pages(store, &key, HistoryOrder::OldestFirst { after: 0 }).await;
         let mut newest = pages(store, &key, HistoryOrder::NewestFirst { before: u64::MAX }).await;
         newest.reverse();
@@ -91,7 +92,7 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     for line in log.iter().filter(|line| line.kind == EditKind::Import) {
         let (mut names, mut after) = (Vec::new(), None);
         loop {
-            let piece = store.of_revision(line.revision, after.as_ref(), 3).await.unwrap();
+            let piece = store.names_at_revision(line.revision, after.as_ref(), 3).await.unwrap();
             names.extend(piece.names.into_iter().map(|listed| listed.name));
             after = piece.next;
             if after.is_none() {
@@ -100,10 +101,10 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
         }
         imports.push(names);
     }
-    StoreDump { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
+    StoreDump { log, records, homed: store.list_homed(None, 1_000).await.unwrap(), histories, imports }
 }
 
-async fn pages(store: &impl Store, key: &Key, mut order: HistoryOrder) -> Vec<Past> {
+async fn pages(store: &impl Store, key: &NameKey, mut order: HistoryOrder) -> Vec<HistoryEntry> {
     let mut all = Vec::new();
     loop {
         let page = store.history(key, order, 1).await.unwrap();
@@ -130,7 +131,7 @@ fn matches_embedded_import() {
     let directory = ram_dir();
     let store = block_on(new_store());
     for _ in 0..repetitions("TENDOT_TEST_IMPORTS", 6, 40) {
-        let embedded = Embedded::open(directory.path()).unwrap();
+        let embedded = EmbeddedStore::open(directory.path()).unwrap();
         for _ in 0..random(12) {
             let name: Box<str> = names[random(24) as usize].as_str().into();
             let registration = random(9).to_be_bytes();
@@ -138,10 +139,15 @@ fn matches_embedded_import() {
             let edit = match random(6) {
                 0 => Edit::Remove { name, expect: Precondition::Any },
                 1 => Edit::Tombstone { name, expect: Precondition::Any },
-                2 => Edit::Register { name, values, registration: registration.into(), expect: Precondition::Any },
+                2 => Edit::Register {
+                    name,
+                    values,
+                    registration: registration.into(),
+                    expect: Precondition::Any,
+                },
                 _ => Edit::Put { name, values, expect: Precondition::Any },
             };
-            let change = || Change { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
+            let change = || ChangeSet { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
             let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
             assert_eq!(one.map_err(|error| error.to_string()), two.map_err(|error| error.to_string()));
         }
@@ -155,11 +161,11 @@ fn matches_embedded_import() {
             .collect();
         let one = import_embedded(directory.path(), &records);
         assert_eq!(one, block_on(import(&store, 1_000, &records)));
-        let embedded = Embedded::open(directory.path()).unwrap();
+        let embedded = EmbeddedStore::open(directory.path()).unwrap();
         assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
     }
     let secret = "secret of";
-    let has_secret = |past: &Past| format!("{past:?}").contains(secret);
+    let has_secret = |past: &HistoryEntry| format!("{past:?}").contains(secret);
     let dump = block_on(dump(&store, &names));
     assert!(!dump.histories.values().flatten().any(has_secret), "a secret is in the history");
     assert!(dump.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
@@ -168,8 +174,8 @@ fn matches_embedded_import() {
 fn import_embedded(directory: &Path, records: &[(String, String)]) -> ImportSummary {
     let mut importer = EmbeddedImporter::open(directory, "importer", AT).unwrap();
     for (name, data) in records {
-        importer.put((**name).into(), &values(data)).unwrap();
-        importer.home(name.split('/').next().unwrap()).unwrap();
+        importer.add((**name).into(), &values(data)).unwrap();
+        importer.home_prefix(name.split('/').next().unwrap()).unwrap();
     }
     importer.finish(|_| {}).unwrap()
 }
@@ -228,7 +234,7 @@ fn interrupted() {
             _ = received => {}
             _ = finish => panic!("it was not interrupted"),
         }
-        let log = store.changes(0, 100).await.unwrap();
+        let log = store.read_log(0, 100).await.unwrap();
         assert!(log.iter().all(|line| line.count == 10));
         let written = 10 * log.len() as u64;
         assert!((30..50).contains(&written), "{written}");
@@ -275,21 +281,23 @@ fn concurrent_writers() {
         assert_eq!(imported.created + imported.changed, 3_000);
         logged_names(&store).await;
         for (name, revision) in deposited {
-            let key = Key::new(&name).unwrap();
+            let key = NameKey::new(&name).unwrap();
             let past = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 100).await.unwrap().items;
             let entry = store.get(&key).await.unwrap().unwrap();
-            assert_eq!(entry.state, State::Live);
+            assert_eq!(entry.state, RecordStatus::Live);
             assert!(past.iter().any(|past| past.line.revision == revision), "{name}: lost");
             assert!(past.iter().any(|past| past.line.kind == EditKind::Import), "{name}: not imported");
             assert_eq!(past.last().unwrap().line.revision, entry.revision, "{name}");
             // The prior state of each change is the result of the one before.
             for pair in past.windows(2) {
-                let tendot_store::Before::Record(found) = &pair[1].before else { panic!("{name}: nothing") };
+                let tendot_store::PriorState::Record(found) = &pair[1].before else {
+                    panic!("{name}: nothing")
+                };
                 assert_eq!(found.revision, pair[0].line.revision, "{name}");
             }
         }
         let kinds: Vec<EditKind> =
-            store.changes(0, 10_000).await.unwrap().into_iter().map(|line| line.kind).collect();
+            store.read_log(0, 10_000).await.unwrap().into_iter().map(|line| line.kind).collect();
         let of_import = |kind: &EditKind| *kind == EditKind::Import;
         let (first, last) = (kinds.iter().position(of_import), kinds.iter().rposition(of_import));
         let between = &kinds[first.unwrap()..last.unwrap()];
@@ -331,7 +339,7 @@ fn cut_at_any_byte() {
         let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let behind = open(&address).await;
-        let attempt = async |store: &Postgres, number: usize, reported: &mut u64| {
+        let attempt = async |store: &PostgresStore, number: usize, reported: &mut u64| {
             let mut importer = store.importer("importer", AT).unwrap().together(10);
             for name in 0..20 {
                 importer.put(format!("10.1/{number}-{name:02}").into(), &values("1")).unwrap();

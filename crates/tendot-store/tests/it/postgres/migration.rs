@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tendot_proto::Value;
+use tendot_proto::HandleValue;
 use tendot_store::{
-    Change, CommitError, Edit, Embedded, Entry, Precondition, EmbeddedImporter, Key, MigrationError, HistoryOrder, Past, Postgres,
-    PostgresOpenError, PreviousRun, Store, migrate,
+    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, HistoryEntry, HistoryOrder,
+    MigrationError, NameKey, PostgresOpenError, PostgresStore, Precondition, PreviousRun, Store,
+    StoredRecord, migrate,
 };
 
 use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
@@ -24,10 +25,10 @@ fn change_set_size() -> usize {
 /// Everything readable in a store.
 #[derive(Debug, PartialEq)]
 struct StoreDump {
-    records: Vec<Entry>,
+    records: Vec<StoredRecord>,
     lists: Vec<String>,
     log: Vec<tendot_store::LogEntry>,
-    histories: Vec<(String, Vec<Past>, Vec<Past>)>,
+    histories: Vec<(String, Vec<HistoryEntry>, Vec<HistoryEntry>)>,
     revisions: Vec<String>,
     homed: Vec<Box<str>>,
     notes: Vec<tendot_store::Note>,
@@ -35,12 +36,12 @@ struct StoreDump {
 
 async fn dump(store: &impl Store) -> StoreDump {
     let mut records = Vec::new();
-    let visit = |entry: &Entry| {
+    let visit = |entry: &StoredRecord| {
         records.push(entry.clone());
         true
     };
-    store.visit(None, None, visit).await.unwrap();
-    let log = store.changes(0, usize::MAX >> 1).await.unwrap();
+    store.scan_records(None, None, visit).await.unwrap();
+    let log = store.read_log(0, usize::MAX >> 1).await.unwrap();
     let mut names: Vec<String> = records.iter().map(|entry| entry.name.to_string()).collect();
     names.extend(log.iter().map(|line| line.name.to_string()));
     names.sort_by_key(|name| name.to_ascii_uppercase());
@@ -49,29 +50,34 @@ async fn dump(store: &impl Store) -> StoreDump {
     for name in names {
         // Some of the many similar names are enough.
         let is_one_of_many = name.strip_prefix("10.9/").is_some_and(|number| !number.ends_with("77"));
-        let Some(key) = Key::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
+        let Some(key) = NameKey::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
         lists.push(format!("{:?} {:?}", key, store.get(&key).await.unwrap()));
         let oldest = history(store, &key, |after| HistoryOrder::OldestFirst { after }, 0).await;
         let newest = history(store, &key, |before| HistoryOrder::NewestFirst { before }, u64::MAX).await;
         histories.push((name.to_ascii_uppercase(), oldest, newest));
     }
     for prefix in ["10.1", "10.2", "10.9"] {
-        lists.push(format!("{:?}", store.list(prefix.as_bytes(), None, 10_000).await.unwrap()));
-        lists.push(format!("{:?}", store.count_under(prefix.as_bytes(), None, 10_000).await.unwrap()));
+        lists.push(format!("{:?}", store.list_names(prefix.as_bytes(), None, 10_000).await.unwrap()));
+        lists.push(format!("{:?}", store.count_names(prefix.as_bytes(), None, 10_000).await.unwrap()));
     }
     let last = log.last().map_or(0, |line| line.revision);
     let mut revisions = Vec::new();
     for revision in (1..=last).rev().take(50).chain(1..=3) {
-        let piece = store.of_revision(revision, None, 1_000).await.unwrap();
+        let piece = store.names_at_revision(revision, None, 1_000).await.unwrap();
         revisions.push(format!("{revision} {piece:?}"));
     }
-    let homed = store.homed(None, 1_000).await.unwrap();
-    let notes = store.notes(b"", None, 10_000).await.unwrap();
+    let homed = store.list_homed(None, 1_000).await.unwrap();
+    let notes = store.list_aux(b"", None, 10_000).await.unwrap();
     StoreDump { records, lists, log, histories, revisions, homed, notes }
 }
 
 /// The whole history of a name, page by page.
-async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> HistoryOrder, first: u64) -> Vec<Past> {
+async fn history(
+    store: &impl Store,
+    key: &NameKey,
+    order: impl Fn(u64) -> HistoryOrder,
+    first: u64,
+) -> Vec<HistoryEntry> {
     let (mut items, mut next) = (Vec::new(), Some(first));
     while let Some(at) = next {
         let history = store.history(key, order(at), 7).await.unwrap();
@@ -94,9 +100,9 @@ fn assert_same(one: &StoreDump, other: &StoreDump) {
 }
 
 /// A random change set of a few names.
-fn change(rng: &mut SeededRng) -> Change {
+fn change(rng: &mut SeededRng) -> ChangeSet {
     let edits = (0..=rng.below(4)).map(|_| edit(rng)).collect();
-    Change { by: format!("user {}", rng.below(3)).into(), at: rng.next_u64() % 1_800_000_000_000, edits }
+    ChangeSet { by: format!("user {}", rng.below(3)).into(), at: rng.next_u64() % 1_800_000_000_000, edits }
 }
 
 fn edit(rng: &mut SeededRng) -> Edit {
@@ -110,9 +116,9 @@ fn edit(rng: &mut SeededRng) -> Edit {
     let name: Box<str> = if rng.flip() { name.to_uppercase().into() } else { name.into() };
     let kinds = ["URL", "HS_SECKEY", "EMAIL", "HS_ADMIN"];
     let values = (1..=rng.below(3) as u32)
-        .map(|index| Value {
+        .map(|index| HandleValue {
             timestamp: rng.next_u64() as u32,
-            ..Value::new(index, kinds[rng.below(4)], format!("https://example.org/a/{}", rng.below(50)))
+            ..HandleValue::new(index, kinds[rng.below(4)], format!("https://example.org/a/{}", rng.below(50)))
         })
         .collect();
     let expect = Precondition::Any;
@@ -145,33 +151,36 @@ async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
 }
 
 /// A store with imports, random changes and one large change set of this many edits.
-fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -> Embedded {
+fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -> EmbeddedStore {
     import(directory, rng, 30);
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     block_on(make_changes(&store, rng, 150));
-    let put =
-        |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Precondition::Any };
+    let put = |number| Edit::Put {
+        name: format!("10.9/{number}").into(),
+        values: Vec::new(),
+        expect: Precondition::Any,
+    };
     let edits = (0..large).map(put).collect();
-    block_on(store.commit(Change { by: "many".into(), at: 5, edits })).unwrap();
+    block_on(store.commit(ChangeSet { by: "many".into(), at: 5, edits })).unwrap();
     drop(store);
     import(directory, rng, 40);
-    let store = Embedded::open(directory).unwrap();
+    let store = EmbeddedStore::open(directory).unwrap();
     block_on(make_changes(&store, rng, 100));
     // Some aux entries and homed prefixes, whatever the random changes have left.
     let note =
         |number| Edit::PutNote { key: format!("kept/{number}").into_bytes().into(), body: b"x"[..].into() };
     let homes = ["10.7", "10.8"].map(|prefix| Edit::Home { prefix: prefix.into() });
     let edits = (0..4).map(note).chain(homes).collect();
-    block_on(store.commit(Change { by: "keeper".into(), at: 6, edits })).unwrap();
+    block_on(store.commit(ChangeSet { by: "keeper".into(), at: 6, edits })).unwrap();
     store
 }
 
 fn import(directory: &std::path::Path, rng: &mut SeededRng, records: usize) {
     let mut importer = EmbeddedImporter::open(directory, "importer", 7).unwrap();
-    importer.home("10.2").unwrap();
+    importer.home_prefix("10.2").unwrap();
     for number in 0..records {
-        let values = [Value::new(1, "URL", format!("https://example.org/{}", rng.below(9)))];
-        importer.put(format!("10.2/{number}\u{e9}").into(), &values).unwrap();
+        let values = [HandleValue::new(1, "URL", format!("https://example.org/{}", rng.below(9)))];
+        importer.add(format!("10.2/{number}\u{e9}").into(), &values).unwrap();
     }
     importer.finish(|_| {}).unwrap();
 }
@@ -194,7 +203,7 @@ fn round_trip_preserves_everything() {
     let expected = block_on(dump(&first));
     assert!(expected.records.len() > large && expected.notes.len() > 3 && expected.homed.len() > 1);
     block_on(async {
-        let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&there, &settings()).await.unwrap();
         let moved = migrate(&first, &mut target, false, |_| {}).await.unwrap();
         assert_eq!((moved.different, moved.resumed), (0, None), "{:?}", moved.differences);
         assert_eq!(moved.sequence, expected.log.last().unwrap().sequence);
@@ -203,7 +212,7 @@ fn round_trip_preserves_everything() {
         assert_same(&expected, &dump(&second).await);
         assert_eq!(second.verify(|_| {}).await.unwrap().damage, [""; 0]);
 
-        let mut target = Postgres::open_target(&further, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&further, &settings()).await.unwrap();
         let moved = migrate(&second, &mut target, false, |_| {}).await.unwrap();
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
         drop(target);
@@ -211,17 +220,17 @@ fn round_trip_preserves_everything() {
         assert_same(&expected, &dump(&third).await);
 
         for (number, name) in ["back", "again"].into_iter().enumerate() {
-            let mut target = Embedded::open_target(&folder.path().join(name)).unwrap();
+            let mut target = EmbeddedStore::open_target(&folder.path().join(name)).unwrap();
             let moved = match number {
                 0 => migrate(&third, &mut target, false, |_| {}).await.unwrap(),
                 _ => {
-                    let back = Embedded::open_read_only(&folder.path().join("back")).unwrap();
+                    let back = EmbeddedStore::open_read_only(&folder.path().join("back")).unwrap();
                     migrate(&back, &mut target, false, |_| {}).await.unwrap()
                 }
             };
             assert_eq!(moved.different, 0, "{:?}", moved.differences);
             drop(target);
-            let back = Embedded::open(&folder.path().join(name)).unwrap();
+            let back = EmbeddedStore::open(&folder.path().join(name)).unwrap();
             assert_same(&expected, &dump(&back).await);
             assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
         }
@@ -233,12 +242,12 @@ fn round_trip_preserves_everything() {
         server.execute(database, sql).await;
         let without = folder.path().join("without");
         let moved =
-            migrate(&third, &mut Embedded::open_target(&without).unwrap(), false, |_| {}).await.unwrap();
+            migrate(&third, &mut EmbeddedStore::open_target(&without).unwrap(), false, |_| {}).await.unwrap();
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
-        assert_same(&expected, &dump(&Embedded::open_read_only(&without).unwrap()).await);
+        assert_same(&expected, &dump(&EmbeddedStore::open_read_only(&without).unwrap()).await);
 
         // The same changes afterwards have the same results.
-        let stores = (Embedded::open(&folder.path().join("again")).unwrap(), second);
+        let stores = (EmbeddedStore::open(&folder.path().join("again")).unwrap(), second);
         let state = rng.next_u64();
         make_changes(&stores.0, &mut SeededRng::new(state), 40).await;
         make_changes(&stores.1, &mut SeededRng::new(state), 40).await;
@@ -257,16 +266,16 @@ fn large_change_set_is_preserved() {
     let expected = block_on(dump(&first));
     assert!(expected.records.len() > LARGE_CHANGE_SET);
     block_on(async {
-        let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&there, &settings()).await.unwrap();
         assert_eq!(migrate(&first, &mut target, false, |_| {}).await.unwrap().different, 0);
         drop(target);
         let second = open(&there).await;
         assert_same(&expected, &dump(&second).await);
         let back = folder.path().join("back");
         let moved =
-            migrate(&second, &mut Embedded::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
+            migrate(&second, &mut EmbeddedStore::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
-        assert_same(&expected, &dump(&Embedded::open_read_only(&back).unwrap()).await);
+        assert_same(&expected, &dump(&EmbeddedStore::open_read_only(&back).unwrap()).await);
     });
 }
 
@@ -295,7 +304,12 @@ async fn run_under_load<S: Store + 'static>(
     for number in 0..3 {
         let moved = run().await;
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
-        assert_eq!(matches!(moved.resumed, Some(PreviousRun::Finished(_))), number > 0, "{:?}", moved.resumed);
+        assert_eq!(
+            matches!(moved.resumed, Some(PreviousRun::Finished(_))),
+            number > 0,
+            "{:?}",
+            moved.resumed
+        );
     }
     is_over.store(true, Ordering::SeqCst);
     assert!(writing.await.unwrap() > 20);
@@ -315,7 +329,7 @@ fn migrate_under_load() {
     block_on(async {
         let address = empty_database_url();
         run_under_load(Arc::clone(&source), rng, async || {
-            let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+            let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
             migrate(&*source, &mut target, false, |_| {}).await.unwrap()
         })
         .await;
@@ -323,11 +337,11 @@ fn migrate_under_load() {
         assert_same(&dump(&*source).await, &dump(&*second).await);
         let back = folder.path().join("back");
         run_under_load(Arc::clone(&second), rng, async || {
-            let mut target = Embedded::open_target(&back).unwrap();
+            let mut target = EmbeddedStore::open_target(&back).unwrap();
             migrate(&*second, &mut target, false, |_| {}).await.unwrap()
         })
         .await;
-        let back = Embedded::open(&back).unwrap();
+        let back = EmbeddedStore::open(&back).unwrap();
         assert_same(&dump(&*second).await, &dump(&back).await);
         assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
     });
@@ -345,7 +359,7 @@ fn detects_differences_and_foreign_targets() {
         let database = server.create_database();
         let address = server.url(&database);
         let run = async |compare_all| {
-            let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+            let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
             migrate(&source, &mut target, compare_all, |_| {}).await
         };
         assert_eq!(run(false).await.unwrap().different, 0);
@@ -386,37 +400,41 @@ fn detects_differences_and_foreign_targets() {
             let moved = run(true).await.unwrap();
             assert!(moved.differences.iter().any(|what| what.contains(expected)), "{sql}: {moved:?}");
             // An incomplete target cannot be opened.
-            let refused = Postgres::open(&address, &settings()).await.unwrap_err();
+            let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
             assert!(matches!(refused, PostgresOpenError::Unfinished { .. }), "{refused}");
             server.execute(&database, undo).await;
         }
         assert_eq!(run(true).await.unwrap().different, 0);
 
         // A copy of another source.
-        let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
         let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
         assert!(matches!(refused, MigrationError::OtherSource), "{refused}");
         drop(target);
         // A copy that was written, even if only an aux entry.
         let store = open(&address).await;
         let note = Edit::PutNote { key: b"new"[..].into(), body: b"x"[..].into() };
-        store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
+        store.commit(ChangeSet { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
         assert!(matches!(run(false).await.unwrap_err(), MigrationError::Written));
         // The same for an embedded target.
         let to = folder.path().join("to");
-        let into = async || migrate(&source, &mut Embedded::open_target(&to).unwrap(), false, |_| {}).await;
+        let into =
+            async || migrate(&source, &mut EmbeddedStore::open_target(&to).unwrap(), false, |_| {}).await;
         into().await.unwrap();
         into().await.unwrap();
-        let store = Embedded::open(&to).unwrap();
-        store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note] }).await.unwrap();
+        let store = EmbeddedStore::open(&to).unwrap();
+        store.commit(ChangeSet { by: "somebody".into(), at: 1, edits: vec![note] }).await.unwrap();
         drop(store);
         assert!(matches!(into().await.unwrap_err(), MigrationError::Written));
-        let mut target = Embedded::open_target(&folder.path().join("other-to")).unwrap();
+        let mut target = EmbeddedStore::open_target(&folder.path().join("other-to")).unwrap();
         migrate(&other, &mut target, false, |_| {}).await.unwrap();
-        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MigrationError::OtherSource)));
+        assert!(matches!(
+            migrate(&source, &mut target, false, |_| {}).await,
+            Err(MigrationError::OtherSource)
+        ));
         // A store that never was a copy.
         drop(other);
-        let mut target = Embedded::open_target(&folder.path().join("other")).unwrap();
+        let mut target = EmbeddedStore::open_target(&folder.path().join("other")).unwrap();
         assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MigrationError::Occupied)));
     });
 }
@@ -430,7 +448,7 @@ fn commit_ids_are_written() {
         let server = shared_server();
         let database = server.create_database();
         let address = server.url(&database);
-        let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
         let sql = "update tendot_counters set commits = 100000; \
                    insert into tendot_commits (number, id) select n, 'old' from generate_series(1, 100000) n";
         server.execute(&database, sql).await;
@@ -447,7 +465,7 @@ fn commit_ids_are_written() {
         assert_eq!(moved, [moved[0], moved[0], moved[0], 100_000]);
         let store = open(&address).await;
         let mut importer = store.importer("importer", 1).unwrap();
-        importer.put("10.7/1".into(), &[Value::new(1, "URL", "x")]).unwrap();
+        importer.put("10.7/1".into(), &[HandleValue::new(1, "URL", "x")]).unwrap();
         importer.finish(|_| {}).await.unwrap();
         let next = moved[0] + 1;
         assert_eq!(numbers().await, [next, next, next, 100_000]);
@@ -471,12 +489,12 @@ fn unknown_prior_states() {
         let expected = dump(&store).await;
         assert!(format!("{:?}", expected.histories).contains("Unknown"));
         let back = folder.path().join("back");
-        migrate(&store, &mut Embedded::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
-        let back = Embedded::open(&back).unwrap();
+        migrate(&store, &mut EmbeddedStore::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
+        let back = EmbeddedStore::open(&back).unwrap();
         assert_same(&expected, &dump(&back).await);
         assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
         let again = empty_database_url();
-        let mut target = Postgres::open_target(&again, &settings()).await.unwrap();
+        let mut target = PostgresStore::open_target(&again, &settings()).await.unwrap();
         migrate(&back, &mut target, false, |_| {}).await.unwrap();
         drop(target);
         assert_same(&expected, &dump(&open(&again).await).await);

@@ -13,8 +13,8 @@ mod verify;
 
 use std::time::Duration;
 
-use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Precondition, Postgres, PostgresSettings, Store as _};
+use tendot_proto::HandleValue;
+use tendot_store::{ChangeSet, CommitError, Edit, PostgresSettings, PostgresStore, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::postgres::{PostgresServer, database_from_template, shared_server};
 
@@ -33,12 +33,12 @@ fn server_and_database() -> (&'static PostgresServer, String) {
     (shared_server(), new_database())
 }
 
-async fn new_store() -> Postgres {
+async fn new_store() -> PostgresStore {
     open(&shared_server().url(&new_database())).await
 }
 
-async fn open(url: &str) -> Postgres {
-    Postgres::open(url, &settings()).await.unwrap_or_else(|error| panic!("{error}"))
+async fn open(url: &str) -> PostgresStore {
+    PostgresStore::open(url, &settings()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn settings() -> PostgresSettings {
@@ -46,19 +46,19 @@ fn settings() -> PostgresSettings {
 }
 
 fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], expect }
 }
 
-async fn commit(store: &Postgres, edits: Vec<Edit>) -> Result<u64, CommitError> {
-    let change = Change { by: "tester".into(), at: 1_700_000_000_000, edits };
+async fn commit(store: &PostgresStore, edits: Vec<Edit>) -> Result<u64, CommitError> {
+    let change = ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits };
     store.commit(change).await.map(|committed| committed.revision)
 }
 
 /// The names of all log entries; asserts that their sequence numbers have no gap.
-async fn logged_names(store: &Postgres) -> Vec<String> {
+async fn logged_names(store: &PostgresStore) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
-        let entries = store.changes(after, 1_000).await.unwrap();
+        let entries = store.read_log(after, 1_000).await.unwrap();
         if entries.is_empty() {
             return names;
         }

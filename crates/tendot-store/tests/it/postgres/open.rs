@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{Edit, Precondition, Postgres, PostgresOpenError, PostgresSettings};
+use tendot_store::{Edit, PostgresOpenError, PostgresSettings, PostgresStore, Precondition};
 
 use tendot_testing::postgres::{PostgresServer, chown_private_file};
 use tendot_testing::wait_until_async;
@@ -74,12 +74,14 @@ fn open_errors() {
             .await
             .unwrap();
         let settings = PostgresSettings { migrate: false, ..settings() };
-        let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
+        let refused = PostgresStore::open(&at("postgres", &empty), &settings).await.unwrap_err();
         assert!(matches!(refused, PostgresOpenError::Older { found: 0, .. }), "{refused}");
         // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
         server.execute(&made, grant).await;
-        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
+        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
+            .await
+            .unwrap();
         server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
         commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
@@ -141,7 +143,8 @@ fn each_missing_privilege_is_named() {
 }
 
 async fn check(address: &str, expected: &str) {
-    let refused = Postgres::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
+    let refused =
+        PostgresStore::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
     assert!(refused.to_string().contains(expected), "{address}: {refused}");
     assert!(!refused.to_string().contains("wrong"), "no passwords: {refused}");
     assert!(!refused.hint().is_empty());
@@ -155,7 +158,7 @@ fn schema_migration_is_atomic() {
         let database = server.create_database();
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
-        let refused = Postgres::open(&address, &settings()).await.unwrap_err();
+        let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
         assert!(matches!(refused, PostgresOpenError::Failed { .. }), "{refused}");
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
@@ -165,7 +168,7 @@ fn schema_migration_is_atomic() {
         other.batch_execute("begin; create table tendot_counters (id text)").await.unwrap();
         let opening = tokio::spawn({
             let address = address.clone();
-            async move { Postgres::open(&address, &settings()).await.map(drop) }
+            async move { PostgresStore::open(&address, &settings()).await.map(drop) }
         });
         let kill = format!(
             "select count(pg_terminate_backend(pid)) from pg_stat_activity \
@@ -192,7 +195,7 @@ fn waits_for_concurrent_migration() {
         other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
         // With this time-out other calls may fail, too, on a busy machine.
         wait_until_async("opening ends because of the lock", async || {
-            let refused = Postgres::open(&address, &settings).await.unwrap_err();
+            let refused = PostgresStore::open(&address, &settings).await.unwrap_err();
             assert!(
                 matches!(refused, PostgresOpenError::Locked { .. } | PostgresOpenError::Unreachable { .. }),
                 "{refused}"
@@ -205,7 +208,7 @@ fn waits_for_concurrent_migration() {
             tokio::time::sleep(3 * settings.patience).await;
             other.batch_execute("commit").await.unwrap();
         };
-        let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
+        let (opened, ()) = tokio::join!(PostgresStore::open(&address, &settings), end);
         match opened {
             Err(refused) => assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}"),
             Ok(opened) => drop(opened),

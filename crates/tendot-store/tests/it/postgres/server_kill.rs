@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tendot_store::{CommitError, Precondition, Key, Postgres, PostgresSettings, Store as _, StoreError};
+use tendot_store::{
+    CommitError, NameKey, PostgresSettings, PostgresStore, Precondition, Store as _, StoreError,
+};
 use tendot_testing::postgres::PostgresServer;
 use tendot_testing::{SeededRng, WAIT_TIMEOUT, repetitions, test_seed, wait_until_async};
 
@@ -87,7 +89,7 @@ fn acknowledged_commits_survive_crash() {
             match result {
                 Some(Some(revision)) => {
                     assert_eq!(entries, [1, 1], "{name} was acknowledged");
-                    let entry = store.get(&Key::new(name).unwrap()).await.unwrap().unwrap();
+                    let entry = store.get(&NameKey::new(name).unwrap()).await.unwrap().unwrap();
                     assert_eq!(entry.revision, *revision);
                 }
                 Some(None) => assert_eq!(entries, [0, 0], "{name} was rejected"),
@@ -108,8 +110,8 @@ fn unresponsive_server_times_out() {
     let time = Duration::from_secs(2);
     let settings = PostgresSettings { patience: time, statement: time, ..settings() };
     block_on(async {
-        let store = Postgres::open(&server.url("postgres"), &settings).await.unwrap();
-        let key = Key::new("10.1000/1").unwrap();
+        let store = PostgresStore::open(&server.url("postgres"), &settings).await.unwrap();
+        let key = NameKey::new("10.1000/1").unwrap();
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         store.get(&key).await.unwrap().unwrap();
         server.signal("STOP");
@@ -117,7 +119,7 @@ fn unresponsive_server_times_out() {
             tokio::join!(
                 store.get(&key),
                 commit(&store, vec![put("10.1000/2", "x", Precondition::Absent)]),
-                store.list(b"10.1000", None, 10),
+                store.list_names(b"10.1000", None, 10),
             )
         };
         let (read, written, listed) = tokio::time::timeout(WAIT_TIMEOUT, calls).await.expect("an end");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_store::{
-    CommitError, Precondition, Key, Postgres, PostgresOpenError, PostgresSettings, Store as _, StoreError,
+    CommitError, NameKey, PostgresOpenError, PostgresSettings, PostgresStore, Precondition, Store as _,
+    StoreError,
 };
 
 use tendot_testing::WAIT_TIMEOUT;
@@ -18,9 +19,9 @@ async fn failing(
     code: &str,
     times: u32,
     settings: &PostgresSettings,
-) -> (Postgres, &'static PostgresServer, String) {
+) -> (PostgresStore, &'static PostgresServer, String) {
     let (server, database) = server_and_database();
-    let store = Postgres::open(&server.url(&database), settings).await.unwrap();
+    let store = PostgresStore::open(&server.url(&database), settings).await.unwrap();
     let sql = format!(
         "create sequence failures; \
          create function fail() returns trigger language plpgsql as $$ begin \
@@ -56,7 +57,7 @@ fn retries_end_at_deadline() {
         let refused = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("an end").unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::Unreachable { .. })), "{refused}");
         assert!(refused.to_string().contains("not now"), "{refused}");
-        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
         server.execute(&database, "drop trigger fail on tendot_log").await;
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         assert_eq!(logged_names(&store).await, ["10.1000/1"]);
@@ -71,7 +72,8 @@ fn reports_permanent_errors() {
             [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
         {
             let (store, ..) = failing(code, 1, &settings()).await;
-            let refused = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
+            let refused =
+                commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
             assert!(refused.to_string().contains(expected), "{code}: {refused}");
             assert_eq!(logged_names(&store).await, [""; 0]);
             commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
@@ -113,7 +115,7 @@ fn terminated_connections_are_replaced() {
     block_on(async {
         let (server, database) = server_and_database();
         let store = open(&server.url(&database)).await;
-        let key = Key::new("10.1000/1").unwrap();
+        let key = NameKey::new("10.1000/1").unwrap();
         for number in 0..20 {
             commit(&store, vec![put("10.1000/1", &number.to_string(), Precondition::Any)]).await.unwrap();
             let end = format!(
@@ -133,12 +135,12 @@ fn terminated_connections_are_replaced() {
 fn lock_timeout() {
     block_on(async {
         let (server, database) = server_and_database();
-        let store = Postgres::open(&server.url(&database), &short_timeout()).await.unwrap();
+        let store = PostgresStore::open(&server.url(&database), &short_timeout()).await.unwrap();
         let other = server.connect(&database).await;
         other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
         let refused = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
         assert!(refused.to_string().contains("lock"), "{refused}");
-        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
         other.batch_execute("rollback").await.unwrap();
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
@@ -153,7 +155,7 @@ fn unresponsive_after_login() {
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let settings = short_timeout();
         proxy.hold_at(Some(b"set statement_timeout"));
-        let opened = tokio::time::timeout(WAIT_TIMEOUT, Postgres::open(&address, &settings));
+        let opened = tokio::time::timeout(WAIT_TIMEOUT, PostgresStore::open(&address, &settings));
         let refused = opened.await.expect("an end").unwrap_err();
         assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}");
         assert!(refused.to_string().contains("no answer in time"), "{refused}");
@@ -171,7 +173,7 @@ fn corrupt_record() {
         let store = open(&server.url(&database)).await;
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
-        let error = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap_err();
+        let error = store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
         let (one, other) = tokio::join!(
             commit(&store, vec![put("10.1000/1", "y", Precondition::Any)]),

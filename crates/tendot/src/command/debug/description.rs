@@ -5,16 +5,16 @@ use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::hex_of_bytes;
-use crate::Failure;
-use crate::failure::escaped;
-use crate::output::Output;
+use crate::CliError;
+use crate::failure::escape_control;
+use crate::output::StdoutWriter;
 
 /// Named fields, in order.
 #[derive(Default)]
-pub(super) struct Description(Vec<(&'static str, Field)>);
+pub(super) struct FieldList(Vec<(&'static str, FieldValue)>);
 
 /// What one field holds.
-pub(super) enum Field {
+pub(super) enum FieldValue {
     Text(String),
     Number(u64),
     Truth(bool),
@@ -26,11 +26,11 @@ pub(super) enum Field {
         json: Box<RawValue>,
         shown: String,
     },
-    Fields(Description),
+    Fields(FieldList),
 }
 
-impl Description {
-    pub(super) fn add(&mut self, name: &'static str, field: impl Into<Field>) {
+impl FieldList {
+    pub(super) fn add(&mut self, name: &'static str, field: impl Into<FieldValue>) {
         self.0.push((name, field.into()));
     }
 
@@ -44,9 +44,9 @@ impl Description {
         name: &'static str,
         number: u32,
         shown: String,
-    ) -> Result<(), Failure> {
-        let json = to_raw_value(&number).map_err(|error| Failure::new(format!("no JSON: {error}")))?;
-        self.add(name, Field::Json { json, shown });
+    ) -> Result<(), CliError> {
+        let json = to_raw_value(&number).map_err(|error| CliError::new(format!("no JSON: {error}")))?;
+        self.add(name, FieldValue::Json { json, shown });
         Ok(())
     }
 
@@ -55,32 +55,34 @@ impl Description {
     }
 
     /// A field a line, those of fields within fields further to the right.
-    pub(super) fn write(&self, output: &mut Output) -> Result<(), Failure> {
+    pub(super) fn write(&self, output: &mut StdoutWriter) -> Result<(), CliError> {
         self.write_indented(output, 0)
     }
 
-    fn write_indented(&self, output: &mut Output, indent: usize) -> Result<(), Failure> {
+    fn write_indented(&self, output: &mut StdoutWriter, indent: usize) -> Result<(), CliError> {
         let width = self.0.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, field) in &self.0 {
             match field {
-                Field::Fields(fields) => {
-                    output.line(format_args!("{:indent$}{name}", ""))?;
+                FieldValue::Fields(fields) => {
+                    output.write_line(format_args!("{:indent$}{name}", ""))?;
                     fields.write_indented(output, indent + 2)?;
                 }
-                Field::List(items)
-                    if items.iter().any(|item| matches!(item, Field::Json { .. } | Field::Fields(_))) =>
+                FieldValue::List(items)
+                    if items
+                        .iter()
+                        .any(|item| matches!(item, FieldValue::Json { .. } | FieldValue::Fields(_))) =>
                 {
-                    output.line(format_args!("{:indent$}{name}", ""))?;
+                    output.write_line(format_args!("{:indent$}{name}", ""))?;
                     for item in items {
                         match item {
-                            Field::Fields(fields) => fields.write_indented(output, indent + 2)?,
-                            item => output.line(format_args!("{:indent$}  {}", "", item.shown()))?,
+                            FieldValue::Fields(fields) => fields.write_indented(output, indent + 2)?,
+                            item => output.write_line(format_args!("{:indent$}  {}", "", item.to_text()))?,
                         }
                     }
                 }
                 field => {
-                    let line = format!("{:indent$}{name:width$}  {}", "", field.shown());
-                    output.line(line.trim_end())?;
+                    let line = format!("{:indent$}{name:width$}  {}", "", field.to_text());
+                    output.write_line(line.trim_end())?;
                 }
             }
         }
@@ -88,23 +90,23 @@ impl Description {
     }
 }
 
-impl Field {
-    fn shown(&self) -> String {
+impl FieldValue {
+    fn to_text(&self) -> String {
         match self {
-            Self::Text(text) => escaped(text),
+            Self::Text(text) => escape_control(text),
             Self::Number(number) => number.to_string(),
             Self::Truth(true) => "yes".into(),
             Self::Truth(false) => "no".into(),
             Self::Nothing => "none".into(),
             Self::List(items) if items.is_empty() => "none".into(),
-            Self::List(items) => items.iter().map(Self::shown).collect::<Vec<_>>().join(", "),
-            Self::Json { shown, .. } => escaped(shown),
+            Self::List(items) => items.iter().map(Self::to_text).collect::<Vec<_>>().join(", "),
+            Self::Json { shown, .. } => escape_control(shown),
             Self::Fields(_) => String::new(),
         }
     }
 }
 
-impl Serialize for Description {
+impl Serialize for FieldList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, field) in &self.0 {
@@ -114,7 +116,7 @@ impl Serialize for Description {
     }
 }
 
-impl Serialize for Field {
+impl Serialize for FieldValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
@@ -128,55 +130,55 @@ impl Serialize for Field {
     }
 }
 
-impl From<String> for Field {
+impl From<String> for FieldValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Field {
+impl From<&str> for FieldValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<bool> for Field {
+impl From<bool> for FieldValue {
     fn from(truth: bool) -> Self {
         Self::Truth(truth)
     }
 }
 
-impl From<u64> for Field {
+impl From<u64> for FieldValue {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<u32> for Field {
+impl From<u32> for FieldValue {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<u16> for Field {
+impl From<u16> for FieldValue {
     fn from(number: u16) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<u8> for Field {
+impl From<u8> for FieldValue {
     fn from(number: u8) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<Description> for Field {
-    fn from(fields: Description) -> Self {
+impl From<FieldList> for FieldValue {
+    fn from(fields: FieldList) -> Self {
         Self::Fields(fields)
     }
 }
 
-impl<T: Into<Self>> FromIterator<T> for Field {
+impl<T: Into<Self>> FromIterator<T> for FieldValue {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         Self::List(items.into_iter().map(Into::into).collect())
     }

@@ -2,29 +2,31 @@
 
 use jiff::Timestamp;
 use serde_json::value::to_raw_value;
-use tendot_proto::message::{DigestAlgorithm, Receiver, SessionKeyMaterial, SessionSetup, Since};
-use tendot_proto::record::Value;
-use tendot_proto::wire::List;
+use tendot_proto::message::{
+    DigestAlgorithm, HashPartition, ReplicationStart, SessionKeyMaterial, SessionSetup,
+};
+use tendot_proto::record::HandleValue;
+use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Outcome, Permissions,
-    Request, RequestDigest, Response, CredentialSection, Ttl,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, Handle, Message, MessageBody, MessageHeader,
+    OpFlags, Request, RequestDigest, Response, ResponseData, Ttl, ValuePermissions,
 };
 
-use super::description::{Description, Field};
-use crate::Failure;
+use super::description::{FieldList, FieldValue};
+use crate::CliError;
 
 /// Whether a credential is right, or why that cannot be checked.
-pub(super) type Validity = Result<bool, String>;
+pub(super) type CredentialCheck = Result<bool, String>;
 
 /// Body and credential; `valid` tells whether the credential was checked, and how that ended.
 pub(super) fn describe_body(
     message: &Message<'_>,
-    valid: Option<&Validity>,
-    description: &mut Description,
-) -> Result<(), Failure> {
+    valid: Option<&CredentialCheck>,
+    description: &mut FieldList,
+) -> Result<(), CliError> {
     let mut body = match &message.body {
-        Body::Request(request) => describe_request(request)?,
-        Body::Response(response) => describe_response(response)?,
+        MessageBody::Request(request) => describe_request(request)?,
+        MessageBody::Response(response) => describe_response(response)?,
     };
     if !message.body_rest.is_empty() {
         body.add_hex("rest", message.body_rest);
@@ -34,16 +36,16 @@ pub(super) fn describe_body(
     Ok(())
 }
 
-pub(super) fn describe_envelope(envelope: &Envelope, description: &mut Description) {
+pub(super) fn describe_envelope(envelope: &Envelope, description: &mut FieldList) {
     let flags = [
         (EnvelopeFlags::COMPRESSED, "CP"),
         (EnvelopeFlags::ENCRYPTED, "EC"),
         (EnvelopeFlags::TRUNCATED, "TC"),
     ];
     description.add("version", envelope.version.to_string());
-    description.add("suggestedVersion", envelope.suggested().to_string());
+    description.add("suggestedVersion", envelope.newest_version().to_string());
     let set = flags.iter().filter(|(flag, _)| envelope.flags.has(*flag));
-    description.add("envelopeFlags", set.map(|(_, name)| *name).collect::<Field>());
+    description.add("envelopeFlags", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("sessionId", envelope.session_id);
     description.add("requestId", envelope.request_id);
     description.add("sequence", envelope.sequence);
@@ -51,10 +53,10 @@ pub(super) fn describe_envelope(envelope: &Envelope, description: &mut Descripti
 }
 
 pub(super) fn describe_header(
-    header: &Header,
+    header: &MessageHeader,
     body_length: usize,
-    description: &mut Description,
-) -> Result<(), Failure> {
+    description: &mut FieldList,
+) -> Result<(), CliError> {
     description.add("opCode", header.opcode.0);
     description.add("opCodeName", header.opcode.to_string());
     description.add("responseCode", header.response_code.0);
@@ -62,23 +64,23 @@ pub(super) fn describe_header(
         description.add("responseCodeName", header.response_code.to_string());
     }
     description.add_number_with_text("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
-    let set = OpFlags::NAMES.iter().filter(|(flag, _)| header.flags.has(*flag));
-    description.add("opFlagNames", set.map(|(_, name)| *name).collect::<Field>());
+    let set = OpFlags::MNEMONICS.iter().filter(|(flag, _)| header.flags.has(*flag));
+    description.add("opFlagNames", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("siteInfoSerial", header.site_serial);
     description.add("recursionCount", header.recursion_count);
-    let date = format!("{} ({})", header.expiration, dated(header.expiration));
+    let date = format!("{} ({})", header.expiration, format_timestamp(header.expiration));
     description.add_number_with_text("expiration", header.expiration, date)?;
     description.add("bodyLength", body_length as u64);
     Ok(())
 }
 
-fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
-    let mut body = Description::default();
+fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
+    let mut body = FieldList::default();
     match *request {
         Request::Resolve { handle, indexes, types } => {
             add_handle(&mut body, "handle", handle);
-            body.add("indexes", indexes.iter().collect::<Field>());
-            body.add("types", types.iter().map(text).collect::<Field>());
+            body.add("indexes", indexes.iter().collect::<FieldValue>());
+            body.add("types", types.iter().map(lossy_text).collect::<FieldValue>());
         }
         Request::Plain { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
         Request::Named { handle } => add_handle(&mut body, "handle", handle),
@@ -88,10 +90,10 @@ fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
         }
         Request::RemoveValues { handle, indexes } => {
             add_handle(&mut body, "handle", handle);
-            body.add("indexes", indexes.iter().collect::<Field>());
+            body.add("indexes", indexes.iter().collect::<FieldValue>());
         }
         Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
-            body.add("authType", text(auth_type));
+            body.add("authType", lossy_text(auth_type));
             add_handle(&mut body, "keyHandle", key_handle);
             body.add("keyIndex", key_index);
             body.add_hex("answer", answer);
@@ -107,12 +109,12 @@ fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
         Request::ExchangeKey { key } => body.add_hex("key", key),
         Request::RetrieveTransactions { since, receiver } => {
             match since {
-                Since::Transaction { id, queried } => {
+                ReplicationStart::Transaction { id, queried } => {
                     body.add("lastTransactionId", id);
                     body.add("lastQueryTime", queried);
                 }
-                Since::States(states) => body.add("states", text(states)),
-                Since::Other(kind) => body.add("kind", kind),
+                ReplicationStart::States(states) => body.add("states", lossy_text(states)),
+                ReplicationStart::Other(kind) => body.add("kind", kind),
             }
             add_receiver(&mut body, receiver);
         }
@@ -129,63 +131,67 @@ fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
     Ok(body)
 }
 
-fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
-    let mut body = Description::default();
+fn describe_response(response: &Response<'_>) -> Result<FieldList, CliError> {
+    let mut body = FieldList::default();
     if let Some(digest) = &response.digest {
         add_digest(&mut body, digest);
     }
     match response.outcome {
-        Outcome::Resolved { handle, values } => {
+        ResponseData::Resolved { handle, values } => {
             add_handle(&mut body, "handle", handle);
             body.add("values", describe_values(&values)?);
         }
-        Outcome::SiteInfo(site) => body.add("site", super::value::describe("HS_SITE", site)?),
-        Outcome::Created { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
-        Outcome::Handles(handles) => {
+        ResponseData::SiteInfo(site) => body.add("site", super::value::describe("HS_SITE", site)?),
+        ResponseData::Created { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
+        ResponseData::Handles(handles) => {
             body.add(
                 "handles",
-                handles.iter().map(|handle| Handle::new(handle).to_string()).collect::<Field>(),
+                handles.iter().map(|handle| Handle::new(handle).to_string()).collect::<FieldValue>(),
             );
         }
-        Outcome::Verified(valid) => body.add("isValid", valid),
-        Outcome::Session { mode, data } => {
+        ResponseData::Verified(valid) => body.add("isValid", valid),
+        ResponseData::Session { mode, data } => {
             body.add("keyExchangeMode", mode.0);
             body.add_hex("data", data);
         }
-        Outcome::NextTransactionId(id) => body.add("nextTransactionId", id),
-        Outcome::Transactions { flags } => body.add("flags", flags),
-        Outcome::Referral { handle, values } => {
+        ResponseData::NextTransactionId(id) => body.add("nextTransactionId", id),
+        ResponseData::Transactions { flags } => body.add("flags", flags),
+        ResponseData::Referral { handle, values } => {
             add_handle(&mut body, "referralHandle", handle);
             if let Some(values) = values {
                 body.add("values", describe_values(&values)?);
             }
         }
-        Outcome::Challenge { nonce, old_digest } => {
+        ResponseData::Challenge { nonce, old_digest } => {
             body.add_hex("nonce", nonce);
             if let Some(digest) = old_digest {
                 body.add_hex("requestDigest", digest);
             }
         }
-        Outcome::Failed { message: Some(message) } => body.add("message", text(message)),
-        Outcome::Unknown(bytes) => body.add_hex("bytes", bytes),
+        ResponseData::Failed { message: Some(message) } => body.add("message", lossy_text(message)),
+        ResponseData::Unknown(bytes) => body.add_hex("bytes", bytes),
         _ => {}
     }
     Ok(body)
 }
 
-fn describe_credential(tail: &CredentialSection<'_>, valid: Option<&Validity>, description: &mut Description) {
+fn describe_credential(
+    tail: &CredentialSection<'_>,
+    valid: Option<&CredentialCheck>,
+    description: &mut FieldList,
+) {
     let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
         CredentialSection::Absent => return,
-        CredentialSection::Empty => return description.add("credential", Field::Nothing),
+        CredentialSection::Empty => return description.add("credential", FieldValue::Nothing),
         CredentialSection::Credential(credential) => credential,
         CredentialSection::Other(bytes) => return description.add_hex("rest", bytes),
     };
-    let mut fields = Description::default();
+    let mut fields = FieldList::default();
     fields.add("options", *options);
-    fields.add("signer", text(signer));
+    fields.add("signer", lossy_text(signer));
     fields.add("counter", *counter);
-    fields.add("type", text(credential_type));
-    fields.add("algorithm", text(algorithm));
+    fields.add("type", lossy_text(credential_type));
+    fields.add("algorithm", lossy_text(algorithm));
     fields.add_hex("signature", signature);
     match valid {
         None => {}
@@ -195,31 +201,31 @@ fn describe_credential(tail: &CredentialSection<'_>, valid: Option<&Validity>, d
     description.add("credential", fields);
 }
 
-fn describe_values(values: &List<'_, Value<'_>>) -> Result<Field, Failure> {
-    let describe = |value: Value<'_>| -> Result<Field, Failure> {
+fn describe_values(values: &WireList<'_, HandleValue<'_>>) -> Result<FieldValue, CliError> {
+    let describe = |value: HandleValue<'_>| -> Result<FieldValue, CliError> {
         let json = to_raw_value(&value)
-            .map_err(|error| Failure::new(format!("a value has no JSON form: {error}")))?;
-        Ok(Field::Json { json, shown: shown_value(&value)? })
+            .map_err(|error| CliError::new(format!("a value has no JSON form: {error}")))?;
+        Ok(FieldValue::Json { json, shown: format_value(&value)? })
     };
-    values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(Field::List)
+    values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(FieldValue::List)
 }
 
 /// A value in a line: what is not as usual stands behind its data.
-pub(crate) fn shown_value(value: &Value<'_>) -> Result<String, Failure> {
-    let data = super::value::shown(&value.type_name(), &value.data)?;
+pub(crate) fn format_value(value: &HandleValue<'_>) -> Result<String, CliError> {
+    let data = super::value::format_data(&value.type_name(), &value.data)?;
     let mut line = format!("{:>5} {} {data}", value.index, value.type_name());
     let mut aside = Vec::new();
-    if value.permissions != Permissions::DEFAULT {
+    if value.permissions != ValuePermissions::DEFAULT {
         aside.push(format!("permissions {}", value.permissions));
     }
     match value.ttl {
         Ttl::DEFAULT => {}
         Ttl::Relative(seconds) => aside.push(format!("TTL {seconds} s")),
-        Ttl::Absolute(date) => aside.push(format!("TTL until {}", dated(date))),
+        Ttl::Absolute(date) => aside.push(format!("TTL until {}", format_timestamp(date))),
         Ttl::Other { kind, seconds } => aside.push(format!("TTL of kind {kind}: {seconds}")),
     }
     if value.timestamp != 0 {
-        aside.push(dated(value.timestamp));
+        aside.push(format_timestamp(value.timestamp));
     }
     aside.extend(value.references.iter().map(|reference| format!("see {reference}")));
     if !aside.is_empty() {
@@ -229,16 +235,16 @@ pub(crate) fn shown_value(value: &Value<'_>) -> Result<String, Failure> {
 }
 
 /// A date of the protocol; every number of 32 bits is one.
-fn dated(seconds: u32) -> String {
+fn format_timestamp(seconds: u32) -> String {
     Timestamp::from_second(seconds.into()).map_or_else(|_| seconds.to_string(), |date| date.to_string())
 }
 
-fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) -> Result<(), Failure> {
+fn add_session_setup(body: &mut FieldList, setup: &SessionSetup<'_>) -> Result<(), CliError> {
     body.add("keyExchangeMode", setup.mode.0);
     body.add("timeout", setup.timeout);
     add_handle(body, "identityHandle", setup.identity_handle);
     let index = match setup.identity_index {
-        SessionSetup::ANONYMOUS => "nobody".into(),
+        SessionSetup::ANONYMOUS_INDEX => "nobody".into(),
         index => index.to_string(),
     };
     body.add_number_with_text("identityIndex", setup.identity_index, index)?;
@@ -253,13 +259,13 @@ fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) -> Result
     Ok(())
 }
 
-fn add_receiver(body: &mut Description, receiver: Receiver) {
+fn add_receiver(body: &mut FieldList, receiver: HashPartition) {
     body.add("hashOption", receiver.hash_option.0);
     body.add("servers", receiver.servers);
     body.add("serverIndex", receiver.index);
 }
 
-fn add_digest(body: &mut Description, digest: &RequestDigest<'_>) {
+fn add_digest(body: &mut FieldList, digest: &RequestDigest<'_>) {
     let algorithm = match digest.algorithm {
         DigestAlgorithm::Untold => None,
         DigestAlgorithm::Md5 => Some("MD5"),
@@ -272,10 +278,10 @@ fn add_digest(body: &mut Description, digest: &RequestDigest<'_>) {
     body.add_hex("requestDigest", digest.bytes);
 }
 
-fn add_handle(body: &mut Description, name: &'static str, handle: Handle<'_>) {
+fn add_handle(body: &mut FieldList, name: &'static str, handle: Handle<'_>) {
     body.add(name, handle.to_string());
 }
 
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

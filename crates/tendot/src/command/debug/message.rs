@@ -2,27 +2,30 @@
 
 use std::path::Path;
 
-use tendot_proto::auth::{CredentialError, Policy, SessionKey, verify_mac, verify_signature};
+use tendot_proto::auth::{
+    AuthPolicy, CredentialError, SessionKey, verify_message_mac, verify_message_signature,
+};
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    DecodeError, Envelope, EnvelopeFlags, Header, Message, Now, Parts, Reassembly, Work, limits,
+    Budget, DecodeError, Envelope, EnvelopeFlags, Message, MessageHeader, MessageParts, Now, Reassembly,
+    limits,
 };
 
-use super::description::Description;
-use super::fields::{Validity, describe_body, describe_envelope, describe_header};
+use super::description::FieldList;
+use super::fields::{CredentialCheck, describe_body, describe_envelope, describe_header};
 use super::{bytes_of_hex, hex_of_bytes, read_input};
 use crate::args::DebugMessageArguments;
-use crate::failure::tell;
-use crate::output::Output;
-use crate::{Answer, Failure};
+use crate::failure::eprint_line;
+use crate::output::StdoutWriter;
+use crate::{CliError, CommandStatus};
 
-pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> {
+pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, CliError> {
     let mut viewer = MessagePrinter {
         arguments,
-        keys: Keys::new(arguments)?,
+        keys: VerificationKeys::new(arguments)?,
         reassembly: Reassembly::new(),
-        output: Output::new(),
+        output: StdoutWriter::new(),
         is_first: true,
         is_valid: true,
     };
@@ -36,22 +39,22 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> 
         viewer.show(hex)?;
     }
     viewer.output.flush()?;
-    Ok(if viewer.is_valid { Answer::Yes } else { Answer::No })
+    Ok(if viewer.is_valid { CommandStatus::Yes } else { CommandStatus::No })
 }
 
 struct MessagePrinter<'a> {
     arguments: &'a DebugMessageArguments,
-    keys: Keys,
+    keys: VerificationKeys,
     /// Of the datagrams seen so far.
     reassembly: Reassembly,
-    output: Output,
+    output: StdoutWriter,
     is_first: bool,
     is_valid: bool,
 }
 
 impl MessagePrinter<'_> {
     /// Shows the message, or the messages that follow one another as over TCP.
-    fn show(&mut self, hex: &str) -> Result<(), Failure> {
+    fn show(&mut self, hex: &str) -> Result<(), CliError> {
         let bytes = bytes_of_hex(hex)?;
         let mut rest = &*bytes;
         let mut reencoded = String::new();
@@ -59,7 +62,7 @@ impl MessagePrinter<'_> {
             let at = bytes.len() - rest.len();
             let (piece, after) = Piece::split(rest).map_err(|error| match at {
                 0 => malformed(error),
-                at => Failure::new(format!("malformed message at byte {at}: {error}")),
+                at => CliError::new(format!("malformed message at byte {at}: {error}")),
             })?;
             if self.arguments.reencode {
                 reencoded += &hex_of_bytes(&piece.encode()?);
@@ -73,60 +76,61 @@ impl MessagePrinter<'_> {
             }
         }
         if self.arguments.reencode {
-            self.output.line(reencoded)?;
+            self.output.write_line(reencoded)?;
         }
         Ok(())
     }
 
     /// After the last datagram of a message, shows the message.
-    fn show_whole(&mut self, piece: &Piece<'_>, datagram: &[u8]) -> Result<(), Failure> {
-        const AT_ONCE: Now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
+    fn show_whole(&mut self, piece: &Piece<'_>, datagram: &[u8]) -> Result<(), CliError> {
+        const ZERO_TIME: Now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
         if !matches!(piece, Piece::Fragment { .. }) {
             return Ok(());
         }
         let from = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
-        match self.reassembly.insert(AT_ONCE, from, datagram) {
+        match self.reassembly.insert(ZERO_TIME, from, datagram) {
             Ok(Some(whole)) => self.show_piece(&Piece::split(&whole).map_err(malformed)?.0),
             Ok(None) => Ok(()),
-            Err(error) => Err(Failure::new(format!("the datagrams do not fit together: {error}"))),
+            Err(error) => Err(CliError::new(format!("the datagrams do not fit together: {error}"))),
         }
     }
 
-    fn show_piece(&mut self, piece: &Piece<'_>) -> Result<(), Failure> {
+    fn show_piece(&mut self, piece: &Piece<'_>) -> Result<(), CliError> {
         let (description, valid) = piece.describe(&self.keys)?;
         match valid {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 self.is_valid = false;
-                tell("the credential does not fit the message and the key");
+                eprint_line("the credential does not fit the message and the key");
             }
             Some(Err(why)) => {
                 self.is_valid = false;
-                tell(format_args!("the credential can't be checked: {why}"));
+                eprint_line(format_args!("the credential can't be checked: {why}"));
             }
         }
         if self.arguments.json {
-            return self.output.json(&description);
+            return self.output.write_json(&description);
         }
         if !std::mem::take(&mut self.is_first) {
-            self.output.line("")?;
+            self.output.write_line("")?;
         }
         description.write(&mut self.output)
     }
 }
 
 /// What credentials are checked and messages decrypted with.
-struct Keys {
+struct VerificationKeys {
     session: Option<SessionKey>,
     /// The bytes of a public key.
     server: Option<Vec<u8>>,
 }
 
-impl Keys {
-    fn new(arguments: &DebugMessageArguments) -> Result<Self, Failure> {
+impl VerificationKeys {
+    fn new(arguments: &DebugMessageArguments) -> Result<Self, CliError> {
         let session = arguments.session_key.as_deref().map(|hex| {
             let key: Result<[u8; 32], _> = bytes_of_hex(hex)?.try_into();
-            let wrong = |key: Vec<u8>| Failure::new(format!("a session key has 32 bytes, not {}", key.len()));
+            let wrong =
+                |key: Vec<u8>| CliError::new(format!("a session key has 32 bytes, not {}", key.len()));
             key.map(SessionKey::new).map_err(wrong)
         });
         let server = arguments.public_key.as_deref().map(read_key);
@@ -134,16 +138,17 @@ impl Keys {
     }
 
     /// Whether the credential of a message is right; none if there is no credential, or no key for it.
-    fn check(&self, parts: &Parts<'_>) -> Result<Option<Validity>, Failure> {
-        let mut work = Work::PER_REQUEST;
+    fn check(&self, parts: &MessageParts<'_>) -> Result<Option<CredentialCheck>, CliError> {
+        let mut work = Budget::PER_REQUEST;
         let mut checked = Err(CredentialError::Missing);
         if let Some(key) = &self.session {
-            checked = verify_mac(parts, key, &AwsLcProvider, &mut work).map(drop);
+            checked = verify_message_mac(parts, key, &AwsLcProvider, &mut work).map(drop);
         }
         if let (Err(CredentialError::Missing), Some(key)) = (checked, &self.server) {
             let key = PublicKey::from_bytes(key)
-                .map_err(|error| Failure::new(format!("malformed key: {error}")))?;
-            checked = verify_signature(parts, &key, &Policy::default(), &AwsLcProvider, &mut work);
+                .map_err(|error| CliError::new(format!("malformed key: {error}")))?;
+            checked =
+                verify_message_signature(parts, &key, &AuthPolicy::default(), &AwsLcProvider, &mut work);
         }
         match checked {
             Ok(()) => Ok(Some(Ok(true))),
@@ -154,9 +159,9 @@ impl Keys {
     }
 }
 
-fn read_key(path: &Path) -> Result<Vec<u8>, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::io(path.display(), &error))?;
-    let malformed = |error| Failure::new(format!("{} is no public key: {error}", path.display()));
+fn read_key(path: &Path) -> Result<Vec<u8>, CliError> {
+    let bytes = std::fs::read(path).map_err(|error| CliError::io(path.display(), &error))?;
+    let malformed = |error| CliError::new(format!("{} is no public key: {error}", path.display()));
     PublicKey::from_bytes(&bytes).map_err(malformed)?;
     Ok(bytes)
 }
@@ -164,7 +169,7 @@ fn read_key(path: &Path) -> Result<Vec<u8>, Failure> {
 /// What an envelope can stand before.
 enum Piece<'a> {
     /// A whole message.
-    Message { message: Box<Message<'a>>, parts: Box<Parts<'a>> },
+    Message { message: Box<Message<'a>>, parts: Box<MessageParts<'a>> },
     /// A message that only those who have the session's key can read.
     Encrypted { envelope: Envelope, payload: &'a [u8] },
     /// One of several datagrams of a message.
@@ -185,15 +190,15 @@ impl<'a> Piece<'a> {
             let (payload, after) = payload.split_at(length);
             return Ok((Self::Encrypted { envelope, payload }, after));
         }
-        let parts = Parts::split_payload(envelope, payload)?;
+        let parts = MessageParts::split_payload(envelope, payload)?;
         let message = Message::from_parts(&parts)?;
         Ok((Self::Message { message: message.into(), parts: parts.into() }, &payload[length..]))
     }
 
-    fn encode(&self) -> Result<Vec<u8>, Failure> {
+    fn encode(&self) -> Result<Vec<u8>, CliError> {
         match self {
             Self::Message { message, .. } => {
-                message.to_bytes().map_err(|error| Failure::new(format!("can't be encoded: {error}")))
+                message.to_bytes().map_err(|error| CliError::new(format!("can't be encoded: {error}")))
             }
             Self::Encrypted { envelope, payload } | Self::Fragment { envelope, payload } => {
                 Ok([&envelope.to_bytes(), *payload].concat())
@@ -202,8 +207,8 @@ impl<'a> Piece<'a> {
     }
 
     /// What is to be shown, and whether the credential is right, if that was checked.
-    fn describe(&self, keys: &Keys) -> Result<(Description, Option<Validity>), Failure> {
-        let mut description = Description::default();
+    fn describe(&self, keys: &VerificationKeys) -> Result<(FieldList, Option<CredentialCheck>), CliError> {
+        let mut description = FieldList::default();
         let mut valid = None;
         match self {
             Self::Message { message, parts } => {
@@ -216,10 +221,10 @@ impl<'a> Piece<'a> {
                 describe_envelope(envelope, &mut description);
                 description.add_hex("encrypted", payload);
                 if let Some(key) = &keys.session {
-                    let plain = key.decrypt(&self.encode()?, &AwsLcProvider, &mut { Work::PER_REQUEST });
+                    let plain = key.decrypt(&self.encode()?, &AwsLcProvider, &mut { Budget::PER_REQUEST });
                     let plain =
-                        plain.map_err(|error| Failure::new(format!("can't be decrypted: {error}")))?;
-                    let parts = Parts::split(&plain).map_err(malformed)?;
+                        plain.map_err(|error| CliError::new(format!("can't be decrypted: {error}")))?;
+                    let parts = MessageParts::split(&plain).map_err(malformed)?;
                     valid = keys.check(&parts)?;
                     let message = Message::from_parts(&parts).map_err(malformed)?;
                     describe_header(&message.header, parts.body.len(), &mut description)?;
@@ -231,7 +236,7 @@ impl<'a> Piece<'a> {
                 // The header is in the first datagram, unless it is encrypted.
                 if envelope.sequence == 0
                     && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
-                    && let Ok((header, body_length)) = Header::from_bytes(payload)
+                    && let Ok((header, body_length)) = MessageHeader::from_bytes(payload)
                 {
                     describe_header(&header, body_length as usize, &mut description)?;
                 }
@@ -243,6 +248,6 @@ impl<'a> Piece<'a> {
     }
 }
 
-fn malformed(error: DecodeError) -> Failure {
-    Failure::new(format!("malformed message: {error}"))
+fn malformed(error: DecodeError) -> CliError {
+    CliError::new(format!("malformed message: {error}"))
 }

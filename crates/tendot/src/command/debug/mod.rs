@@ -7,13 +7,13 @@ mod value;
 
 use std::io::Read as _;
 
-pub(crate) use fields::shown_value;
+pub(crate) use fields::format_value;
 
 use crate::args::{DebugArguments, DebugCommand};
-use crate::failure::{shown, tell_that_input_is_awaited};
-use crate::{Answer, Failure};
+use crate::failure::{eprint_stdin_notice, shown};
+use crate::{CliError, CommandStatus};
 
-pub(crate) fn run(arguments: &DebugArguments) -> Result<Answer, Failure> {
+pub(crate) fn run(arguments: &DebugArguments) -> Result<CommandStatus, CliError> {
     match &arguments.command {
         DebugCommand::Message(arguments) => message::run(arguments),
         DebugCommand::Value(arguments) => value::run(arguments),
@@ -21,13 +21,13 @@ pub(crate) fn run(arguments: &DebugArguments) -> Result<Answer, Failure> {
 }
 
 /// The bytes of hexadecimal digits, between which white space and colons may stand, and `0x` before them.
-fn bytes_of_hex(text: &str) -> Result<Vec<u8>, Failure> {
+fn bytes_of_hex(text: &str) -> Result<Vec<u8>, CliError> {
     let digits = text.trim().strip_prefix("0x").unwrap_or(text);
     let digits: Vec<u8> =
         digits.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b':').collect();
     let malformed = |why: String| {
-        Failure::new(format!("`{}` is not hexadecimal: {why}", shown(text.as_bytes())))
-            .hint("two digits a byte, as in `020b020b 00000000`; white space and colons are passed over")
+        CliError::new(format!("`{}` is not hexadecimal: {why}", shown(text.as_bytes())))
+            .with_hint("two digits a byte, as in `020b020b 00000000`; white space and colons are passed over")
     };
     if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
         return Err(malformed(format!("digit {} is none", at + 1)));
@@ -40,12 +40,12 @@ fn bytes_of_hex(text: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// All of standard input.
-fn read_input() -> Result<String, Failure> {
-    tell_that_input_is_awaited();
+fn read_input() -> Result<String, CliError> {
+    eprint_stdin_notice();
     let mut input = String::new();
     std::io::stdin()
         .read_to_string(&mut input)
-        .map_err(|error| Failure::io("standard input can't be read", &error))?;
+        .map_err(|error| CliError::io("standard input can't be read", &error))?;
     Ok(input)
 }
 

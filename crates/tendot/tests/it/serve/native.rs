@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tendot_proto::auth::{Credentials, Policy};
+use tendot_proto::auth::{AuthPolicy, ClientKey};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::record::Site;
-use tendot_proto::wire::List;
-use tendot_proto::{Handle, Message, Now, Opcode, Parts, Request, Value, Work};
+use tendot_proto::wire::WireList;
+use tendot_proto::{Budget, Handle, HandleValue, Message, MessageParts, Now, Opcode, Request};
 use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
@@ -199,15 +199,17 @@ fn shutdown_closes_idle_connections() {
 
 /// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
-    let values = [Value::new(1, "URL", "https://example.org/")];
-    let request = Request::Values { handle: Handle::from(name), values: List::from(&values[..]) };
+    let values = [HandleValue::new(1, "URL", "https://example.org/")];
+    let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };
     let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now()).to_bytes().unwrap();
     let challenge = exchange(address, &request)?;
-    let (parts, challenge) = (Parts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
-    let credentials = Credentials::SecretKey(b"opensesame");
-    let work = &mut { Work::PER_REQUEST };
-    let proof =
-        credentials.answer(&parts, &challenge, &Policy::default(), &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let (parts, challenge) =
+        (MessageParts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
+    let credentials = ClientKey::SecretKey(b"opensesame");
+    let work = &mut { Budget::PER_REQUEST };
+    let proof = credentials
+        .respond(&parts, &challenge, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
+        .unwrap();
     let answer = Request::ChallengeAnswer {
         auth_type: credentials.auth_type(),
         key_handle: Handle::from("10.5555/ADMIN"),

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
 use serde_json::{Value as Json, json};
-use tendot_client::native::{AdminError, AdminClient, AdminIdentity, AdminServer, RootSites};
+use tendot_client::native::{AdminClient, AdminError, AdminIdentity, AdminServer, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions, Site};
-use tendot_proto::{Handle, Value};
+use tendot_proto::{Handle, HandleValue};
 use tendot_testing::conformance;
 use tendot_testing::http::HttpRequest;
 use tokio::runtime::Runtime;
@@ -86,7 +86,7 @@ impl ThreeServerSite {
 
     /// The number of the server that is responsible for a name.
     fn responsible(&self, name: &str) -> usize {
-        Handle::from(name).server(self.site.hash_option, 3).unwrap()
+        Handle::from(name).server_index(self.site.hash_option, 3).unwrap()
     }
 
     /// A name under the prefix that this server is responsible for.
@@ -185,12 +185,12 @@ fn handles_are_partitioned() {
 #[test]
 fn administration_at_each_server() {
     let (cluster, runtime) = (ThreeServerSite::start("name"), runtime());
-    let url = Value::new(1, "URL", "https://example.org/");
+    let url = HandleValue::new(1, "URL", "https://example.org/");
     for identity in identities() {
         let who = identity.reference().clone();
         let permissions = AdminPermissions(0x0ff3);
         let owner = Admin { permissions, reference: who, legacy_byte_length: false }.to_bytes();
-        let values = [url.clone(), Value::with_data(100, "HS_ADMIN", owner)];
+        let values = [url.clone(), HandleValue::with_data(100, "HS_ADMIN", owner)];
         for server in 0..3 {
             for mode in ["plain", "signed", "session", "encrypted"] {
                 let name = cluster.name_at(server, mode);
@@ -204,7 +204,7 @@ fn administration_at_each_server() {
                         _ => {}
                     }
                     assert_eq!(code(admin.create(&name, &values).await), 1, "{identity:?} {name}");
-                    let other = Value::new(1, "URL", "https://example.org/2");
+                    let other = HandleValue::new(1, "URL", "https://example.org/2");
                     assert_eq!(code(admin.modify_values(&name, &[other]).await), 1, "{identity:?} {name}");
                     assert_eq!(cluster.response_codes(server, &name), [1, 1]);
                     assert_eq!(code(admin.delete(&name).await), 1, "{identity:?} {name}");
@@ -249,7 +249,7 @@ fn unauthorized_is_refused() {
     let other = (responsible + 1) % 3;
     let name = cluster.name_at(other, "denied");
     let peer = AdminServer::for_handle(&cluster.root(), &name).unwrap();
-    let url = [Value::new(1, "URL", "https://example.org/")];
+    let url = [HandleValue::new(1, "URL", "https://example.org/")];
     let refused = |identity: AdminIdentity| {
         code(runtime.block_on(AdminClient::new(peer.clone(), identity).create(&name, &url)))
     };

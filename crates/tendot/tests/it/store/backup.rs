@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use tendot_store::Embedded;
+use tendot_store::EmbeddedStore;
 
 use super::{StoreDir, generate_records, to_lines};
 use crate::support::stderr;
@@ -36,7 +36,7 @@ fn backups_are_restored() {
     store.run_ok(&["verify"]);
     assert_eq!(mode(&store.dir.file("data/data.mdb")), 0o600);
     // The former store was moved aside, and the restored one can be written.
-    let aside = Embedded::open_read_only(Path::new(summary["moved_to"].as_str().unwrap())).unwrap();
+    let aside = EmbeddedStore::open_read_only(Path::new(summary["moved_to"].as_str().unwrap())).unwrap();
     assert_eq!(aside.count().unwrap(), 2_001);
     assert_eq!(store.import(&[&more], 0)["created"], json!(1));
 

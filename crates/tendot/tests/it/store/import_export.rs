@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
-use tendot_store::{Change, Edit, Embedded, Precondition, Store as _};
+use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
 use tendot_testing::{block_on, conformance, repetitions};
 
 use super::{StoreDir, by_name, generate_records, to_lines};
@@ -218,7 +218,7 @@ fn registry_records_are_not_exported() {
     let dump = store.dir.write("dump.json", dump);
     assert_eq!(store.import(&["--format", "handle-net", &dump], 1)["refused"], 1);
 
-    let embedded = Embedded::open(&store.dir.file("data")).unwrap();
+    let embedded = EmbeddedStore::open(&store.dir.file("data")).unwrap();
     let register = |name: &str, registration: &str| Edit::Register {
         name: name.into(),
         values: Vec::new(),
@@ -230,7 +230,7 @@ fn registry_records_are_not_exported() {
         register("10.1000/reserved", r#"{"state":"reserved","created":0,"updated":0}"#),
         register("10.1000/registered", r#"{"state":"registered","created":0,"updated":0}"#),
     ];
-    let commit = embedded.commit(Change { by: "test".into(), at: 0, edits });
+    let commit = embedded.commit(ChangeSet { by: "test".into(), at: 0, edits });
     block_on(commit).unwrap();
     drop(embedded);
     let exported: Vec<String> = store.export().into_keys().collect();
@@ -291,7 +291,7 @@ fn command_errors() {
     assert!(!store.dir.file("data").exists(), "nothing was written");
 
     store.import(&["--no-home", &good], 0);
-    let holder = Embedded::open(&store.dir.file("data")).unwrap();
+    let holder = EmbeddedStore::open(&store.dir.file("data")).unwrap();
     check(&["import", &good], "\nhint: stop the server first");
     check(&["restore", "--force", &good], "this is no backup");
     store.run_ok(&["export"]);

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tendot_store::{Embedded, Entry, Key, LogEntry, Note, HistoryOrder, Past, Postgres, PostgresSettings, Store};
+use tendot_store::{
+    EmbeddedStore, HistoryEntry, HistoryOrder, LogEntry, NameKey, Note, PostgresSettings, PostgresStore,
+    Store, StoredRecord,
+};
 use tendot_testing::http::HttpRequest;
 use tendot_testing::{block_on, repetitions, wait_until};
 
@@ -42,9 +45,9 @@ fn fill(dir: &TestDir, name: &str, records: u32) {
 /// Everything a store holds, for comparison.
 #[derive(Debug, PartialEq)]
 struct StoreContent {
-    records: Vec<Entry>,
+    records: Vec<StoredRecord>,
     log: Vec<LogEntry>,
-    histories: Vec<Vec<Past>>,
+    histories: Vec<Vec<HistoryEntry>>,
     homed: Vec<Box<str>>,
     notes: Vec<Note>,
 }
@@ -52,27 +55,28 @@ struct StoreContent {
 fn content(store: &str) -> StoreContent {
     block_on(async {
         match store.strip_prefix("embedded:") {
-            Some(directory) => read(&Embedded::open_read_only(Path::new(directory)).unwrap()).await,
-            None => read(&Postgres::open(store, &PostgresSettings::default()).await.unwrap()).await,
+            Some(directory) => read(&EmbeddedStore::open_read_only(Path::new(directory)).unwrap()).await,
+            None => read(&PostgresStore::open(store, &PostgresSettings::default()).await.unwrap()).await,
         }
     })
 }
 
 async fn read(store: &impl Store) -> StoreContent {
     let mut records = Vec::new();
-    let collect = |entry: &Entry| {
+    let collect = |entry: &StoredRecord| {
         records.push(entry.clone());
         true
     };
-    store.visit(None, None, collect).await.unwrap();
-    let log = store.changes(0, 1 << 30).await.unwrap();
+    store.scan_records(None, None, collect).await.unwrap();
+    let log = store.read_log(0, 1 << 30).await.unwrap();
     let mut histories = Vec::new();
     for entry in records.iter().filter(|entry| entry.name.ends_with('7')) {
-        let key = Key::new(&entry.name).unwrap();
-        histories.push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
+        let key = NameKey::new(&entry.name).unwrap();
+        histories
+            .push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
     }
-    let homed = store.homed(None, 1_000).await.unwrap();
-    let notes = store.notes(b"", None, 10_000).await.unwrap();
+    let homed = store.list_homed(None, 1_000).await.unwrap();
+    let notes = store.list_aux(b"", None, 10_000).await.unwrap();
     StoreContent { records, log, histories, homed, notes }
 }
 
@@ -265,9 +269,9 @@ fn backups() {
     let (_, messages) = dir.run_to(2, &["restore", "copy.backup", "--store", &second, "--force"]);
     assert!(messages.contains("another database"), "{messages}");
     block_on(async {
-        let store = Postgres::open(&second, &PostgresSettings::default()).await.unwrap();
+        let store = PostgresStore::open(&second, &PostgresSettings::default()).await.unwrap();
         let home = tendot_store::Edit::Home { prefix: "10.6".into() };
-        let change = tendot_store::Change { by: "test".into(), at: 1, edits: vec![home] };
+        let change = tendot_store::ChangeSet { by: "test".into(), at: 1, edits: vec![home] };
         store.commit(change).await.unwrap();
     });
     let (_, messages) = dir.run_to(2, &["restore", "copy.backup", "--store", &second]);

@@ -3,7 +3,9 @@
 use std::process::{Child, Output, Stdio};
 
 use serde_json::Value as Json;
-use tendot_store::{Before, EditKind, Key, HistoryOrder, Postgres, PostgresSettings, Store as _};
+use tendot_store::{
+    EditKind, HistoryOrder, NameKey, PostgresSettings, PostgresStore, PriorState, Store as _,
+};
 use tendot_testing::postgres::shared_server;
 use tendot_testing::{block_on, repetitions, wait_until};
 
@@ -38,8 +40,8 @@ impl ImportTest {
         ["created", "changed", "unchanged", "refused"].map(|member| summary[member].as_u64().unwrap())
     }
 
-    fn open_store(&self) -> Postgres {
-        block_on(Postgres::open(&self.database.url(), &PostgresSettings::default())).unwrap()
+    fn open_store(&self) -> PostgresStore {
+        block_on(PostgresStore::open(&self.database.url(), &PostgresSettings::default())).unwrap()
     }
 
     /// Starts an import that has to wait for a lock when it writes its records. Returns it when it waits, with a function
@@ -95,10 +97,10 @@ fn import_export_round_trip() {
     assert_eq!(test.import(&half, 1), [0, 100, 0, 1]);
     let store = test.open_store();
     let history = HistoryOrder::OldestFirst { after: 0 };
-    let key = Key::new("10.1000/000000").unwrap();
+    let key = NameKey::new("10.1000/000000").unwrap();
     let past = block_on(store.history(&key, history, 9)).unwrap().items;
     assert_eq!(past.iter().map(|past| past.line.kind).collect::<Vec<_>>(), [EditKind::Import; 2]);
-    assert!(past[0].before == Before::Nothing && matches!(past[1].before, Before::Record(_)));
+    assert!(past[0].before == PriorState::Nothing && matches!(past[1].before, PriorState::Record(_)));
 
     let doctor = test.run(&["doctor", "10.1000/000000"], 0);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("https://example.org/b/0"));
@@ -199,12 +201,13 @@ fn import_with_running_server() {
     assert!(written.len() > 5, "{} writes", written.len());
     let store = test.open_store();
     for (name, data) in &written {
-        let key = Key::new(name).unwrap();
+        let key = NameKey::new(name).unwrap();
         let entry = block_on(store.get(&key)).unwrap().unwrap();
         let past = block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 99)).unwrap().items;
-        let has =
-            |entry: &tendot_store::Entry| entry.values.iter().any(|value| *value.data == *data.as_bytes());
-        let was = past.iter().any(|past| matches!(&past.before, Before::Record(before) if has(before)));
+        let has = |entry: &tendot_store::StoredRecord| {
+            entry.values.iter().any(|value| *value.data == *data.as_bytes())
+        };
+        let was = past.iter().any(|past| matches!(&past.before, PriorState::Record(before) if has(before)));
         assert!(has(&entry) || was, "{name}: {data} is lost");
         assert!(past.iter().any(|past| past.line.kind == EditKind::Import), "{name} was not imported");
         // The last write counts.
