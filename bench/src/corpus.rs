@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::names::name;
 use crate::random::Random;
 
-/// Makes a piece of text with one name in it.
+/// Generates a text with one DOI name.
 type TextGenerator = fn(&mut Random) -> String;
 
 /// Writes about `megabytes` of text into files of about ten megabytes each.

@@ -6,7 +6,7 @@ use crate::random::Random;
 
 const PREFIXES: usize = 5_000;
 
-/// Makes records, the same ones in the same order for the same seed.
+/// Generates handle records in a fixed order per seed.
 pub struct RecordGenerator {
     random: Random,
     /// How often each prefix comes, added up: the n-th as often as 1/n.

@@ -157,7 +157,7 @@ fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, fol
     Ok(())
 }
 
-/// The client of a measurement.
+/// Load generator for the native protocol.
 pub(crate) struct NativeLoad {
     /// A file with names.
     pub(crate) names: PathBuf,

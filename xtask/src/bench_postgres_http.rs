@@ -150,7 +150,7 @@ fn compare_two_hosts(
     Ok(())
 }
 
-/// A server and its standby, with a network and a share of the processors of their own.
+/// Network namespace and CPU quota for one server and its standby.
 struct SimulatedHost {
     number: u32,
     address: String,

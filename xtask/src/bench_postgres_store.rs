@@ -58,7 +58,7 @@ pub(crate) fn bench_postgres_store() -> Result<()> {
     Ok(fs::write(root().join("docs/speed-postgres.md"), text)?)
 }
 
-/// What was measured, round by round.
+/// Samples per name and round.
 #[derive(Default)]
 struct Samples(std::collections::BTreeMap<String, Vec<f64>>);
 
@@ -76,7 +76,7 @@ impl Samples {
     }
 }
 
-/// A server, and files where the user that it runs as can come.
+/// PostgreSQL server and data files of one run.
 struct PostgresBench {
     server: PostgresServer,
     folder: tempfile::TempDir,

@@ -44,7 +44,7 @@ pub(crate) fn bench_registry() -> Result<()> {
     Ok(())
 }
 
-/// A service with a prefix for names.
+/// Server with one allocated prefix.
 struct RegistryServer {
     server: ServerProcess,
     token: String,

@@ -24,7 +24,7 @@ const IMPORT_RECORDS: u64 = 10_000_000;
 const DISK_BYTES_PER_RECORD: u64 = 350;
 const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 
-/// What was measured, by name.
+/// Named numbers printed by a benchmark program.
 pub(crate) type Measurements = BTreeMap<String, f64>;
 
 /// Measures stores of so many records; of all sizes, and the import beside PostgreSQL, if none is given.
@@ -138,6 +138,7 @@ fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     Ok(all)
 }
 
+/// Measurements of the embedded store.
 struct StoreReport {
     stores: Vec<(u64, Measurements)>,
     import: Option<Measurements>,
@@ -260,7 +261,7 @@ impl StoreReport {
     }
 }
 
-/// Makes a cell of what was measured.
+/// Formats one table cell.
 type CellFormat = Box<dyn Fn(&Measurements) -> Result<String>>;
 
 const HEAD: &str = "\
@@ -304,7 +305,7 @@ is to the one writer of its own round.
 
 ";
 
-/// A table in Markdown.
+/// Markdown table writer.
 pub(crate) struct MarkdownTable<'a>(&'a mut String);
 
 impl<'a> MarkdownTable<'a> {

@@ -32,6 +32,7 @@ pub(crate) fn ensure_installed() -> Result<()> {
     Ok(())
 }
 
+/// Requests, rate and p99 of one load run.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadResult {
     pub(crate) requests: f64,

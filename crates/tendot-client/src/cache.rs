@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::resolver::LookupOutcome;
 
-/// How much is kept, and how long.
+/// Size and TTL limits of the resolver cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSettings {
     /// Bytes of all answers.
@@ -36,7 +36,7 @@ impl Default for CacheSettings {
     }
 }
 
-/// An answer that is kept, or that there was none.
+/// Cached result of a lookup, successful or failed.
 #[derive(Debug)]
 pub(crate) struct CachedLookup<E> {
     pub(crate) outcome: Result<Arc<LookupOutcome>, Arc<E>>,
@@ -57,9 +57,10 @@ impl<E> Clone for CachedLookup<E> {
     }
 }
 
-/// Keys are names with ASCII letters in upper case.
+/// Cache of lookups by comparison key (upper-case ASCII).
 pub(crate) type LookupCache<E> = Table<Box<[u8]>, CachedLookup<E>, LookupWeighter>;
 
+/// Approximate size of a cache entry in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupWeighter;
 

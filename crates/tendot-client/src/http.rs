@@ -29,7 +29,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 /// The services that a question went through, so that one that is asked again by itself knows.
 pub const WAY: HeaderName = HeaderName::from_static("tendot-way");
 
-/// A resolver that gives records as JSON under `/api/handles/`, as doi.org does.
+/// Upstream resolver that serves records as JSON at `/api/handles/`, such as doi.org.
 #[derive(Clone, Debug)]
 pub struct HttpUpstream {
     /// Without a slash at its end.
@@ -37,7 +37,7 @@ pub struct HttpUpstream {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
-/// Why there was no answer.
+/// Error of a request to an HTTP upstream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpUpstreamError {
@@ -85,6 +85,7 @@ pub enum HttpUpstreamError {
     },
 }
 
+/// JSON body of an `/api/handles` response.
 #[derive(Deserialize)]
 struct HandleApiResponse {
     #[serde(rename = "responseCode")]
@@ -134,7 +135,7 @@ impl HttpUpstream {
         &self.base
     }
 
-    /// The body of an answer, and how long it had been kept.
+    /// Response body and its `Age`.
     async fn fetch(&self, question: &ResolveRequest<'_>) -> Result<(Bytes, Duration), HttpUpstreamError> {
         let connection = |why: String| HttpUpstreamError::Connection { base: self.base.clone(), why };
         let answer = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
@@ -209,7 +210,7 @@ impl Upstream for HttpUpstream {
     }
 }
 
-/// What happened, down to its cause.
+/// Error message with all its causes.
 pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

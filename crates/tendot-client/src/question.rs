@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// What is asked.
+/// Resolution request to an upstream: name, authoritative flag, hops so far.
 ///
 /// ```
 /// use tendot_client::Question;
@@ -18,7 +18,7 @@ pub struct ResolveRequest<'a> {
 }
 
 impl ResolveRequest<'_> {
-    /// Whether another service passed it on.
+    /// Whether another service forwarded the request.
     pub(crate) fn is_forwarded(&self) -> bool {
         self.way.contains(',')
     }

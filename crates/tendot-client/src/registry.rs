@@ -53,9 +53,10 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Said of answers that were given before.
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
+/// Request body: buffered, or streamed from a reader.
 type RequestBody = Either<Full<Bytes>, UploadBody>;
 
-/// The registry of a running service.
+/// Client of a service's registry API (`/api/v1`).
 #[derive(Clone, Debug)]
 pub struct RegistryClient {
     /// Without a slash at its end.
@@ -64,7 +65,7 @@ pub struct RegistryClient {
     client: Client<HttpsConnector<HttpConnector>, RequestBody>,
 }
 
-/// An answer that is not a problem.
+/// Successful reply of the registry API.
 #[derive(Clone, Debug)]
 pub struct RegistryReply {
     /// JSON; empty if there is nothing to say.
@@ -73,7 +74,7 @@ pub struct RegistryReply {
     pub revision: Option<String>,
 }
 
-/// Why the registry did not do what it was asked (RFC 9457).
+/// Problem details returned by the registry API (RFC 9457).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -96,7 +97,7 @@ pub struct RegistryProblem {
     pub faults: Vec<ProblemFault>,
 }
 
-/// Something that is wrong with metadata.
+/// One invalid metadata element of a problem: JSON pointer and message.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -107,7 +108,7 @@ pub struct ProblemFault {
     pub message: String,
 }
 
-/// Why there is no answer.
+/// Error of a registry API request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryClientError {
@@ -174,7 +175,7 @@ pub enum RegistryClientError {
     Problem(Box<RegistryProblem>),
 }
 
-/// How a batch is sent.
+/// Options of a batch upload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchOptions<'a> {
     /// The lines are rows of a table (CSV) rather than JSON.
@@ -242,7 +243,7 @@ impl RegistryClient {
         &self.base
     }
 
-    /// Whether there is something to say who asks.
+    /// Whether requests carry a token.
     pub const fn has_token(&self) -> bool {
         self.token.is_some()
     }
@@ -256,7 +257,7 @@ impl RegistryClient {
         self.send(self.request(Method::GET, path, query), Bytes::new()).await
     }
 
-    /// Makes something.
+    /// Creates a resource.
     pub async fn post(
         &self,
         path: &[&str],
@@ -266,7 +267,7 @@ impl RegistryClient {
         self.send(self.request(Method::POST, path, query), to_json(body)).await
     }
 
-    /// Changes something; with a revision, only if it is still that one.
+    /// Updates a resource; with a revision, only if it is still current (`If-Match`).
     pub async fn put(
         &self,
         path: &[&str],
@@ -286,7 +287,7 @@ impl RegistryClient {
         self.send(self.request(Method::DELETE, path, &[]), Bytes::new()).await
     }
 
-    /// Sends a batch of deposits, and gives what becomes of them while it is sent.
+    /// Uploads a batch and streams its results while it is sent.
     pub async fn batch(
         &self,
         options: &BatchOptions<'_>,
@@ -431,7 +432,7 @@ fn is_loopback_host(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// TLS with those who are vouched for by certificates in PEM.
+/// TLS configuration that trusts the CA certificates in `pem`.
 fn tls_config_with_roots(pem: &[u8]) -> Result<ClientConfig, RegistryClientError> {
     let wrong = |why: String| RegistryClientError::Certificates { why };
     let mut roots = RootCertStore::empty();
@@ -448,7 +449,9 @@ fn tls_config_with_roots(pem: &[u8]) -> Result<ClientConfig, RegistryClientError
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// What becomes of the lines of a batch, as the registry says it. Dropped, it ends the batch.
+/// Stream of per-line results of a batch; dropping it cancels the batch.
+///
+/// Dropped, it ends the batch.
 #[derive(Debug)]
 pub struct BatchResultStream {
     client: RegistryClient,
@@ -460,12 +463,12 @@ pub struct BatchResultStream {
 }
 
 impl BatchResultStream {
-    /// Whether all of the batch was done before, and these are the answers that were given then.
+    /// Whether the batch was executed before and these are the stored results (`Idempotency-Replayed`).
     pub const fn is_replayed(&self) -> bool {
         self.is_repeated
     }
 
-    /// The next line, without its end; none after the last.
+    /// Next line without its line end; `None` at the end.
     pub async fn next_line(&mut self) -> Result<Option<Bytes>, RegistryClientError> {
         let mut searched = 0;
         loop {
@@ -498,7 +501,7 @@ impl BatchResultStream {
     }
 }
 
-/// What happens to a source that is sent.
+/// Progress of an upload, and the error that ended it.
 #[derive(Debug, Default)]
 struct UploadProgress {
     pieces: AtomicU64,
@@ -506,14 +509,14 @@ struct UploadProgress {
 }
 
 impl UploadProgress {
-    /// That the source could not be read, if so.
+    /// Error of reading the source, if any.
     fn take_read_error(&self) -> Option<RegistryClientError> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.take().map(RegistryClientError::Source)
     }
 }
 
-/// Waits as long as something moves.
+/// Timeout that restarts while the upload makes progress.
 #[derive(Debug)]
 struct StallTimeout {
     watch: Arc<UploadProgress>,
@@ -534,7 +537,7 @@ impl StallTimeout {
     }
 }
 
-/// A source as a body: read by a thread of its own, so that it may block.
+/// Request body read from a blocking source on its own thread.
 #[derive(Debug)]
 struct UploadBody {
     receiver: mpsc::Receiver<io::Result<Bytes>>,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::ResolveRequest;
 use crate::cache::{self, CacheSettings, CachedLookup, LookupCache};
 
-/// Somebody who can be asked for records.
+/// Source of handle records outside this process, such as an upstream resolver.
 pub trait Upstream: Send + Sync {
     /// Why there was no answer.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -28,7 +28,7 @@ pub trait Upstream: Send + Sync {
     }
 }
 
-/// What a name led to elsewhere.
+/// Outcome of a lookup: values, no public values, not found, not responsible.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LookupOutcome {
     /// A record.
@@ -42,7 +42,7 @@ pub enum LookupOutcome {
 }
 
 impl LookupOutcome {
-    /// The memory that it takes, roughly.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory_size(&self) -> usize {
         let Self::Values(values) = self else { return 0 };
         let of_references = |value: &HandleValue<'_>| -> usize {
@@ -57,7 +57,7 @@ impl LookupOutcome {
     }
 }
 
-/// What somebody said.
+/// Reply of an upstream: the outcome and its age.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UpstreamReply {
     /// What was found.
@@ -72,7 +72,7 @@ impl From<LookupOutcome> for UpstreamReply {
     }
 }
 
-/// An answer, and how old it is.
+/// Reply of the caching resolver: outcome, cache status, age and remaining TTL.
 #[derive(Clone, Debug)]
 pub struct CachedReply {
     /// What was found.
@@ -87,7 +87,7 @@ pub struct CachedReply {
     pub stale: Option<Duration>,
 }
 
-/// How an answer was come by.
+/// Cache status of a reply.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum CacheStatus {
     /// It had been kept.
@@ -98,7 +98,11 @@ pub enum CacheStatus {
     Asked,
 }
 
-/// Asks somebody for records, and keeps the answers for as long as they may be kept.
+/// Caching resolver in front of an [`Upstream`].
+///
+/// Concurrent requests for one name are coalesced into one upstream request, which continues if the callers go away. When the
+/// upstream fails, an expired reply is served until `stale_if_error` has passed (RFC 8767); failures are cached for `error_ttl`
+/// (RFC 9520).
 ///
 /// Many who ask for the same name at once are answered by one question, which goes on if they leave. When nobody answers,
 /// what was known is given for a while after its time; if nothing was, that is kept shortly, too.
@@ -126,6 +130,7 @@ pub enum CacheStatus {
 /// ```
 pub struct Resolver<U: Upstream>(Arc<ResolverInner<U>>);
 
+/// Shared state of all clones of a resolver.
 struct ResolverInner<U: Upstream> {
     upstream: U,
     settings: CacheSettings,
@@ -145,7 +150,7 @@ impl<U: Upstream> fmt::Debug for Resolver<U> {
 }
 
 impl<U: Upstream + 'static> Resolver<U> {
-    /// Asks `upstream`.
+    /// Resolver in front of `upstream`.
     pub fn new(upstream: U, settings: CacheSettings) -> Self {
         Self(Arc::new(ResolverInner { upstream, settings, cache: cache::new(&settings) }))
     }
@@ -155,12 +160,12 @@ impl<U: Upstream + 'static> Resolver<U> {
         &self.0.upstream
     }
 
-    /// How many answers are kept.
+    /// Number of cached lookups.
     pub fn cache_entries(&self) -> usize {
         self.0.cache.len()
     }
 
-    /// How many bytes they take, roughly.
+    /// Approximate size of the cache in bytes.
     pub fn cache_bytes(&self) -> u64 {
         self.0.cache.weight()
     }
@@ -170,7 +175,7 @@ impl<U: Upstream + 'static> Resolver<U> {
         self.0.kept(&Handle::from(name).canonical())
     }
 
-    /// The record of a name, from the cache or from elsewhere.
+    /// Resolves a name from the cache or the upstream.
     pub async fn resolve<'q>(
         &self,
         question: impl Into<ResolveRequest<'q>> + Send,
@@ -209,7 +214,7 @@ impl<U: Upstream> ResolverInner<U> {
         Some(kept.reply(CacheStatus::Kept))
     }
 
-    /// Asks, or waits for somebody who does.
+    /// Sends the request, or waits for a concurrent one.
     async fn resolve_coalesced(
         &self,
         key: Box<[u8]>,
@@ -258,8 +263,11 @@ impl<U: Upstream> ResolverInner<U> {
         answer
     }
 
-    /// Asks without waiting for others. Another service may be waiting for this answer while it is waited for here, and
-    /// who wants it from its source is not content with what others asked for before.
+    /// Sends the request without waiting for others: a forwarded request could deadlock with its origin, and an authoritative one
+    /// must not reuse a reply.
+    ///
+    /// Another service may be waiting for this answer while it is waited for here, and who wants it from its source is not
+    /// content with what others asked for before.
     async fn resolve_directly(
         &self,
         key: Box<[u8]>,
@@ -300,7 +308,7 @@ impl<U: Upstream> ResolverInner<U> {
         }
     }
 
-    /// How long an answer may still be kept.
+    /// Remaining TTL of a reply: the smallest TTL of its values, minus its age.
     fn ttl_of(&self, UpstreamReply { found, age }: &UpstreamReply) -> Duration {
         let LookupOutcome::Values(values) = found else { return self.settings.nothing };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -4,7 +4,7 @@
 use crate::ErrorKind;
 use crate::unicode_table::NON_GRAPHIC_RANGES;
 
-/// Says why `c` may not be part of a name, or nothing when it may.
+/// Why `c` is not allowed in a DOI.
 pub(crate) fn character_error(c: char) -> Option<ErrorKind> {
     if matches!(c, ' '..='~') {
         return None;
@@ -28,8 +28,9 @@ pub(crate) fn is_noncharacter(c: char) -> bool {
     (0xFDD0..=0xFDEF).contains(&code) || code & 0xFFFE == 0xFFFE
 }
 
-/// Invisible characters that copying leaves behind in names: zero width space, word joiner, byte order mark,
-/// soft hyphen. Bidirectional controls are not among them: dropping those could change what a reader sees.
+/// Invisible characters that copying leaves behind: U+200B, U+2060, U+FEFF, U+00AD; never bidirectional controls.
+///
+/// Bidirectional controls are not among them: dropping those could change what a reader sees.
 #[cfg(feature = "alloc")]
 pub(crate) fn is_removable_invisible(c: char) -> bool {
     matches!(c, '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{AD}')
@@ -56,7 +57,7 @@ pub(crate) fn is_printable_ascii(bytes: &[u8]) -> bool {
     found == 0
 }
 
-/// Checks all of `text`, from left to right; `allow_unassigned` lets pass what a later Unicode may assign.
+/// Checks characters from left to right.
 pub(crate) fn check_characters(text: &str, allow_unassigned: bool) -> Result<(), crate::Error> {
     if is_printable_ascii(text.as_bytes()) {
         return Ok(());

@@ -11,7 +11,7 @@ use core::str::FromStr;
 
 use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
 
-/// An owned DOI name, kept as written and compared without regard to ASCII case.
+/// Owned, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
 /// Parsing takes every written form that the standards define, strictly; for what people paste, see
 /// [`Reader::lenient`].
@@ -34,7 +34,7 @@ use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
 pub struct DoiBuf(Box<str>);
 
 impl DoiBuf {
-    /// Takes a bare name by the given rules.
+    /// Validates a bare DOI with the given rules.
     ///
     /// ```
     /// # use tendot_names::{Doi, Rules};
@@ -47,7 +47,7 @@ impl DoiBuf {
         Ok(Self(text.into_boxed_str()))
     }
 
-    /// Takes text that has been checked.
+    /// Wraps text that has been validated.
     pub(crate) fn from_validated(text: String) -> Self {
         Self(text.into_boxed_str())
     }
@@ -101,7 +101,9 @@ impl From<Cow<'_, Doi>> for DoiBuf {
 impl FromStr for DoiBuf {
     type Err = Error;
 
-    /// Any strict written form, by the current rules. A shortDOI is not a DOI name, so it is refused.
+    /// Parses any strict input form with the current rules; rejects shortDOIs.
+    ///
+    /// A shortDOI is not a DOI name, so it is refused.
     fn from_str(text: &str) -> Result<Self, Error> {
         match Parser::strict().parse(text)?.into_identifier() {
             DoiOrShortDoi::Doi(name) => Ok(name.into_owned()),

@@ -28,13 +28,12 @@ impl Error {
         self.kind
     }
 
-    /// The byte offset in the input at which it went wrong; the input's length when something is missing
-    /// at its end.
+    /// Byte offset of the error in the input; the input's length if something is missing at the end.
     pub const fn offset(&self) -> usize {
         self.at
     }
 
-    /// The same error, told of a longer text in which the offending one stands at `offset`.
+    /// Adds the offset of the checked part in a longer text.
     #[cfg(feature = "alloc")]
     pub(crate) const fn shifted_by(self, offset: usize) -> Self {
         Self { kind: self.kind, at: self.at + offset }
@@ -49,7 +48,9 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// The kinds of [`Error`].
+/// Kind of parse error, with a stable code.
+///
+/// The order of the checks is fixed, so every parser reports the same error for the same input: …
 ///
 /// The order of the checks is fixed, so that every reader of the same text finds the same fault: encoding,
 /// then characters from left to right, then the parts of the name in the order of the variants
@@ -117,7 +118,7 @@ impl ErrorKind {
         }
     }
 
-    /// One sentence, without the final full stop, that says what is wrong.
+    /// Error message without a final full stop.
     pub const fn message(self) -> &'static str {
         match self {
             Self::InvalidUtf8 => "the text is not UTF-8",

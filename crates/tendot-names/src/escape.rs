@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-/// The ASCII characters that a form writes as they are. All others, and every byte of a character outside
-/// ASCII, are percent-encoded.
+/// Set of ASCII characters that an output form writes without percent-encoding.
+///
+/// All others, and every byte of a character outside ASCII, are percent-encoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct UnencodedSet(u128);
 
@@ -79,7 +80,7 @@ const fn bit_mask(mut bytes: &[u8]) -> u128 {
     mask
 }
 
-/// Writes `text` with everything but `literal` percent-encoded, hexadecimal digits in upper case.
+/// Writes `text` percent-encoded except for the bytes in `unencoded`.
 pub(crate) fn write_percent_encoded(
     out: &mut impl fmt::Write,
     text: &str,
@@ -106,7 +107,7 @@ fn write_triplet(out: &mut impl fmt::Write, byte: u8) -> fmt::Result {
     out.write_char(digit(byte & 15))
 }
 
-/// Passes text on in upper case, but leaves hexadecimal digits and all else alone.
+/// `fmt::Write` adapter that writes ASCII letters in upper case.
 pub(crate) struct AsciiUppercaseWriter<W>(pub(crate) W);
 
 impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
@@ -136,14 +137,14 @@ mod decode {
 
     use crate::{Error, ErrorKind};
 
-    /// What to do with a `%` that begins no triplet.
+    /// Handling of a `%` that is not followed by two hexadecimal digits.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub(crate) enum InvalidTriplet {
         Refuse,
         Keep,
     }
 
-    /// A text with its percent-encoding removed.
+    /// Percent-decoded text.
     #[derive(Debug)]
     pub(crate) struct PercentDecoded<'a> {
         pub(crate) text: Cow<'a, str>,
@@ -151,7 +152,9 @@ mod decode {
         pub(crate) stray_percent: bool,
     }
 
-    /// Removes percent-encoding, once. `+` is never a space.
+    /// Percent-decodes once; `+` is not a space.
+    ///
+    /// `+` is never a space.
     pub(crate) fn percent_decode(text: &str, malformed: InvalidTriplet) -> Result<PercentDecoded<'_>, Error> {
         let Some(first) = text.bytes().position(|byte| byte == b'%') else {
             return Ok(PercentDecoded { text: Cow::Borrowed(text), stray_percent: false });
@@ -192,7 +195,7 @@ mod decode {
         }
     }
 
-    /// The offset in `encoded` of what stands at `decoded_at` once it is decoded.
+    /// Maps an offset in the decoded text to the encoded text.
     pub(crate) fn encoded_offset(encoded: &str, decoded_at: usize) -> usize {
         let mut rest = encoded.as_bytes();
         for _ in 0..decoded_at {
@@ -202,7 +205,7 @@ mod decode {
         encoded.len() - rest.len()
     }
 
-    /// The byte that a triplet at the beginning of `bytes` stands for.
+    /// Decodes the percent-encoded triplet at the start of `bytes`.
     pub(crate) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
         match bytes {
             [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),

@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 use crate::escape::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
 use crate::{Doi, cast};
 
-/// A form in which a name can be written.
+/// Output form of a DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum OutputForm {
@@ -121,7 +121,7 @@ impl Doi {
         FormDisplay { text: self.as_str(), form: OutputForm::Urn }
     }
 
-    /// The address at the DOI proxy.
+    /// Proxy URL.
     ///
     /// ```
     /// use tendot_names::Name;
@@ -139,7 +139,7 @@ impl Doi {
         FormDisplay { text: self.as_str(), form: OutputForm::Url }
     }
 
-    /// The name with its ASCII letters in upper case, by which names are compared.
+    /// Canonical form: ASCII letters in upper case.
     ///
     /// ```
     /// # use tendot_names::Name;
@@ -151,7 +151,7 @@ impl Doi {
     }
 }
 
-/// A name in one of its forms, to be printed.
+/// `Display` adapter that writes a DOI in one output form without allocating.
 #[derive(Clone, Copy, Debug)]
 pub struct FormDisplay<'a> {
     text: &'a str,
@@ -164,7 +164,7 @@ impl<'a> FormDisplay<'a> {
     }
 }
 
-/// The prefixes of the Entertainment ID Registry: parties, users, video services, titles and edits.
+/// Whether the prefix belongs to the Entertainment ID Registry (EIDR).
 fn has_eidr_prefix(text: &str) -> bool {
     matches!(cast::name(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
 }
@@ -220,8 +220,10 @@ fn write_with_scheme(
     write_percent_encoded(out, text, literal)
 }
 
-/// Writes a proxy address. Browsers take `.` and `..` out of paths, even where the dots are encoded; a slash
-/// beside such a segment is therefore written as `%2F`: the one after it, or for the last segment the one before.
+/// Writes a proxy URL. Browsers remove dot segments, even percent-encoded ones, so a slash next to one is written as `%2F`.
+///
+/// Browsers take `.` and `..` out of paths, even where the dots are encoded; a slash beside such a segment is therefore written
+/// as `%2F`: the one after it, or for the last segment the one before.
 fn write_proxy_url(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet) -> fmt::Result {
     out.write_str("https://doi.org/")?;
     let mut rest = text;
@@ -234,11 +236,12 @@ fn write_proxy_url(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet)
     write_percent_encoded(out, rest, literal)
 }
 
+/// RFC 3986 section 5.2.4.
 fn is_dot_segment(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
-/// Passes text on with the characters escaped that mean something in HTML.
+/// `fmt::Write` adapter that escapes `& < > " '` for HTML.
 struct HtmlEscapeWriter<'a, W>(&'a mut W);
 
 impl<W: fmt::Write> fmt::Write for HtmlEscapeWriter<'_, W> {

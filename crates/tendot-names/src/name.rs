@@ -7,7 +7,7 @@ use core::hash::{Hash, Hasher};
 use crate::rules::split_prefix;
 use crate::{Error, ErrorKind, SyntaxRules, cast};
 
-/// A DOI name, kept as written and compared without regard to ASCII case.
+/// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
 /// `Name` is to [`Doi`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
 /// trims nothing: in a bare name "all characters represent themselves" (Z39.84 appendix E). For URLs, URNs and
@@ -33,7 +33,7 @@ use crate::{Error, ErrorKind, SyntaxRules, cast};
 pub struct Doi(str);
 
 impl Doi {
-    /// Takes `text` as a name by the [current](Rules::Current) rules.
+    /// Validates `text` with the [current](SyntaxRules::Current) rules.
     ///
     /// ```
     /// use tendot_names::{ErrorKind, Name};
@@ -53,13 +53,13 @@ impl Doi {
         Self::with_rules(text, SyntaxRules::Current)
     }
 
-    /// Takes `text` as a name by the given rules.
+    /// Validates `text` with the given rules.
     pub fn with_rules(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, false)?;
         Ok(cast::name(text))
     }
 
-    /// Takes bytes as a name by the [current](Rules::Current) rules.
+    /// Validates bytes with the current rules.
     ///
     /// ```
     /// use tendot_names::{ErrorKind, Name};
@@ -73,7 +73,7 @@ impl Doi {
         Self::new(text)
     }
 
-    /// Like [`with_rules`](Self::with_rules), but code points that this version of Unicode leaves unassigned pass.
+    /// Like `with_rules`, but accepts code points that this Unicode version leaves unassigned.
     #[cfg(feature = "alloc")]
     pub(crate) fn allowing_unassigned(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, true)?;
@@ -120,8 +120,9 @@ impl Doi {
         rules.check(&self.0, false)
     }
 
-    /// Writes the comparison key to the end of `key`: the name's bytes with `a` to `z` as `A` to `Z`. Two names are
-    /// equal exactly when their keys are, and keys sort as names do.
+    /// Appends the comparison key: the DOI's bytes with ASCII letters in upper case. Also on `ShortDoi`, `DoiOrShortDoi`.
+    ///
+    /// Two names are equal exactly when their keys are, and keys sort as names do.
     ///
     /// ```
     /// use tendot_names::Name;
@@ -136,7 +137,7 @@ impl Doi {
         crate::fold::append_uppercase(key, self.0.as_bytes());
     }
 
-    /// True when both have the same code points, case included.
+    /// Compares code points, including case.
     ///
     /// ```
     /// # use tendot_names::Name;

@@ -4,7 +4,7 @@ use core::fmt;
 
 macro_rules! adjustments {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $code:literal;)*) => {
-        /// One thing that a lenient reading or a repair changed.
+        /// One change made by lenient parsing or repair.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]
         pub enum Adjustment {
@@ -55,7 +55,7 @@ adjustments! {
     Repaired = 13, "repaired";
 }
 
-/// A set of [`Adjustment`]s.
+/// Set of [`Adjustment`]s.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct Adjustments(u16);
 

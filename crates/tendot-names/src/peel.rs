@@ -6,7 +6,7 @@ use crate::notes::{Adjustment, Adjustments};
 use crate::read::InputForm;
 use crate::{Error, ErrorKind};
 
-/// What is left of an input: the part that holds the name, perhaps percent-encoded.
+/// Rest of the input after wrappers were removed; may be percent-encoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StrippedInput<'a> {
     pub(crate) text: &'a str,
@@ -18,7 +18,7 @@ pub(crate) struct StrippedInput<'a> {
     pub(crate) notes: Adjustments,
 }
 
-/// A label or address that can stand before a name.
+/// Label, scheme or proxy URL before a DOI: its form and length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Wrapper {
     form: InputForm,
@@ -33,8 +33,7 @@ const PROXY_HOSTS: [(&str, InputForm); 4] = [
     ("hdl.handle.net", InputForm::HandleUrl),
 ];
 
-/// The most frequent kinds of input, of which strict and lenient readings think alike: printable ASCII, bare or after
-/// `doi:`, `urn:doi:` or a usual spelling of the proxy's address, with nothing to cut off.
+/// Input that strict and lenient parsing treat alike: printable ASCII, bare or after `doi:`, `urn:doi:` or a proxy URL.
 pub(crate) struct FastPathInput<'a> {
     pub(crate) name: &'a str,
     pub(crate) form: InputForm,
@@ -73,7 +72,7 @@ pub(crate) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
     fits.then_some(FastPathInput { name, form, encoded })
 }
 
-/// What the bytes of a name are.
+/// Byte classes that occur in a text.
 struct ByteClasses {
     /// All are printable ASCII.
     printable: bool,
@@ -81,7 +80,7 @@ struct ByteClasses {
     query_or_fragment: bool,
 }
 
-/// Looks at all bytes, sixteen at a time, because this is most of the work of reading a name.
+/// Classifies all bytes, 16 at a time (vectorized).
 #[inline]
 fn classify_bytes(bytes: &[u8]) -> ByteClasses {
     const UNPRINTABLE: u8 = 1;
@@ -120,7 +119,7 @@ fn classify_bytes(bytes: &[u8]) -> ByteClasses {
     }
 }
 
-/// Takes off the one form that a strict reading allows.
+/// Removes the one wrapper that strict parsing accepts.
 pub(crate) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
     let bare =
         StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
@@ -146,7 +145,7 @@ pub(crate) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
     }
 }
 
-/// RFC 8141: the name ends at the r-, q- or f-component, and only certain characters stand unencoded.
+/// Checks a URN (RFC 8141) and cuts its r-, q- and f-components.
 fn check_urn(peeled: StrippedInput<'_>) -> Result<StrippedInput<'_>, Error> {
     let name = peeled.strip_query_and_fragment();
     let bad = |at: usize| Error::new(ErrorKind::BadUrn, peeled.offset + at);
@@ -192,7 +191,7 @@ fn is_urn_byte(byte: u8) -> bool {
     UnencodedSet::URN.contains(byte)
 }
 
-/// Takes off everything that a lenient reading may take off.
+/// Removes every wrapper that lenient parsing accepts.
 pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
     let mut peeled =
         StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
@@ -244,8 +243,9 @@ pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
     Ok(peeled)
 }
 
-/// Takes off what shows only once an address is decoded: `doi%3A10.1000%2F182`. Nothing is trimmed, since what was
-/// encoded is data.
+/// Removes wrappers that appear only after percent-decoding: `doi%3A10.1000%2F182`.
+///
+/// `doi%3A10.1000%2F182`. Nothing is trimmed, since what was encoded is data.
 pub(crate) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
     let mut peeled =
         StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
@@ -368,7 +368,7 @@ impl InputForm {
     }
 }
 
-/// A scheme or URN namespace that a strict reading takes too.
+/// Scheme or URN namespace at the start.
 fn match_scheme(text: &str) -> Option<Wrapper> {
     let (scheme, form) = match text.as_bytes() {
         [b'd' | b'D', ..] => ("doi:", InputForm::Doi),
@@ -381,7 +381,9 @@ fn match_scheme(text: &str) -> Option<Wrapper> {
     starts_with_ignore_case(text, scheme).then_some(Wrapper { form, len: scheme.len() })
 }
 
-/// A label as people write it: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
+/// Label such as `DOI 10.1000/182`.
+///
+/// `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
 fn match_label(text: &str) -> Option<Wrapper> {
     if starts_with_ignore_case(text, "url:http") {
         return Some(Wrapper { form: InputForm::Name, len: 4 });
@@ -402,14 +404,16 @@ fn match_label(text: &str) -> Option<Wrapper> {
     Some(Wrapper { form: InputForm::Doi, len })
 }
 
+/// Proxy URL at the start of the input.
 struct ProxyUrl {
     lead: Wrapper,
     scheme: bool,
     port: bool,
 }
 
-/// The address of a proxy at the beginning of `text`. An address of another host is refused; other text is
-/// none at all.
+/// Proxy URL at the start; URLs of other hosts are an error.
+///
+/// An address of another host is refused; other text is none at all.
 fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
     let unknown = |at| Err(Error::new(ErrorKind::UnknownForm, at));
     let (scheme_len, default_port) = if starts_with_ignore_case(text, "https://") {
@@ -446,7 +450,7 @@ fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
     }
 }
 
-/// A URN of another namespace, or of none.
+/// Error for a URN of another namespace.
 fn unsupported_urn(text: &str) -> Error {
     let namespace = text.split(':').nth(1).unwrap_or_default();
     let is_namespace =
@@ -454,7 +458,7 @@ fn unsupported_urn(text: &str) -> Error {
     if is_namespace { Error::new(ErrorKind::UnknownForm, 4) } else { Error::new(ErrorKind::BadUrn, 4) }
 }
 
-/// True for `ftp://…` and its like.
+/// Whether the text starts with another scheme, such as `ftp://`.
 fn has_unsupported_scheme(text: &str) -> bool {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
     rest.len() < text.len() && rest.starts_with("://")

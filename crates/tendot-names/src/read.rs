@@ -14,7 +14,7 @@ use crate::notes::{Adjustment, Adjustments};
 use crate::peel::{self, FastPathInput, StrippedInput, strip_decoded, strip_lenient};
 use crate::{Doi, DoiBuf, Error, ErrorKind, FormDisplay, OutputForm, ShortDoi, SyntaxRules, cast};
 
-/// Reads names in any written form.
+/// Parser for DOIs in any input form.
 ///
 /// ```
 /// use tendot_names::{Adjustment, Reader, WrittenAs};
@@ -42,13 +42,15 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Takes the written forms that the standards define.
+    /// Accepts the input forms defined by the standards.
     pub const fn strict() -> Self {
         Self { rules: SyntaxRules::Current, lenient: false, max_len: usize::MAX }
     }
 
-    /// Also takes what people paste: labels, surrounding white space and quotes, addresses without scheme,
-    /// doubled prefixes, invisible characters. [`Reading::notes`] tells what was changed.
+    /// Also accepts labels, surrounding white space and quotes, URLs without scheme, doubled proxy URLs, invisible characters;
+    /// [`ParsedName::adjustments`] lists the changes.
+    ///
+    /// [`Reading::notes`] tells what was changed.
     pub const fn lenient() -> Self {
         Self { lenient: true, ..Self::strict() }
     }
@@ -65,8 +67,9 @@ impl Parser {
         Self { rules, ..self }
     }
 
-    /// Refuses inputs of more than `bytes` bytes before looking at them. There is no limit otherwise, as in the
-    /// standards.
+    /// Rejects inputs longer than `bytes`; unlimited by default.
+    ///
+    /// There is no limit otherwise, as in the standards.
     ///
     /// ```
     /// # use tendot_names::{ErrorKind, Reader};
@@ -77,14 +80,16 @@ impl Parser {
         Self { max_len: bytes, ..self }
     }
 
-    /// Reads bytes, which must be UTF-8.
+    /// Parses bytes, which must be UTF-8.
     pub fn parse_bytes<'a>(&self, bytes: &'a [u8]) -> Result<ParsedName<'a>, Error> {
         let text =
             str::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidUtf8, error.valid_up_to()))?;
         self.parse(text)
     }
 
-    /// Reads a text. Nothing is copied unless something had to be decoded or dropped.
+    /// Parses text; allocates only if something is decoded or removed.
+    ///
+    /// Nothing is copied unless something had to be decoded or dropped.
     pub fn parse<'a>(&self, text: &'a str) -> Result<ParsedName<'a>, Error> {
         if text.len() > self.max_len {
             return Err(Error::new(ErrorKind::TooLong, self.max_len));
@@ -105,7 +110,9 @@ impl Parser {
         Ok(self.parse_stripped(peeled, notes).map_err(place)?.into_owned())
     }
 
-    /// Reads what is written plainly. All else, and all that is wrong, is left to the long way.
+    /// Parses plain input; `None` leaves it to the full parser, errors included.
+    ///
+    /// All else, and all that is wrong, is left to the long way.
     #[inline]
     fn parse_fast_path<'a>(&self, text: &'a str) -> Option<ParsedName<'a>> {
         let FastPathInput { name, form, encoded } = peel::match_fast_path(text)?;
@@ -118,7 +125,7 @@ impl Parser {
         Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(name)), form, Adjustments::default()))
     }
 
-    /// Decodes and checks what is left once labels and addresses are taken off.
+    /// Decodes and validates what is left after stripping.
     fn parse_stripped<'a>(
         &self,
         peeled: StrippedInput<'a>,
@@ -156,7 +163,7 @@ impl Parser {
         self.validate(decoded.text, form, notes).map_err(place)
     }
 
-    /// RFC 7972 writes `:` where the name has its first `/`.
+    /// Parses `urn:eidr:`, in which `:` stands for the first `/` (RFC 7972).
     fn parse_eidr<'a>(
         &self,
         text: &str,
@@ -202,14 +209,14 @@ impl Parser {
     }
 }
 
-/// A bare name is never decoded, but for this shape: no slash, and one that is percent-encoded.
+/// Whether a bare DOI has `%2F` and no `/`; only then is it decoded.
 fn has_only_encoded_slash(text: &str) -> bool {
     !text.contains('/')
         && text.contains('%')
         && text.as_bytes().windows(3).any(|bytes| bytes.eq_ignore_ascii_case(b"%2F"))
 }
 
-/// The offset in `text` of what stands at `clean_at` once stray invisible characters are dropped.
+/// Maps an offset in the cleaned text to the input.
 fn original_offset(text: &str, clean_at: usize) -> usize {
     let mut left = clean_at;
     for (at, c) in text.char_indices() {
@@ -224,7 +231,7 @@ fn original_offset(text: &str, clean_at: usize) -> usize {
     text.len()
 }
 
-/// What a written form was found to say.
+/// Result of parsing: the DOI or shortDOI, its input form, and the adjustments.
 #[derive(Clone, Debug)]
 pub struct ParsedName<'a> {
     target: DoiOrShortDoi<'a>,
@@ -247,7 +254,7 @@ impl<'a> ParsedName<'a> {
         self.target
     }
 
-    /// The DOI name, unless it is a shortDOI.
+    /// The DOI; `None` for a shortDOI.
     pub fn doi(&self) -> Option<&Doi> {
         match &self.target {
             DoiOrShortDoi::Doi(name) => Some(name),
@@ -260,7 +267,7 @@ impl<'a> ParsedName<'a> {
         self.form
     }
 
-    /// What a lenient reading changed; empty for a strict one.
+    /// Adjustments made by lenient parsing; empty after strict parsing.
     pub const fn adjustments(&self) -> Adjustments {
         self.notes
     }
@@ -276,7 +283,7 @@ impl<'a> ParsedName<'a> {
     }
 }
 
-/// What a text names.
+/// A DOI or a shortDOI.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DoiOrShortDoi<'a> {
     /// A DOI name.
@@ -324,7 +331,7 @@ impl DoiOrShortDoi<'_> {
     }
 }
 
-/// The form in which a name was found written.
+/// Input form of a parsed DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum InputForm {

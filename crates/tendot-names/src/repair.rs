@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::escape::encoded_offset;
 use crate::{Doi, DoiBuf, DoiOrShortDoi, Extractor, Parser};
 
-/// A name taken out of a damaged field.
+/// Result of [`repair`]: the DOI and the text removed around it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairedDoi<'a> {
@@ -18,8 +18,10 @@ pub struct RepairedDoi<'a> {
     pub after: Cow<'a, str>,
 }
 
-/// Takes the name out of a field that should hold just one, and cuts off the damage that is known from reference
-/// lists and databases: punctuation, tails of addresses, identifiers and notes that were glued on.
+/// Extracts the DOI from a field that should hold one, and removes known damage: punctuation, publisher tails, appended
+/// identifiers and annotations.
+///
+/// This is a guess unless a resolver confirms it: …
 ///
 /// Without asking a resolver this is a guess: `/full` or a final full stop can be part of a name.
 ///

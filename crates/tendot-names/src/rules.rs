@@ -2,7 +2,7 @@
 
 use crate::{Error, ErrorKind, character};
 
-/// Which grammar a name has to satisfy.
+/// Syntax rules that a DOI must satisfy.
 ///
 /// ```
 /// use tendot_names::{Name, Rules};
@@ -44,7 +44,7 @@ impl SyntaxRules {
         self.check_structure(text)
     }
 
-    /// Checks the parts of a name whose characters have been checked.
+    /// Checks prefix and suffix; the characters have been checked.
     #[inline]
     pub(crate) fn check_structure(self, text: &str) -> Result<(), Error> {
         if self == Self::Current && has_simple_prefix(text.as_bytes()) {
@@ -77,8 +77,9 @@ impl SyntaxRules {
     }
 }
 
-/// True for `10.`, one to seven digits, a slash and at least one more character: nearly every name. The digits are
-/// looked at all at once, because a loop of unforeseeable length costs more than the rest of the reading.
+/// Whether the text starts with `10.`, one to seven digits and a slash, as nearly every DOI does.
+///
+/// The digits are looked at all at once, because a loop of unforeseeable length costs more than the rest of the reading.
 #[inline]
 fn has_simple_prefix(text: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
@@ -91,7 +92,7 @@ fn has_simple_prefix(text: &[u8]) -> bool {
     digits > 0 && rest.get(digits) == Some(&b'/') && rest.len() > digits + 1
 }
 
-/// Prefix and suffix: the first slash divides them.
+/// Splits at the first slash.
 pub(crate) fn split_prefix(text: &str) -> Option<(&str, &str)> {
     // A prefix is short: a plain loop is done before a vectorized search has begun.
     let at = text.bytes().position(|byte| byte == b'/')?;

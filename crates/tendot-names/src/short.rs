@@ -10,7 +10,7 @@ use crate::OutputForm;
 use crate::fold::append_uppercase;
 use crate::form::FormDisplay;
 
-/// A shortDOI such as `10/gf4gqc`, compared without regard to ASCII case.
+/// ShortDOI such as `10/gf4gqc`; comparisons ignore ASCII case.
 ///
 /// ```
 /// use tendot_names::{Reader, Target};
@@ -24,7 +24,7 @@ use crate::form::FormDisplay;
 pub struct ShortDoi<'a>(Cow<'a, str>);
 
 impl<'a> ShortDoi<'a> {
-    /// True for `10/` and ASCII letters or digits.
+    /// Whether `text` is `10/` and ASCII letters or digits.
     pub(crate) fn is_short_doi(text: &str) -> bool {
         text.strip_prefix("10/")
             .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric()))

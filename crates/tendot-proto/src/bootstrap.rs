@@ -15,7 +15,7 @@ use crate::handle::Handle;
 use crate::record::{HandleRecord, HandleValue, JsonError, JsonNode, PublicKey, Site, read_record};
 use crate::wire::{ListItem as _, WireList, WireReader, WireWriter};
 
-/// The records of `bootstrap_handles`.
+/// Records of Handle.Net's `bootstrap_handles` file.
 ///
 /// ```
 /// use tendot_proto::bootstrap::BootstrapHandles;
@@ -91,6 +91,7 @@ impl BootstrapHandles {
 /// The file as it is written.
 impl Serialize for BootstrapHandles {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// Records serialized as a map by handle.
         struct RecordMap<'b>(&'b [HandleRecord<'static>]);
         impl Serialize for RecordMap<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -142,7 +143,7 @@ pub fn encode_root_info(values: &[HandleValue<'_>]) -> Vec<u8> {
     out
 }
 
-/// One entry of `local_info`: a site, and the prefixes whose names it keeps.
+/// Entry of `local_info`: a site and the prefixes it serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LocalSite<'a> {
     /// Prefix handles, as `0.NA/10.1000`.

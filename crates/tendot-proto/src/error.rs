@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Bytes that are not what they should be: which field, where, and what was wrong with it.
+/// Decode error: field, byte offset and kind.
 ///
 /// ```
 /// use tendot_proto::Parts;
@@ -21,7 +21,7 @@ pub struct DecodeError {
     kind: DecodeErrorKind,
 }
 
-/// What is wrong with a field.
+/// Kind of a [`DecodeError`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -116,7 +116,7 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// A message that cannot be sent.
+/// Encode error: the message exceeds the size limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {

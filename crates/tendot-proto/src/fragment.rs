@@ -13,7 +13,7 @@ use crate::limits;
 use crate::message::{Envelope, EnvelopeFlags};
 use crate::time::Now;
 
-/// The datagrams of a message, first to last.
+/// Iterator over the UDP datagrams of one message.
 ///
 /// A message that fits one datagram goes as it is. Of several, all but the last are full, and each has the envelope
 /// with the length of the whole message, its own number, and the flag [`EnvelopeFlags::TRUNCATED`], without which the
@@ -81,7 +81,7 @@ impl Iterator for Fragments<'_> {
 
 impl ExactSizeIterator for Fragments<'_> {}
 
-/// What goes into one UDP packet: at most [`limits::MAX_DATAGRAM_LEN`] bytes.
+/// UDP datagram of at most 512 bytes, stored inline.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
     bytes: [u8; limits::MAX_DATAGRAM_LEN],
@@ -108,7 +108,7 @@ impl Deref for Datagram {
     }
 }
 
-/// Puts the datagrams of messages together, in a fixed amount of memory whatever comes.
+/// Bounded reassembly buffer for fragmented messages.
 ///
 /// Nobody has proved where a datagram comes from, so nothing is kept for long or by announcement: memory grows by the
 /// bytes that arrive, an unfinished message lives for five seconds, at most 64 of them are kept for one network (/24 of
@@ -143,7 +143,7 @@ pub struct Reassembly {
     begun: u64,
 }
 
-/// What tells one message from another.
+/// Source address, request id and length that identify a fragmented message.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct FragmentKey {
     from: SocketAddr,
@@ -151,6 +151,7 @@ struct FragmentKey {
     length: u32,
 }
 
+/// Fragments of one message received so far.
 #[derive(Debug)]
 struct PartialMessage {
     /// As the message has it when it is whole.
@@ -347,7 +348,7 @@ impl PartialMessage {
     }
 }
 
-/// Why a datagram was dropped.
+/// Reason for which a datagram was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FragmentError {

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::message::{Envelope, MessageHeader};
 use crate::wire::WireReader;
 
-/// Cuts what comes over a connection into messages.
+/// Splits a TCP byte stream into messages by the envelope length.
 ///
 /// Its memory grows with the bytes that arrive, never by an announced length.
 ///
@@ -115,8 +115,9 @@ fn exceeds_limit(envelope: &Envelope) -> bool {
     envelope.length as usize > limits::MAX_MESSAGE_LEN
 }
 
-/// A message is announced that is longer than any may be. What is known of it is enough to answer before the
-/// connection is closed.
+/// Announced message length exceeds the limit; the connection must be closed.
+///
+/// What is known of it is enough to answer before the connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{} bytes announced, at most {} allowed", envelope.length, limits::MAX_MESSAGE_LEN)]
 pub struct FrameError {

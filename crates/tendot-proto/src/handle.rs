@@ -9,7 +9,7 @@ use md5::{Digest as _, Md5};
 use crate::limits;
 use crate::record::HashOption;
 
-/// The name of a record, as it came: any bytes, since peers send any.
+/// Handle as raw bytes: prefix, first `/`, suffix (RFC 3651, 2). Not validated.
 ///
 /// A handle is a prefix, the first `/`, and a suffix (RFC 3651, 2). Without a slash it is taken for a prefix.
 ///
@@ -218,7 +218,7 @@ impl fmt::Debug for Handle<'_> {
     }
 }
 
-/// Why a record may not be created under a name.
+/// Reason for which a handle cannot name a new record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandleError {

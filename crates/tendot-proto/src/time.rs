@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// The moment of a call, given by the caller: nothing here reads a clock.
+/// Current time, supplied by the caller: monotonic and wall clock.
 ///
 /// Two readings are needed, since a wall clock may jump: waiting is measured with `elapsed`, and dates of the protocol
 /// are compared with `unix`.

@@ -129,7 +129,7 @@ pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError>
     Ok(None)
 }
 
-/// Lines that are complete, without their ends.
+/// Iterator over complete header lines, without line ends.
 struct HeaderLines<'a> {
     rest: &'a [u8],
 }
@@ -146,7 +146,7 @@ impl<'a> Iterator for HeaderLines<'a> {
     }
 }
 
-/// Why a response carries no message.
+/// HTTP response that carries no message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunnelError {

@@ -1,6 +1,6 @@
 //! A bound on what one request may cost.
 
-/// What a request may still cost, in steps of about a microsecond of one core.
+/// Remaining work budget of one request, in units of about one microsecond of CPU time.
 ///
 /// Memory safety does not stop a message from being expensive: every loop whose length a stranger chooses, and every
 /// cryptographic operation, takes its price from here first. Running out is an ordinary answer.
@@ -42,7 +42,7 @@ impl Budget {
     }
 }
 
-/// The request would cost more than it may.
+/// Work budget exceeded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("needs {needed} steps of work, {left} are left")]
 pub struct BudgetExceeded {

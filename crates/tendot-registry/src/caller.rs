@@ -6,7 +6,7 @@ use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::party::TokenIdentity;
 
-/// Who asks.
+/// Caller of an operation, and how it was authenticated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Caller {
     /// Nobody has proved anything.
@@ -31,7 +31,7 @@ impl fmt::Display for Caller {
     }
 }
 
-/// Somebody who has proved to have the key at an index of a record, such as `300:0.NA/10.1000`.
+/// Handle identity proven by a key, such as `300:0.NA/10.1000`: the key's index and its record.
 ///
 /// The index is always that of the key by which it was proved, also if the client named none: an identity never has a
 /// right that was given to another key of the same record.
@@ -89,7 +89,7 @@ impl fmt::Display for HandleIdentity {
     }
 }
 
-/// Who asks, as the rules see it: proved or only claimed.
+/// Caller as authorization sees it: proven, or only claimed before the proof is verified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Claimant<'a> {
     Anonymous,

@@ -6,7 +6,7 @@ use crate::history::visible_author;
 use crate::ownership::failure;
 use crate::{Caller, Error, Registry, price};
 
-/// A place in the changes of a store: everything up to it has been read.
+/// Position in the change feed: everything up to it has been read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ChangeCursor {
     /// The last line of the log that was read, or of which something was.
@@ -22,7 +22,7 @@ impl ChangeCursor {
     }
 }
 
-/// Some of what changed.
+/// Events of one request to the change feed, and where to continue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangeEvents {
     /// The oldest first.
@@ -33,7 +33,7 @@ pub struct ChangeEvents {
     pub is_end: bool,
 }
 
-/// One thing that changed.
+/// Event of the change feed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangeEvent {
     /// The line of the log that tells of it.
@@ -52,7 +52,7 @@ pub struct ChangeEvent {
     pub cursor: ChangeCursor,
 }
 
-/// What something is that changed.
+/// Kind of object that changed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ChangeSubject {

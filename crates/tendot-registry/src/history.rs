@@ -12,7 +12,7 @@ use crate::metadata::KernelMetadata;
 use crate::party::{self, Prefix};
 use crate::{Caller, Error, Registry, price};
 
-/// Some of what ever happened to a name.
+/// Events of one history request, and where to continue.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryEvents {
     /// In the order that was asked for.
@@ -21,7 +21,7 @@ pub struct HistoryEvents {
     pub next: Option<u64>,
 }
 
-/// Something that happened to a name.
+/// Event in the history of a name.
 #[derive(Clone, Debug)]
 pub struct HistoryEvent {
     /// The line of the log that tells of it.
@@ -66,7 +66,7 @@ pub enum Then {
     Unknown,
 }
 
-/// A name as it was, for who asks.
+/// Record at one point of its history, as the caller may see it.
 #[derive(Clone, Debug)]
 pub struct RecordSnapshot {
     /// How far it had come.
@@ -87,7 +87,7 @@ impl RecordSnapshot {
     }
 }
 
-/// Who has a prefix.
+/// Holder of a prefix: registrant and agency.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PrefixHolder {
     /// The registrant's id.
@@ -249,7 +249,7 @@ impl Registry {
 /// From the beginning.
 const FROM_OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
 
-/// Who had a prefix, before each of its changes, the oldest first.
+/// Holders of a prefix over time, oldest first.
 #[derive(Debug, Default)]
 struct HolderTimeline {
     turns: Vec<(LogEntry, Option<PrefixHolder>)>,
@@ -283,7 +283,7 @@ fn holder(record: &PriorState) -> Option<PrefixHolder> {
     Some(PrefixHolder { registrant, agency })
 }
 
-/// How a history is told to somebody.
+/// Renders log entries as events visible to one caller.
 struct HistoryView {
     is_operator: bool,
     /// Whether they may see what was only reserved.

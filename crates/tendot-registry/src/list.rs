@@ -9,7 +9,7 @@ use crate::party::Scope;
 use crate::permission::Requirement;
 use crate::{Caller, Error, Registry, price};
 
-/// A part of a list.
+/// Handles of one list request, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HandleList {
     /// The names, in the order of their keys. There may be fewer than were asked for, even none, and yet more to come.
@@ -18,7 +18,7 @@ pub struct HandleList {
     pub next: Option<Box<str>>,
 }
 
-/// How many names there are, in a part of a list.
+/// Number of handles in one count request, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HandleCount {
     /// How many.
@@ -30,14 +30,14 @@ pub struct HandleCount {
 /// Parties that are counted out; of more, the rest is counted as names.
 const MAX_COUNTED_OBJECTS: usize = 100_000;
 
-/// A name that was come by.
+/// Handle met while listing.
 struct ListedHandle {
     name: Box<str>,
     /// Whether it resolves.
     is_shown: bool,
 }
 
-/// A list, before it is known whether who asks may have it.
+/// List request: its requirement, prefix and start.
 pub(crate) struct HandleListing {
     pub(crate) needed: Requirement,
     /// Names under this prefix …

@@ -9,11 +9,10 @@ use tendot_store::RecordStatus;
 
 use crate::{Error, Registry};
 
-/// What another server says, some time.
+/// Pending response of a site peer.
 pub type PeerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The other servers of our site, which keep the rest of its names: rights over names that are kept here may be given by
-/// records, and proved by keys, that are kept there.
+/// Other servers of the same site, asked for records and keys that authorize changes here.
 ///
 /// What they say has to be certain: it decides who may do what. What it costs them is counted as work of who makes us ask.
 pub trait SitePeers: fmt::Debug + Send + Sync {

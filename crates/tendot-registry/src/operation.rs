@@ -6,7 +6,7 @@ use crate::permission::Requirement;
 use crate::resolve::Found;
 use crate::{Error, HandleWrite, Registry, ResolveQuery};
 
-/// Anything that can be asked for, for [`Registry::precheck`].
+/// Operation of the Handle protocol, for [`Registry::precheck`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HandleOperation<'a> {

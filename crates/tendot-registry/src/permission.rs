@@ -6,7 +6,7 @@ use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 use crate::caller::{Claimant, reference_covers};
 use crate::{Error, Registry};
 
-/// What somebody needs for what they ask.
+/// Authorization requirement of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Requirement {
     /// Nothing: everybody may.
@@ -23,7 +23,7 @@ pub(crate) enum Requirement {
     Search,
 }
 
-/// A right: to be one of these, or in one of these groups.
+/// Admins of whom one is required: identities, or admin groups.
 pub(crate) type AdminSet = Vec<ValueReference<'static>>;
 
 impl Requirement {

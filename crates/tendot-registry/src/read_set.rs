@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tendot_store::{AnyStore, Edit, NameKey, Store, StoreError, StoredRecord};
 
-/// Store handle that records reads of records, prefixes and notes while a write is planned.
+/// Store wrapper that records every read, for optimistic concurrency control.
 ///
 /// The write commits with the read set as preconditions, so it takes effect only if everything it was planned on is still
 /// the same. The rules read through this type and need not know of it, so no read can be forgotten. The read set is
@@ -23,7 +23,7 @@ pub(crate) struct TrackedStore {
 /// Content of a note, if it exists.
 type Body = Option<Box<[u8]>>;
 
-/// Sets, not maps: if a record changed between two reads, both states become preconditions, and no store can meet them.
+/// Read set: records, homed prefixes and aux entries that were read, with the state found.
 #[derive(Debug, Default)]
 struct ReadSet {
     records: BTreeSet<(NameKey, Option<u64>)>,

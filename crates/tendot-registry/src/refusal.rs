@@ -5,7 +5,7 @@ use tendot_store::{CommitError, StoreError};
 use crate::Error;
 use crate::metadata::MetadataFault;
 
-/// Something that was not done, and nothing of it was, but for [`StoreError::Unknown`] as its `failure`.
+/// Error of a registry command or query: kind, stable code, detail, JSON pointer and hint (RFC 9457).
 #[derive(Debug)]
 pub struct RegistryError {
     /// Whose fault it is, roughly.
@@ -30,7 +30,7 @@ pub struct RegistryError {
 pub const OUTCOME_UNKNOWN: &str = "it is not known whether this was carried out, since the database was lost meanwhile; \
                                    ask for the name before you try again";
 
-/// Whose fault it is.
+/// Class of a registry error; selects the HTTP status.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum RegistryErrorKind {
     /// What was sent is not understood.

@@ -7,7 +7,7 @@ use crate::doi::QuotaTable;
 use crate::read_set::TrackedStore;
 use crate::{Error, RegistrySettings, SitePeers, price};
 
-/// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
+/// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
 /// It keeps nothing of what it reads, but how many names there are where only so many may be: what another process changes in
 /// the store holds at once.

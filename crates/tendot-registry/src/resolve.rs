@@ -8,7 +8,7 @@ use crate::party::Scope;
 use crate::permission::{Requirement, admins_with};
 use crate::{Caller, Error, Registry, price};
 
-/// What is to be resolved.
+/// Resolution request: a handle, and the values selected by index and type.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolveQuery<'a> {
     /// The name; without a slash it is that of a prefix.
@@ -58,7 +58,7 @@ impl<'a> ResolveQuery<'a> {
     }
 }
 
-/// What a name resolves to.
+/// Result of a resolution.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Resolution {
     /// The values, in the order of the record. Aliases are among them as they are: who asked may follow them.

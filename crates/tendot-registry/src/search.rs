@@ -9,8 +9,9 @@ use crate::doi::is_reserved;
 use crate::permission::Requirement;
 use crate::{Caller, Error, Registry, price};
 
-/// What is looked for: records that have, for each type, a value that everybody may read and that fits all patterns of that
-/// type. A pattern is the data of the value, byte for byte, with `*` for any bytes or none. Nothing is found by none.
+/// Reverse lookup: records with public values that match wildcard patterns.
+///
+/// A pattern is the data of the value, byte for byte, with `*` for any bytes or none. Nothing is found by none.
 ///
 /// ```
 /// use tendot_registry::Search;
@@ -30,7 +31,7 @@ pub struct ReverseLookup {
     terms: Vec<ReverseLookupTerm>,
 }
 
-/// One value has to be of this type and fit all of these.
+/// Value type, and the patterns that one value of it must match.
 #[derive(Clone, Debug)]
 struct ReverseLookupTerm {
     value_type: Box<[u8]>,
@@ -67,7 +68,7 @@ impl ReverseLookup {
     }
 }
 
-/// Data with `*` for any bytes or none.
+/// Byte pattern in which `*` matches any bytes.
 #[derive(Clone, Debug)]
 struct WildcardPattern {
     start: Box<[u8]>,
@@ -98,7 +99,7 @@ impl WildcardPattern {
     }
 }
 
-/// A part of what there is to find.
+/// Matches of one reverse lookup request, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReverseLookupMatches {
     /// What was found, in the order of the keys: there may be none, and yet more to come.
@@ -107,7 +108,7 @@ pub struct ReverseLookupMatches {
     pub next: Option<Box<str>>,
 }
 
-/// A record that was found.
+/// Record that matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReverseLookupMatch {
     /// Its name.

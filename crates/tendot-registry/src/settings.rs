@@ -2,7 +2,7 @@ use tendot_proto::{ValueReference, limits};
 
 use crate::HashPartition;
 
-/// What the operator decides.
+/// Settings of the registry, chosen by the operator.
 ///
 /// ```
 /// use tendot_registry::Settings;
@@ -54,7 +54,7 @@ impl Default for RegistrySettings {
     }
 }
 
-/// How names are made up that are not stored: by a stored name, a delimiter and an extension.
+/// Settings for names derived by prefix templates (`HS_NAMESPACE`).
 #[derive(Clone, Debug)]
 pub struct TemplateSettings {
     /// Whether the `HS_NAMESPACE` of a prefix is asked first. Deployed servers can be told not to
@@ -72,7 +72,7 @@ impl Default for TemplateSettings {
     }
 }
 
-/// How much is taken.
+/// Limits on new names and records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordLimits {
     /// Values of a record.

@@ -1,7 +1,7 @@
 use tendot_proto::Handle;
 use tendot_proto::record::{HashOption, Site};
 
-/// The names that one server of several in a site keeps: those that its place comes out of the hash for.
+/// Partition of a multi-server site: the handles whose hash selects this server.
 ///
 /// ```
 /// use tendot_proto::record::{HashOption, Server, Site};

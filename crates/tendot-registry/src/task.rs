@@ -9,7 +9,7 @@ use crate::party::Principal;
 use crate::refusal::RegistryErrorKind;
 use crate::{Caller, Registry, RegistryError};
 
-/// Something that can be asked for, see [`Registry::carry_out`].
+/// Write operation of the registry API; see [`Registry::execute`].
 pub trait Command: Sync + sealed::Plan {}
 
 impl<T: Sync + sealed::Plan> Command for T {}
@@ -33,7 +33,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// What a task comes to.
+/// Plan of a command: edits to commit and the result to return.
 #[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
 pub struct CommandPlan<T> {
     /// What is to be done; nothing if all is as it should be.
@@ -47,7 +47,7 @@ impl<T> CommandPlan<T> {
     }
 }
 
-/// A task that was carried out.
+/// Outcome of an executed command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CommandOutcome<T> {
     /// What came of it.

@@ -28,7 +28,7 @@ const LISTED_NAMES: usize = 10;
 /// Registrants of one transfer that are asked for whom they are, for a list.
 const MAX_LOOKED_UP_OWNERS: usize = 500;
 
-/// A transfer.
+/// Transfer of names, a prefix or an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Transfer {
     /// By which it is known.
@@ -51,7 +51,7 @@ pub struct Transfer {
     pub decided: Option<u64>,
 }
 
-/// A transfer in a list.
+/// Transfer in a list, with its first names only.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TransferListItem {
     /// What it is, with some of its names: all of them are in [`Registry::transfer`].
@@ -89,7 +89,7 @@ impl Transfer {
     }
 }
 
-/// What changes hands.
+/// What is transferred.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferSubject {
@@ -126,7 +126,7 @@ pub enum TransferState {
     Declined,
 }
 
-/// A new transfer.
+/// Command: propose a transfer; the operator may force it.
 #[derive(Clone, Debug)]
 pub struct ProposeTransfer {
     /// See [`Transfer::what`].
@@ -139,7 +139,7 @@ pub struct ProposeTransfer {
     pub random: [u8; 16],
 }
 
-/// A transfer is accepted, or declined.
+/// Command: accept or decline a transfer.
 #[derive(Clone, Debug)]
 pub struct DecideTransfer {
     /// Which one.
@@ -148,7 +148,7 @@ pub struct DecideTransfer {
     pub accept: bool,
 }
 
-/// What is transferred, and all that it takes.
+/// Previous owners and edits of a transfer.
 struct TransferPlan {
     /// From whom.
     from: Vec<Box<str>>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::http::client_network;
 
-/// The connections of all clients that are counted.
+/// Limits the number of open connections per client network.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     most: usize,
@@ -33,7 +33,7 @@ impl ConnectionLimiter {
     }
 }
 
-/// One connection of a client, among those it may have.
+/// Permit for one connection; released when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     crowd: Arc<ConnectionLimiter>,

@@ -25,7 +25,7 @@ const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a store that does not answer may hold up the end.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When what was counted is written down, and for how long it is kept.
+/// Background maintenance: flushes resolution statistics and purges expired entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Maintenance {
     /// How often it is written down: every minute, unless told otherwise.

@@ -2,7 +2,7 @@ use tendot_proto::HandleValue;
 
 use crate::{NameKey, NameKeyError, RecordStatus};
 
-/// Edits that belong together: all of them are carried out, or none.
+/// Change set: edits that are committed in one transaction, or not at all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangeSet {
     /// Who makes it, for the log and the audit.
@@ -35,7 +35,7 @@ fn values_memory_size(values: &[HandleValue<'_>]) -> usize {
     values.iter().map(size).sum()
 }
 
-/// One thing to be done, or to be as it was.
+/// One operation of a change set: a write or a precondition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
@@ -121,7 +121,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// The name or prefix that it is about; empty for notes.
+    /// Name or prefix that the edit refers to; empty for aux edits.
     pub fn name(&self) -> &str {
         match self {
             Self::Put { name, .. }
@@ -134,12 +134,12 @@ impl Edit {
         }
     }
 
-    /// Whether it is about a note.
+    /// Whether the edit refers to an aux entry.
     pub const fn is_aux(&self) -> bool {
         matches!(self, Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. })
     }
 
-    /// The key of that.
+    /// Comparison key of the edit's name or prefix.
     pub fn name_key(&self) -> Result<NameKey, NameKeyError> {
         match self {
             Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => {
@@ -162,7 +162,7 @@ impl Edit {
     }
 }
 
-/// What has to be under a name for an edit to be carried out.
+/// Precondition of a write on the current record (compare-and-set).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Precondition {
     /// Anything or nothing, but no tombstone.
@@ -189,14 +189,14 @@ impl Precondition {
     }
 }
 
-/// A change that is durable.
+/// Result of a durable commit: the revision it was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CommitInfo {
     /// Its number, which is the revision of all records that it touched; that of the last change if it touched nothing.
     pub revision: u64,
 }
 
-/// One line of the log: an edit that was carried out.
+/// Entry of the change log: one edit that was committed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogEntry {
     /// The number of the line: 1, 2, 3 …
@@ -216,7 +216,7 @@ pub struct LogEntry {
     pub count: u64,
 }
 
-/// What was done.
+/// Kind of a log entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum EditKind {

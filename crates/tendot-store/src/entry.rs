@@ -1,6 +1,6 @@
 use tendot_proto::HandleValue;
 
-/// What is kept under a name.
+/// Record as stored: name in its first spelling, revision, status, values and registration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredRecord {
     /// The name as it was first spelled.
@@ -15,7 +15,7 @@ pub struct StoredRecord {
     pub registration: Box<[u8]>,
 }
 
-/// Whether a name resolves.
+/// Whether a record is live or a tombstone.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum RecordStatus {
     /// It does.

@@ -1,6 +1,6 @@
 use crate::{NameKeyError, RecordStatus};
 
-/// Why a store gives no answer.
+/// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -49,7 +49,9 @@ pub enum StoreError {
     },
 }
 
-/// Why a change was not carried out. Nothing of it was, but for [`StoreError::Unknown`].
+/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::InDoubt`].
+///
+/// Nothing of it was, but for [`StoreError::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -95,7 +97,7 @@ pub enum CommitError {
     Store(#[from] StoreError),
 }
 
-/// What is there instead of what was expected.
+/// Failed precondition of an edit, with the current record.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), describe_current))]
 pub struct RecordConflict {

@@ -2,7 +2,7 @@ use tendot_proto::HandleValue;
 
 use crate::{EditKind, LogEntry, StoredRecord};
 
-/// Some of what ever changed under a name.
+/// One page of a name's history.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct History {
     /// In the order that was asked for.
@@ -11,7 +11,7 @@ pub struct History {
     pub next: Option<u64>,
 }
 
-/// One change of a name.
+/// History entry: a log entry and the prior state of the name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryEntry {
     /// Its line of the log. That of an import is about all records that were imported, and has no name.
@@ -20,7 +20,7 @@ pub struct HistoryEntry {
     pub before: PriorState,
 }
 
-/// What was under a name before a change.
+/// State of a name before a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PriorState {
     /// Nothing was.
@@ -31,7 +31,7 @@ pub enum PriorState {
     Unknown,
 }
 
-/// Which part of a history, and in which order.
+/// Direction and start of a history page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HistoryOrder {
     /// The oldest first, of those that came after this sequence number.

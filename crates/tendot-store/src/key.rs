@@ -2,7 +2,9 @@ use std::fmt;
 
 use tendot_proto::Handle;
 
-/// A name as it is compared: ASCII letters in upper case, everything else as it is.
+/// Comparison key of a name: ASCII letters in upper case, all other bytes unchanged.
+///
+/// ASCII letters in upper case, everything else as it is.
 ///
 /// ```
 /// use tendot_store::{Key, KeyError};
@@ -42,7 +44,7 @@ impl NameKey {
         }
     }
 
-    /// The key of a prefix that is to be kept here, or no longer.
+    /// Builds the comparison key of a prefix that is to be homed.
     pub fn from_prefix(prefix: &str) -> Result<Self, NameKeyError> {
         match prefix.len() {
             length if length > Self::MAX_PREFIX_LEN => Err(NameKeyError::PrefixTooLong { length }),
@@ -78,7 +80,7 @@ impl fmt::Debug for NameKey {
     }
 }
 
-/// Why a text cannot be the name of a record.
+/// Reason why a text cannot be a record name or a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameKeyError {

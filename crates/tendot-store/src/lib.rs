@@ -152,7 +152,7 @@ pub trait Store: Send + Sync {
 /// A note's key, and what stands in it.
 pub type Note = (Box<[u8]>, Box<[u8]>);
 
-/// How many names there are, in a part of a list.
+/// Number of live names in one page of a prefix, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CountPage {
     /// How many of them resolve.
@@ -161,7 +161,7 @@ pub struct CountPage {
     pub next: Option<NameKey>,
 }
 
-/// A part of a list that is read in pieces.
+/// One page of names in key order, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NamePage {
     /// The names, in the order of their keys.
@@ -170,7 +170,7 @@ pub struct NamePage {
     pub next: Option<NameKey>,
 }
 
-/// A name in a list.
+/// Name in a list, with its status.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NameEntry {
     /// As it was first spelled.

@@ -9,13 +9,14 @@ use crate::{
     history,
 };
 
-/// A store that is gone with the process: for trying things out, and as the measure of the others.
+/// Volatile in-memory store, for trials and as the reference implementation.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: RwLock<MemoryTables>,
     versions: ChangeCounters,
 }
 
+/// Tables of the memory store.
 #[derive(Debug, Default)]
 struct MemoryTables {
     records: BTreeMap<NameKey, StoredRecord>,

@@ -8,7 +8,7 @@ use crate::{
     history,
 };
 
-/// What is there before a change.
+/// Current state that a change set is applied to.
 pub(crate) trait StateView {
     /// What is under a name.
     fn record(&self, key: &NameKey) -> Option<&StoredRecord>;
@@ -20,7 +20,9 @@ pub(crate) trait StateView {
     fn aux(&self, key: &[u8]) -> Option<&[u8]>;
 }
 
-/// What a change comes to. Nothing of it is seen by anybody until all of it is.
+/// Writes of a change set, computed before any of them is applied.
+///
+/// Nothing of it is seen by anybody until all of it is.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     pub(crate) records: BTreeMap<NameKey, Option<StoredRecord>>,
@@ -29,7 +31,7 @@ pub(crate) struct WriteSet {
     pub(crate) lines: Vec<PendingLogEntry>,
 }
 
-/// A line of the log; and if it is about a record, its key and what was there before.
+/// Log entry to be appended, with the history entry that belongs to it.
 #[derive(Debug)]
 pub(crate) struct PendingLogEntry {
     pub(crate) kind: EditKind,

@@ -11,7 +11,7 @@ use crate::{ChangeSet, Edit, NameKey};
 /// seem older than they are.
 pub(crate) const NAME_COUNTERS: usize = 4096;
 
-/// Counters of the changes of a store, for those who keep what they made of its records.
+/// Change counters by which a cache detects that a record has changed (seqlock: odd while a commit is in flight).
 ///
 /// A counter is odd while a change is being made durable: then it is not known what the next read finds.
 ///
@@ -38,7 +38,7 @@ pub struct ChangeCounters {
     is_shared: bool,
 }
 
-/// How often a name, or one that shares its counter, has been changed, and how often prefixes have.
+/// Change counters of a name, sampled before a read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordVersion {
     counter: usize,
@@ -61,13 +61,14 @@ impl ChangeCounters {
         Self { is_shared: true, ..Self::new() }
     }
 
-    /// Whether the store is elsewhere, and others write there, too, whose changes are known a moment later. Who wants to know
-    /// what is there now has to read it, and reading it takes a while.
+    /// Whether other processes write to the store, so that their changes become known with a delay.
+    ///
+    /// Who wants to know what is there now has to read it, and reading it takes a while.
     pub const fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// The version of a name, to be asked for before its record is read; none while it is being changed.
+    /// Samples the counters of a name before it is read; `None` while a commit is in flight.
     pub fn version_of(&self, key: &NameKey) -> Option<RecordVersion> {
         let counter = counter_index(key);
         let version = RecordVersion {
@@ -84,7 +85,7 @@ impl ChangeCounters {
             && self.prefixes.load(Ordering::SeqCst) == version.prefixes
     }
 
-    /// How often prefixes have been changed, to be asked for before one is read; none while one is being changed.
+    /// Samples the prefix counter; `None` while a commit is in flight.
     pub fn prefix_version(&self) -> Option<u64> {
         Some(self.prefixes.load(Ordering::SeqCst)).filter(|number| number.is_multiple_of(2))
     }
@@ -166,7 +167,7 @@ impl Default for ChangeCounters {
     }
 }
 
-/// What is being changed.
+/// Guard that marks counters as being written; dropped when the commit has ended.
 #[derive(Debug)]
 pub(crate) struct WriteGuard<'v> {
     versions: &'v ChangeCounters,

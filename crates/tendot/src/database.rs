@@ -3,7 +3,7 @@
 use tendot_server::http::{HttpServer, Readiness};
 use tendot_store::{DatabaseHost, HostRole};
 
-/// Tells what is known of each server.
+/// Returns the current status of each database host.
 pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
 
 impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn for F {}

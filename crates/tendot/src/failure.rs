@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-/// The reason, with advice where there is some.
+/// Error message with an optional hint, printed as `error:` and `hint:`.
 #[derive(Debug)]
 pub(crate) struct CliError {
     message: String,

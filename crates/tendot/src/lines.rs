@@ -7,6 +7,7 @@ use crate::CliError;
 /// The longest line that is kept; of a longer one the beginning is given, so that it can be refused.
 pub(crate) const MAX_LINE_LEN: usize = 1 << 20;
 
+/// Line iterator with a maximum line length; longer lines are truncated to one byte over it.
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,

@@ -32,7 +32,7 @@ enum Message {
     End(SyncSender<()>),
 }
 
-/// The way to the thread that writes.
+/// Non-blocking log writer: a full queue drops lines and counts them.
 #[derive(Clone)]
 pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it is let go.
+    /// Writer that blocks until the test releases it.
     struct BlockedWriter(Arc<Mutex<Vec<u8>>>);
 
     impl Write for BlockedWriter {
@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(lines + lost, 100_000);
     }
 
+    /// Writer that fails with `StorageFull`.
     struct FullDisk;
 
     impl Write for FullDisk {

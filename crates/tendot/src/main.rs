@@ -25,7 +25,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Command};
 use crate::failure::CliError;
 
-/// How a command ended.
+/// Result of a command that ran to its end, as an exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CommandStatus {
     /// Yes, or done: exit code 0.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::CliError;
 
+/// Buffered standard output; data only.
 pub(crate) struct StdoutWriter {
     writer: BufWriter<StdoutLock<'static>>,
 }

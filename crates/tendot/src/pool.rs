@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-/// Takes the results of one job, piece by piece.
+/// Bounded channel for the results of one job.
 pub(crate) struct ResultSender<R>(SyncSender<R>);
 
-/// Nobody wants results any more.
+/// The receiver of results was dropped.
 #[derive(Debug)]
 pub(crate) struct ReceiverGone;
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::CliError;
 
-/// A file that is written beside another one and then takes its place. Dropped before that, it is removed.
+/// File written beside its target and renamed over it; removed if dropped before `commit`.
+///
+/// Dropped before that, it is removed.
 pub(crate) struct AtomicFile {
     file: File,
     path: PathBuf,

@@ -17,7 +17,7 @@ use tendot_server::native::OwnSite;
 use crate::CliError;
 use crate::replacement::AtomicFile;
 
-/// The files of a key pair.
+/// File names of a key pair in the data directory.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyPairFiles {
     pub(crate) private: &'static str,
@@ -37,7 +37,7 @@ const SITE_RECORD_FILE: &str = "siteinfo.json";
 /// Bytes of a file at most: nobody has so much to say.
 const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
 
-/// Where others reach us.
+/// Addresses and description published in the site record (HS_SITE).
 pub(crate) struct PublishedEndpoints<'a> {
     pub(crate) native: SocketAddr,
     /// None if it is the address of `native`.

@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use listenfd::ListenFd;
 
-/// The sockets that were handed over.
+/// Sockets passed by systemd socket activation (`LISTEN_FDS`).
 #[derive(Default)]
 pub(crate) struct InheritedSockets {
     /// For HTTP, with their names (`FileDescriptorName=`).

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::process::{apt_install, is_installed, run};
 use crate::root;
 
-/// Handle.Net server (Java) on 127.0.0.1.
+/// Handle.Net server (Java), started by xtask.
 pub(crate) struct HandleNetProcess<'a> {
     /// All its data; a directory belongs to its ports.
     pub(crate) data_dir: &'a Path,

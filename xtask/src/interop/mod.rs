@@ -137,7 +137,7 @@ fn compare_responses(theirs: &[Exchange], ours: &[Exchange]) -> Result<InteropRe
     Ok(report)
 }
 
-/// Addresses, ports and public key of a server or site under test.
+/// Ports and public key of a server under test.
 struct Endpoints {
     addresses: Vec<Ipv4Addr>,
     native_ports: Vec<u16>,

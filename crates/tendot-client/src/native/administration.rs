@@ -10,7 +10,10 @@ use super::conversation::response_outcome;
 use super::session::SecureSession;
 use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 
-/// Somebody who changes records at one server.
+/// Client that administers the records of one server.
+///
+/// Each operation is sent once, over TCP, else HTTP or HTTPS, and authenticated when the server sends a challenge. If it is not
+/// known whether the server applied it, the error is [`AdminError::OutcomeUnknown`].
 ///
 /// Each operation is asked for once, over TCP or else HTTP or HTTPS, and proved by the identity's key when the server asks for that.
 /// What is not known to have been done is an error of its own, [`AdministrationError::Uncertain`]. In a session
@@ -58,15 +61,16 @@ impl AdminClient {
         }
     }
 
-    /// The same who believes that something was done only if the server signs that, also outside of a session. Its site has
-    /// to have its key.
+    /// Accepts a success only if the response is signed by the server, also outside a session.
+    ///
+    /// Its site has to have its key.
     #[must_use]
     pub const fn require_signature(mut self) -> Self {
         self.is_certified = true;
         self
     }
 
-    /// The same with another policy, for old servers.
+    /// Uses another authentication policy, for old servers.
     #[must_use]
     pub const fn with_policy(mut self, policy: AuthPolicy) -> Self {
         self.policy = policy;
@@ -94,8 +98,7 @@ impl AdminClient {
         self.send_values(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
     }
 
-    /// Creates a record whose name begins like this, slash included, and ends as the server wishes; gives its name, unless the
-    /// server is so old that it does not tell.
+    /// Creates a record whose suffix the server mints after `start`; returns its name unless the server is too old.
     pub async fn mint(
         &mut self,
         start: &str,
@@ -153,7 +156,7 @@ impl AdminClient {
         }
     }
 
-    /// Gives `each` the names under a prefix that this server keeps, until there are no more, or it has enough.
+    /// Calls `on_handle` for each handle under a prefix until it returns `Break`.
     pub async fn list_handles(
         &mut self,
         prefix: &str,
@@ -185,7 +188,7 @@ impl AdminClient {
         self.send_handle(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
     }
 
-    /// The server's site, as it describes it.
+    /// Fetches the site record of the server.
     pub async fn site_info(&mut self) -> Result<Site<'static>, AdminError> {
         let request = Request::Plain { handle: Some(Handle::BLANK) };
         let response = self.execute(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;

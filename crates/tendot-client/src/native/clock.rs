@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tendot_proto::Now;
 use tokio::time::Instant;
 
-/// The two clocks of [`Now`].
+/// Monotonic clock and Unix clock, as needed for [`Now`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: Instant,
@@ -19,7 +19,7 @@ impl Clock {
         Now { elapsed: self.start.elapsed(), unix }
     }
 
-    /// The moment at which `elapsed` of [`Now`] will be this.
+    /// Instant at which [`Now::elapsed`] reaches `elapsed`.
     pub(super) fn instant_at(self, elapsed: Duration) -> Instant {
         self.start + elapsed
     }

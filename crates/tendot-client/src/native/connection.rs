@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::transport::{ByteStream, connect_stream};
 
-/// One request and the messages of its answer, over TCP or inside HTTP, with TLS or without.
+/// Connection for one request and its response messages: TCP or HTTP, with or without TLS.
 pub(super) struct AdminConnection {
     stream: Box<dyn ByteStream>,
     framer: Framer,
@@ -18,7 +18,7 @@ pub(super) struct AdminConnection {
     head: Option<Vec<u8>>,
 }
 
-/// Why no message came.
+/// Error of sending a request or receiving a message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdminConnectionError {
     #[error(transparent)]

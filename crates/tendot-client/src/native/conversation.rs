@@ -13,7 +13,7 @@ use super::connection::{AdminConnection, AdminConnectionError};
 use super::error::server_message;
 use super::{AdminClient, AdminError, TransportAddress};
 
-/// A request on its way.
+/// Encoded request and what its response must match.
 pub(super) struct OutgoingRequest<'a> {
     pub(super) bytes: &'a [u8],
     /// The operation that the response will be to: for the answer to a challenge, that of the request.
@@ -22,7 +22,7 @@ pub(super) struct OutgoingRequest<'a> {
     pub(super) is_list: bool,
 }
 
-/// A response that is one to what was sent.
+/// Response whose request id, opcode and expiration have been checked; decrypted.
 pub(super) struct ValidatedResponse {
     /// Decrypted.
     pub(super) bytes: Vec<u8>,
@@ -194,7 +194,7 @@ impl AdminClient {
         Ok((connection, received))
     }
 
-    /// A connection, by the first way that leads to the server.
+    /// Connects over the first transport that works.
     async fn connect(&self, is_list: bool) -> Result<(AdminConnection, TransportAddress), AdminError> {
         let mut tried: Option<(SocketAddr, std::io::Error)> = None;
         let transports: &[InterfaceProtocol] = if is_list {
@@ -216,7 +216,7 @@ impl AdminClient {
         })
     }
 
-    /// Decrypts a response, and checks that it is one to this request.
+    /// Decrypts a response and checks request id, opcode, expiration and signature.
     fn validate_response(
         &mut self,
         response: Vec<u8>,
@@ -258,7 +258,7 @@ impl AdminClient {
             .is_ok()
     }
 
-    /// Nothing but success goes on; and success has to be proved where that can be.
+    /// Requires success, authenticated where a session or signature was requested.
     pub(super) fn require_success(&mut self, received: &ValidatedResponse) -> Result<(), AdminError> {
         let code = received.code;
         if code != ResponseCode::SUCCESS {

@@ -14,7 +14,9 @@ impl NativeClient {
     /// Bytes that one look-up takes in: an answer has at most 256 KiB, and a few records lead to it.
     const MAX_RECEIVED_BYTES: usize = 4 << 20;
 
-    /// Leads a look-up to its end. Others get the turn as soon as its prefix is found.
+    /// Runs a lookup to its end; releases the prefix lock once the prefix is located.
+    ///
+    /// Others get the turn as soon as its prefix is found.
     pub(super) async fn run_lookup(
         &self,
         mut lookup: Lookup,
@@ -54,6 +56,7 @@ impl NativeClient {
         }
     }
 
+    /// Passes a socket event to the lookup.
     fn handle_socket_event(&self, lookup: &mut Lookup, arrival: SocketEvent) {
         let now = self.shared.clock.now();
         match arrival {
@@ -64,7 +67,7 @@ impl NativeClient {
         }
     }
 
-    /// Remembers what a look-up has to tell, and says when it is over.
+    /// Applies a lookup event; returns the result when it is finished.
     fn handle_lookup_event(
         &self,
         event: LookupEvent,

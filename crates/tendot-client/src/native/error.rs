@@ -8,7 +8,7 @@ use tendot_proto::{DecodeError, EncodeError, MessageBody, Response, ResponseCode
 
 use super::origin::TransportAddress;
 
-/// Why a look-up gave no record.
+/// Error of resolving a name over the native protocol.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
@@ -53,7 +53,7 @@ impl From<LookupError> for ResolveError {
     }
 }
 
-/// Why something could not be changed.
+/// Error of an administration operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {

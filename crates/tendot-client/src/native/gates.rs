@@ -5,12 +5,13 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-/// Lets one of those who look for the same prefix go first, so that the others need not ask for it.
+/// Single-flight locks: concurrent lookups of one prefix wait for the first.
 #[derive(Debug, Default)]
 pub(super) struct SingleFlight {
     open: Mutex<HashMap<Box<[u8]>, Weak<PrefixLock>>>,
 }
 
+/// Lock of one prefix.
 type PrefixLock = tokio::sync::Mutex<()>;
 
 impl SingleFlight {
@@ -20,7 +21,9 @@ impl SingleFlight {
     /// So many prefixes are looked for before those are forgotten that nobody looks for any more.
     const PURGE_THRESHOLD: usize = 1_024;
 
-    /// Waits for a turn. Whoever gets none goes on without it.
+    /// Waits for the lock of a prefix; `None` after [`WAIT_TIMEOUT`](Self::WAIT_TIMEOUT).
+    ///
+    /// Whoever gets none goes on without it.
     pub(super) async fn acquire(&self, prefix: &[u8]) -> Option<OwnedMutexGuard<()>> {
         let gate = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

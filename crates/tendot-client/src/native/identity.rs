@@ -6,7 +6,7 @@ use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::{Budget, ValueReference};
 use zeroize::Zeroizing;
 
-/// Who somebody is, and the key that proves it: the value of a record, such as `300:0.NA/10.1000`, and what belongs to it.
+/// Administrator identity: key reference (`300:0.NA/10.1000`) and its secret or private key.
 ///
 /// ```
 /// use tendot_client::native::Identity;
@@ -21,6 +21,7 @@ pub struct AdminIdentity {
     key: IdentityKey,
 }
 
+/// Secret key or private key of an identity.
 #[derive(Clone)]
 enum IdentityKey {
     Secret(Zeroizing<Vec<u8>>),
@@ -28,17 +29,17 @@ enum IdentityKey {
 }
 
 impl AdminIdentity {
-    /// By the secret that stands in `HS_SECKEY`.
+    /// Identity with the secret in `HS_SECKEY`.
     pub fn with_secret_key(index: u32, handle: &str, secret: &[u8]) -> Self {
         Self::new(index, handle, IdentityKey::Secret(Zeroizing::new(secret.to_vec())))
     }
 
-    /// By the private key whose public key stands in `HS_PUBKEY`.
+    /// Identity with the private key of `HS_PUBKEY`.
     pub fn with_private_key(index: u32, handle: &str, key: &PrivateKey) -> Result<Self, KeyFileError> {
         Ok(Self::new(index, handle, IdentityKey::Private(key.signing_key(&AwsLcProvider)?.into())))
     }
 
-    /// The same by a file of Handle.Net, such as `admpriv.bin`.
+    /// Identity with a Handle.Net key file, such as `admpriv.bin`.
     pub fn with_key_file(
         index: u32,
         handle: &str,
@@ -54,7 +55,7 @@ impl AdminIdentity {
         Self { reference: ValueReference::new(index, handle.as_bytes().to_vec()), key }
     }
 
-    /// The value where the key is.
+    /// Reference of the key value.
     pub const fn reference(&self) -> &ValueReference<'static> {
         &self.reference
     }

@@ -47,7 +47,7 @@ use tokio::time::timeout;
 
 use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 
-/// A client of the Handle System.
+/// Handle System client: resolves names over the native protocol (UDP, TCP, HTTP, HTTPS).
 ///
 /// It begins at a [`Root`] and finds the servers of a name by itself: the prefix's sites, services that they name,
 /// referrals. Of several sites the one is asked first that answered fastest so far, or is preferred. Each look-up is bounded
@@ -89,6 +89,7 @@ pub struct NativeClient {
     shared: Arc<NativeClientInner>,
 }
 
+/// Shared state of all clones of a client.
 struct NativeClientInner {
     config: Arc<LookupConfig>,
     clock: Clock,
@@ -101,7 +102,7 @@ struct NativeClientInner {
     root_has_changed: AtomicBool,
 }
 
-/// Which values are asked for, and of whom.
+/// Which values to resolve, and whether the response must be authoritative.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ResolveOptions {
     /// Those of these types; one with a dot at its end means all below it, too.
@@ -112,7 +113,7 @@ pub struct ResolveOptions {
     pub is_authoritative: bool,
 }
 
-/// What a look-up led to.
+/// Outcome of a resolution and the server that sent it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServerReply {
     /// What was found.
@@ -128,13 +129,14 @@ impl NativeClient {
     /// Names of servers that are looked for in the DNS at a time.
     const MAX_DNS_THREADS: usize = 16;
 
-    /// A client with these settings; [`Root::config`] makes them. Response times and cryptography are provided here if they
-    /// are not in them.
+    /// Client with these settings, see [`RootSites::into_config`]; adds response times and cryptography if they are missing.
+    ///
+    /// Response times and cryptography are provided here if they are not in them.
     pub fn new(config: LookupConfig) -> Self {
         Self::with_preferred_servers(config, Vec::new())
     }
 
-    /// The same, which asks the servers at these addresses before others.
+    /// Client that queries the given servers first.
     pub fn with_preferred_servers(mut config: LookupConfig, servers: Vec<IpAddr>) -> Self {
         let times = Arc::new(RttTable::new(servers));
         config.response_times.get_or_insert(Arc::clone(&times) as _);
@@ -157,8 +159,9 @@ impl NativeClient {
         &self.shared.config
     }
 
-    /// Whether a server of the root said that the root has other sites by now than are known here. What is known still works
-    /// as long as one of its servers answers.
+    /// Whether a root server announced a newer root than the configured one.
+    ///
+    /// What is known still works as long as one of its servers answers.
     pub fn is_root_outdated(&self) -> bool {
         self.shared.root_has_changed.load(Ordering::Relaxed)
     }
@@ -203,8 +206,9 @@ impl NativeClient {
         Ok(ServerReply { found, from: Some(from) })
     }
 
-    /// Any question, and the answer of the servers that it is for, whatever its code. Of several messages it is the last: lists
-    /// are asked for by an [`Administrator`].
+    /// Sends any request to the servers responsible for its handle; returns their response whatever its code.
+    ///
+    /// Of several messages it is the last: lists are asked for by an [`Administrator`].
     pub async fn lookup(&self, question: LookupRequest) -> Result<LookupResponse, ResolveError> {
         let NativeClientInner { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;
@@ -252,7 +256,7 @@ impl NativeClient {
         self.run_lookup(Lookup::new(Arc::new(config), question, again), None).await
     }
 
-    /// Whether the sites of a question are found out by asking the root.
+    /// Whether the sites of the request are found through the root.
     fn needs_site_lookup(&self, question: &LookupRequest) -> bool {
         let handle = question.handle();
         !handle.is_global()

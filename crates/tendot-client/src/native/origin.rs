@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 
 use tendot_proto::record::InterfaceProtocol;
 
-/// Where an answer came from, and how.
+/// Address and transport of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TransportAddress {
     /// The server.

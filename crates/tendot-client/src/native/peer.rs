@@ -7,7 +7,7 @@ use tendot_proto::{Handle, OpFlags, ProtocolVersion};
 
 use super::{NativeClient, ResolveError, RootSites};
 
-/// One server of a site, by which records are changed.
+/// Server of a primary site that administers a handle.
 ///
 /// ```
 /// use tendot_client::native::{ConnectionPeer, Root};
@@ -24,7 +24,7 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// The server that keeps a name, of the first of these sites that takes changes.
+    /// Server responsible for `name` in the first primary site.
     pub fn for_handle(sites: &RootSites, name: &str) -> Option<Self> {
         let site = sites.sites().iter().find(|site| site.is_primary() && !site.servers.is_empty())?;
         let place = Handle::from(name).server_index(site.hash_option, site.servers.len())?;
@@ -85,7 +85,7 @@ impl AdminServer {
 }
 
 impl NativeClient {
-    /// The server by which the record of a name is changed or would be created: that of a primary site.
+    /// Finds the primary site's server that administers (or would create) a record.
     pub async fn locate_admin_server(&self, name: &str) -> Result<AdminServer, ResolveError> {
         let question = LookupRequest::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
         let flags = question.flags().with(OpFlags::AUTHORITATIVE);

@@ -9,7 +9,7 @@ use tendot_proto::record::{
 };
 use tendot_proto::{DecodeError, Handle, HandleValue};
 
-/// Where look-ups begin: the sites that know who keeps the names of which prefix.
+/// Sites at which lookups start: the Global Handle Registry, or a private root.
 ///
 /// ```
 /// use tendot_client::native::Root;
@@ -26,7 +26,7 @@ pub struct RootSites {
     sites: Vec<Arc<Site<'static>>>,
 }
 
-/// Why a file is no root.
+/// Error of reading root sites from a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootSitesError {
@@ -42,7 +42,7 @@ pub enum RootSitesError {
 }
 
 impl RootSites {
-    /// The Global Handle Registry as its operators published it with Handle.Net 9, in July 2019: addresses and keys.
+    /// Global Handle Registry, as published with Handle.Net 9 in July 2019 (`root.json`, format `bootstrap_handles`).
     ///
     /// The file is `root.json` of this crate, in the form of Handle.Net's `bootstrap_handles`. A newer one of that form can
     /// take its place.
@@ -73,8 +73,7 @@ impl RootSites {
         Ok(Self { sites })
     }
 
-    /// A server that is known by its addresses alone, each of which is good, over UDP and TCP; and by its key, if its answers
-    /// are to be certified.
+    /// One site per address, reachable over UDP and TCP; `key` for certified responses.
     pub fn from_addresses(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
         let site = |address: &SocketAddr| {
             let port = u32::from(address.port());
@@ -100,12 +99,12 @@ impl RootSites {
         &self.sites
     }
 
-    /// The settings of a client that begins here.
+    /// Lookup settings that start at these sites.
     pub fn into_config(self) -> LookupConfig {
         base_config(self.sites)
     }
 
-    /// The settings of a client that asks these sites for every name, whoever may keep it, and never anybody else.
+    /// Lookup settings that query only these sites for `name` and follow no referral.
     pub fn into_direct_config(self, name: Handle<'_>) -> LookupConfig {
         let mut config = base_config(self.sites.clone());
         let prefix =

@@ -5,7 +5,7 @@ use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlag
 use super::conversation::OutgoingRequest;
 use super::{AdminClient, AdminError};
 
-/// A session, and whether all of it is encrypted.
+/// Session with the server, and whether every message is encrypted.
 #[derive(Debug)]
 pub(super) struct SecureSession {
     pub(super) session: Session,
@@ -16,8 +16,10 @@ impl AdminClient {
     /// Seconds without a message after which the server may forget the session.
     const SESSION_LIFETIME_SECS: u32 = 3_600;
 
-    /// Agrees upon a session with the server, in which all that follows is authenticated by its key; and encrypted, if that is
-    /// wanted. Values that not everybody may read are encrypted in any case. Who is asking has to be proved once in it.
+    /// Sets up a session: authenticates and, if `is_encrypted`, encrypts what follows; private values are always encrypted. Needs
+    /// the server's public key.
+    ///
+    /// Values that not everybody may read are encrypted in any case. Who is asking has to be proved once in it.
     ///
     /// It needs the server's public key, which its site has; otherwise anybody could be at the other end.
     pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {

@@ -6,12 +6,13 @@ use quick_cache::sync::Cache;
 use tendot_proto::Handle;
 use tendot_proto::record::Site;
 
-/// The sites of prefixes, as long as their records may be kept.
+/// Cache of the sites that serve a prefix, limited by their TTL.
 #[derive(Debug)]
 pub(super) struct SiteCache {
     known: Cache<Box<[u8]>, CachedSites, SiteWeighter>,
 }
 
+/// Cached sites of one prefix.
 #[derive(Clone, Debug)]
 struct CachedSites {
     sites: Arc<[Arc<Site<'static>>]>,
@@ -20,6 +21,7 @@ struct CachedSites {
     size: u64,
 }
 
+/// Approximate size of a cache entry in bytes.
 #[derive(Clone, Debug)]
 struct SiteWeighter;
 

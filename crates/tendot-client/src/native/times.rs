@@ -5,13 +5,14 @@ use quick_cache::sync::Cache;
 use tendot_proto::lookup::RttEstimates;
 use tokio::time::Instant;
 
-/// How fast servers answered, of as many as are worth remembering, and which of them are to be asked first.
+/// Smoothed response times of servers, and the servers to prefer.
 #[derive(Debug)]
 pub(super) struct RttTable {
     measured: Cache<IpAddr, RttEstimate>,
     preferred: Vec<IpAddr>,
 }
 
+/// Smoothed response time and when it was updated.
 #[derive(Clone, Copy, Debug)]
 struct RttEstimate {
     time: Duration,
@@ -31,7 +32,7 @@ impl RttTable {
         Self { measured: Cache::new(Self::MAX_SERVERS), preferred }
     }
 
-    /// Takes a new measurement: a quarter of it counts, and three quarters of what was known.
+    /// Records a response time: smoothed RTT = 3/4 old + 1/4 new.
     pub(super) fn record(&self, server: IpAddr, time: Duration) {
         let known = self.decayed_rtt(server).unwrap_or(time);
         let time = known.saturating_mul(3).saturating_add(time) / 4;

@@ -42,7 +42,7 @@ pub(super) async fn connect_tls(
     timeout(CONNECT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
 }
 
-/// Believes who has the key.
+/// Certificate verifier that accepts only the server key of the site.
 #[derive(Debug)]
 struct PinnedKeyVerifier {
     key: Option<Vec<u8>>,

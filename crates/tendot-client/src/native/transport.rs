@@ -22,7 +22,7 @@ pub(super) const CONNECT: Duration = Duration::from_secs(3);
 /// What is read at once.
 const READ: usize = 16 << 10;
 
-/// What came for a look-up.
+/// Input for a lookup: datagram, stream bytes, failure or DNS result.
 pub(super) enum SocketEvent {
     Datagram { from: SocketAddr, bytes: Vec<u8> },
     Bytes { attempt: u32, bytes: Vec<u8> },
@@ -40,7 +40,7 @@ impl SocketEvent {
     }
 }
 
-/// The sockets of a look-up, and what comes over them.
+/// Sockets and DNS queries of one lookup; all end when it is dropped.
 pub(super) struct LookupSockets {
     tasks: JoinSet<()>,
     datagrams: HashMap<u32, Arc<UdpSocket>>,
@@ -172,7 +172,7 @@ async fn exchange_bytes(
     }
 }
 
-/// A connection, with TLS or without.
+/// TCP or TLS stream.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> ByteStream for S {}
 

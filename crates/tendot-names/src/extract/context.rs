@@ -5,7 +5,7 @@ use crate::escape::decode_triplet;
 /// How far back from a candidate its address or label is looked for, and from there whatever was opened before.
 pub(super) const MAX_LOOK_BACK: usize = 256;
 
-/// Where a candidate stands.
+/// Context of a candidate: label or URL before it, opening bracket or quote.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CandidateContext {
     /// Where the address or label begins that is attached to the candidate; its own beginning otherwise.
@@ -92,7 +92,7 @@ fn starts_with_host(attached: &[u8]) -> bool {
     top >= 2 && host.len() > top && host.get(host.len() - top - 1) == Some(&b'.')
 }
 
-/// True when a label stands before the name, or the address of a proxy: then a short registrant code is believed.
+/// Whether a label or proxy URL precedes the candidate; then a short registrant code is accepted.
 pub(super) fn has_label(text: &[u8], start: usize) -> bool {
     let behind = text.get(start.saturating_sub(24)..start).unwrap_or_default();
     if [&b"doi.org/"[..], b"handle.net/", b"doi.org%2F", br"doi.org\/", b"/doi/", b"info:doi/"]

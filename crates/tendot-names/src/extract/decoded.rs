@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Text that differs from what stands in the input, and how to find the way back.
+/// Candidate text with its escapes decoded, and the map back to input offsets.
 #[derive(Debug)]
 pub(super) struct UnescapedText {
     pub(super) text: String,

@@ -34,7 +34,7 @@ pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
     Extractor::new().find_iter(text)
 }
 
-/// Finds DOI names in text that need not be UTF-8.
+/// Extractor of DOIs from text; the text need not be UTF-8.
 ///
 /// ```
 /// use tendot_names::Extractor;
@@ -54,18 +54,17 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// Keeps lines apart, cuts publishers' tails off, takes names of up to 2,048 bytes.
+    /// Does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
     pub const fn new() -> Self {
         Self { join_lines: false, keep_tails: false, field_separator: None, max_len: 2048, labelled: false }
     }
 
-    /// Reads on in the next line when a name seems to be broken there, as text taken from PDF files has it.
+    /// Joins a DOI that is broken across lines, as in text from PDF files.
     pub const fn join_lines(self, join_lines: bool) -> Self {
         Self { join_lines, ..self }
     }
 
-    /// Keeps what publishers' addresses append to a name, such as `/full` and `.pdf`, and notes that were glued
-    /// on.
+    /// Keeps publisher tails (`/full`, `.pdf`) and annotations.
     ///
     /// ```
     /// # use tendot_names::Extractor;
@@ -78,7 +77,7 @@ impl Extractor {
         Self { keep_tails, ..self }
     }
 
-    /// In a table, the byte between fields (`,` or a tab), which ends a name outside quotes.
+    /// Field separator of a table (`,` or tab); ends a DOI outside quotes.
     ///
     /// ```
     /// # use tendot_names::Extractor;
@@ -89,7 +88,7 @@ impl Extractor {
         Self { field_separator: separator, ..self }
     }
 
-    /// Passes over names of more than `bytes` bytes.
+    /// Skips candidates longer than `bytes`.
     ///
     /// ```
     /// # use tendot_names::Extractor;
@@ -108,7 +107,7 @@ impl Extractor {
         })
     }
 
-    /// A scan for text that comes in pieces, see [`Scan::next`].
+    /// Extractor for text in chunks, see [`IncrementalExtractor::next_doi`].
     pub fn incremental(self) -> IncrementalExtractor {
         IncrementalExtractor::new(self)
     }
@@ -120,7 +119,7 @@ impl Default for Extractor {
     }
 }
 
-/// A name found in text.
+/// DOI found in text, with its byte range and flags.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractedDoi<'t> {
@@ -132,7 +131,7 @@ pub struct ExtractedDoi<'t> {
     pub flags: ExtractionFlags,
 }
 
-/// What a step of a scan over a piece of text gave.
+/// Result of one step of an incremental extraction.
 #[derive(Clone, Debug)]
 pub enum ExtractStep<'t> {
     /// A name.
@@ -143,7 +142,7 @@ pub enum ExtractStep<'t> {
     End,
 }
 
-/// Something worth knowing about how a name was found.
+/// Property of an extracted DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ExtractionFlag {
@@ -174,7 +173,7 @@ impl ExtractionFlag {
     }
 }
 
-/// A set of [`Flag`]s.
+/// Set of [`ExtractionFlag`]s.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct ExtractionFlags(u8);
 

@@ -5,8 +5,7 @@ use super::token::{decode_escaped_char, decode_utf8_char};
 use crate::character::is_removable_invisible;
 use crate::escape::decode_triplet;
 
-/// True when a name may begin at `start`: not inside a number or word, but right after a label, a percent-encoded
-/// character or an escaped line end.
+/// Whether a DOI may start here: not inside a number or word.
 pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
     let before = text.get(start.saturating_sub(6)..start).unwrap_or_default();
     match before {
@@ -26,7 +25,7 @@ pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
 /// A longer prefix is taken for a number.
 pub(super) const MAX_PREFIX_LEN: usize = 64;
 
-/// A directory indicator and registrant code.
+/// DOI prefix found in text: directory indicator and registrant code.
 pub(super) struct PrefixMatch {
     pub(super) end: usize,
     /// Digits of the registrant code, all groups together.
@@ -77,13 +76,13 @@ pub(super) fn match_prefix(text: &[u8], start: usize) -> PrefixMatch {
     found
 }
 
-/// True when the text stops where the prefix may go on or its slash may follow.
+/// Whether the text ends where the prefix may continue.
 pub(super) fn needs_more_input(text: &[u8], end: usize) -> bool {
     let rest = text.get(end..).unwrap_or_default();
     rest.is_empty() || rest.len() < 8 && matches!(rest.first(), Some(b'.' | b'%' | b'\\' | b'&' | 0x80..))
 }
 
-/// The length of the slash at the beginning of `text`, however it is written.
+/// Length of the slash at the start of `text`, escaped or not.
 pub(super) fn slash_len(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'/' => Some(1),

@@ -7,7 +7,7 @@ use super::prefix::{
 use super::walk::TextCandidate;
 use super::{ExtractStep, ExtractedDoi, Extractor};
 
-/// A search for names in text that comes in pieces.
+/// Extractor for text that arrives in chunks.
 ///
 /// ```
 /// use tendot_names::{Extractor, Next};
@@ -42,9 +42,11 @@ impl IncrementalExtractor {
         Self { options, at: 0, floor: 0, in_overlong: false, ten: PrefixFinder::new() }
     }
 
-    /// The next name in `text`, which is the last piece when `last` is set. [`Next::NeedMore`] tells from which
-    /// offset on the text is still needed: drop what is before, tell it with [`forget`](Self::forget), append more,
-    /// and ask again.
+    /// Next DOI in `text`. On `NeedMoreInput { keep_from }`, drop the bytes before that offset, call [`consume`](Self::consume),
+    /// append more and call again.
+    ///
+    /// [`Next::NeedMore`] tells from which offset on the text is still needed: drop what is before, tell it with
+    /// [`forget`](Self::forget), append more, and ask again.
     pub fn next_doi<'t>(&mut self, text: &'t [u8], last: bool) -> ExtractStep<'t> {
         loop {
             if self.in_overlong {
@@ -86,13 +88,13 @@ impl IncrementalExtractor {
         }
     }
 
-    /// Says that the first `bytes` bytes of the text were dropped.
+    /// Reports that the first `bytes` bytes were dropped.
     pub fn consume(&mut self, bytes: usize) {
         self.at = self.at.saturating_sub(bytes);
         self.floor = self.floor.saturating_sub(bytes);
     }
 
-    /// The next `10.` with a digit and, sooner or later, something that may be a slash.
+    /// Next `10.` followed by digits and a possible slash.
     fn find_prefix(&self, text: &[u8]) -> Option<usize> {
         let mut at = self.at;
         loop {
@@ -116,8 +118,7 @@ impl IncrementalExtractor {
         }
     }
 
-    /// True when what follows the text can't change that a candidate ended at `end`: white space did, and the name
-    /// does not go on in the next line.
+    /// Whether more input cannot change the end of the candidate.
     fn is_end_final(&self, text: &[u8], end: usize) -> bool {
         let (before, after) = text.split_at_checked(end).unwrap_or_default();
         if ends_with_ignore_case(before, b"doi") {
@@ -132,7 +133,7 @@ impl IncrementalExtractor {
         }
     }
 
-    /// Judges the `10.` at `start`.
+    /// Evaluates the candidate at `start`.
     fn evaluate_candidate<'t>(&self, text: &'t [u8], start: usize, last: bool) -> CandidateOutcome<'t> {
         if !can_start_at(text, start) {
             return CandidateOutcome::Not(start + 3);
@@ -178,7 +179,7 @@ impl IncrementalExtractor {
     }
 }
 
-/// A search for `10.`, prepared once.
+/// Substring search for `10.`, prepared once.
 #[derive(Clone, Debug)]
 struct PrefixFinder {
     #[cfg(feature = "memchr")]
@@ -204,6 +205,7 @@ impl PrefixFinder {
     }
 }
 
+/// Outcome of evaluating one candidate.
 enum CandidateOutcome<'t> {
     /// A name, and where to go on.
     Name(ExtractedDoi<'t>, usize),

@@ -3,8 +3,9 @@
 
 use super::context::ends_with_ignore_case;
 
-/// Cuts off trailing punctuation, quotes, and brackets without a partner. `emphasis` is the character that stood
-/// directly before the name, as Markdown's `_` does.
+/// Trims trailing punctuation, quotes and unbalanced brackets.
+///
+/// `emphasis` is the character that stood directly before the name, as Markdown's `_` does.
 pub(super) fn trim_punctuation(text: &str, emphasis: u8) -> &str {
     let mut rest = text;
     // Opening minus closing brackets of each kind in what is left, counted once.

@@ -3,15 +3,14 @@
 
 use crate::escape::hex_value;
 
-/// A character of the text and how many bytes stand for it.
+/// One character and the number of input bytes that encode it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct EscapedChar {
     pub(super) character: char,
     pub(super) len: usize,
 }
 
-/// Reads the character at the beginning of `text`; nothing where no name goes on: at its end, at bytes that are
-/// not UTF-8, and at escapes of quotes and line ends.
+/// Decodes the character at the start of `text`; `None` where a DOI cannot continue.
 pub(super) fn decode_escaped_char(text: &[u8]) -> Option<EscapedChar> {
     let (&first, rest) = text.split_first()?;
     match first {

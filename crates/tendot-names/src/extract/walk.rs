@@ -15,7 +15,7 @@ use crate::character::{character_error, is_noncharacter, is_removable_invisible}
 use crate::escape::{InvalidTriplet, decode_triplet, encoded_offset, percent_decode};
 use crate::{Doi, DoiBuf, ErrorKind, SyntaxRules, cast};
 
-/// One candidate.
+/// Candidate in text, scanned from its slash to its end.
 pub(super) struct TextCandidate<'s, 't> {
     options: &'s Extractor,
     /// Nothing before this is looked at.
@@ -98,7 +98,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         self.text.get(at).copied().unwrap_or(0)
     }
 
-    /// Goes to the first character that is not part of the candidate, and says where that is.
+    /// Scans to the first character that is not part of the candidate; returns its offset.
     pub(super) fn find_end(&mut self) -> usize {
         let limit = self.start.saturating_add(self.options.max_len);
         while self.at <= limit {
@@ -110,8 +110,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         self.at
     }
 
-    /// Passes over characters from which nothing follows: dots and colons are among them unless the byte before
-    /// shows that something else could begin there, and brackets that are opened and closed inside the candidate.
+    /// Skips characters without special meaning.
     fn skip_plain(&mut self, limit: usize) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let rest = rest.get(..=limit - self.at).unwrap_or(rest);
@@ -153,7 +152,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         self.at += passed;
     }
 
-    /// Takes one character that is not plain; false where the candidate ends.
+    /// Accepts one other character; false at the end of the candidate.
     fn accept_char(&mut self) -> bool {
         let Some(&byte) = self.text.get(self.at) else { return false };
         if byte.is_ascii() && !matches!(byte, b'&' | b'\\' | b'{' | b'$') {
@@ -181,8 +180,9 @@ impl<'s, 't> TextCandidate<'s, 't> {
         true
     }
 
-    /// Judges an ASCII character of `len` bytes at the current place. May move the current place back to the
-    /// beginning of something that is glued to the name.
+    /// Whether an ASCII character continues the candidate; may move the end back before a following label or URL.
+    ///
+    /// May move the current place back to the beginning of something that is glued to the name.
     fn is_part_of_doi(&mut self, character: char, len: usize) -> bool {
         let next = self.byte(self.at + len);
         let opener = self.context.opener;
@@ -287,7 +287,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         is_sici
     }
 
-    /// Another name or an address may begin shortly before the dot at the current place.
+    /// Whether another DOI or URL starts just before the dot.
     fn ends_before_dot(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at + 1..).unwrap_or_default();
@@ -333,7 +333,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         Some(before.len() - lead)
     }
 
-    /// `http:`, `doi:` or `pmid:` may end in the colon at the current place.
+    /// Whether `http:`, `doi:` or `pmid:` ends in the colon.
     fn ends_before_colon(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at + 1..).unwrap_or_default();
@@ -395,7 +395,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         true
     }
 
-    /// Trims the candidate and decodes it.
+    /// Trims and decodes the candidate.
     pub(super) fn extract(&mut self) -> Option<ExtractedDoi<'t>> {
         self.flags.insert_if(ExtractionFlag::InUrl, self.context.url);
         self.trim_following_label();
@@ -440,8 +440,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         }
     }
 
-    /// How much of the candidate is the name, whose suffix begins at `suffix`; and the name itself where
-    /// percent-encoding was removed from it.
+    /// Length of the DOI in the candidate, and the DOI itself if it was percent-decoded.
     fn name_extent(&mut self, raw: &str, suffix: usize) -> Option<(usize, Option<DoiBuf>)> {
         let name = self.trim_candidate(raw, suffix)?;
         match if self.percent { self.percent_decode_doi(name) } else { None } {

@@ -18,7 +18,7 @@ use crate::record::{HandleValue, PublicKey};
 use crate::time::Now;
 use crate::work::Budget;
 
-/// What a proof is over: the nonce, and the digest of the request without a byte for its algorithm.
+/// Challenge: nonce and request digest that a proof covers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Challenge<'a> {
     /// Chosen by who wants the proof, never twice the same.
@@ -32,7 +32,7 @@ const AUTH_TYPE_SECRET_KEY: &[u8] = b"HS_SECKEY";
 /// The type of a proof by public key, and of the value where the key is.
 const AUTH_TYPE_PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
 
-/// The challenges of a server that wait for their answers, of which there are never more than fit.
+/// Bounded table of outstanding challenges; each is removed before its response is verified.
 ///
 /// A challenge is taken out before its answer is looked at: the same answer never works twice. When the table is full, the
 /// oldest challenge goes.
@@ -48,7 +48,7 @@ pub struct ChallengeTable {
     bytes: usize,
 }
 
-/// How many challenges are kept, and for how long.
+/// Limits of a [`ChallengeTable`]: entries, request bytes, lifetime.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChallengeLimits {
     /// Challenges; below 1 it is 1.
@@ -65,7 +65,7 @@ impl Default for ChallengeLimits {
     }
 }
 
-/// A challenge and the request that it is about.
+/// Outstanding challenge and the request it protects.
 pub struct PendingChallenge {
     id: u32,
     version: ProtocolVersion,
@@ -315,7 +315,7 @@ fn key_values<'v, 'a>(
     values
 }
 
-/// The answer to a challenge, as it comes in a request with opcode 200.
+/// Challenge response (opcode 200): authentication type, key reference and proof.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChallengeResponse<'a> {
     /// `HS_SECKEY` or `HS_PUBKEY`.
@@ -340,7 +340,7 @@ impl<'a> ChallengeResponse<'a> {
     }
 }
 
-/// By what a client proves who it is.
+/// Client key for challenge responses: secret key or private key.
 #[derive(Clone, Copy)]
 pub enum ClientKey<'a> {
     /// The secret that stands in `HS_SECKEY`.

@@ -15,7 +15,7 @@ use crate::record::PublicKey;
 use crate::wire::WireWriter;
 use crate::work::{Budget, BudgetExceeded};
 
-/// Why a message is not proved to be by whom it should be, or a proof cannot be added.
+/// Error of signing or verifying a message credential.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialError {

@@ -3,7 +3,7 @@ use crate::error::DecodeError;
 use crate::message::ResponseCode;
 use crate::work::BudgetExceeded;
 
-/// Why somebody did not prove who they are, or a proof could not be made.
+/// Authentication error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {

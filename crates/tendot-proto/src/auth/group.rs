@@ -3,8 +3,9 @@ use alloc::vec::Vec;
 use super::policy::AuthPolicy;
 use crate::record::KeyComponents;
 
-/// A group for Diffie-Hellman, with the generator 2. Only these are taken: whoever may choose the prime can choose one
-/// in which the key is found out.
+/// Diffie-Hellman group with generator 2. Only these groups are accepted.
+///
+/// Only these are taken: whoever may choose the prime can choose one in which the key is found out.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum DhGroup {
     /// Group 2 of RFC 2409, 1024 bits: what the Java library has for that size, and the deployed clients use.

@@ -13,7 +13,9 @@ use crate::record::PublicKey;
 use crate::wire::{WireReader, WireWriter};
 use crate::work::{Budget, BudgetExceeded};
 
-/// A private key in the form of Handle.Net: `admpriv.bin`, `privkey.bin`.
+/// Private key in Handle.Net's file format (`admpriv.bin`, `privkey.bin`). Zeroed on drop, redacted in `Debug`.
+///
+/// `admpriv.bin`, `privkey.bin`.
 ///
 /// Its bytes are wiped from memory when it is dropped, and `Debug` does not show them.
 ///
@@ -48,7 +50,7 @@ const ENCRYPTION_AES: u32 = 4;
 /// Rounds of PBKDF2 that a file may ask for; a hundred times what is written.
 const MAX_PBKDF2_ITERATIONS: u32 = 1_000_000;
 
-/// Why a private key cannot be read or used.
+/// Error of reading or using a private key file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {

@@ -1,6 +1,8 @@
 use super::secret_key::SecretKeyMacSet;
 
-/// What is taken from peers, and offered to them. The default is what is safe and still spoken by Handle.Net 9.
+/// Algorithms accepted from peers and offered to them. The default is what is safe and works with Handle.Net 9.
+///
+/// The default is what is safe and still spoken by Handle.Net 9.
 ///
 /// ```
 /// use tendot_proto::auth::{Policy, SecretKeyMac};

@@ -11,7 +11,7 @@ use crate::record::{KeyComponents, PublicKey};
 use crate::wire::{WireReader, WireWriter};
 use crate::work::Budget;
 
-/// The answer to a challenge by a private key, whose public key is in `HS_PUBKEY`.
+/// Public-key challenge response: hash name and signature.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PublicKeyResponse<'a> {
     /// The name of the hash. Whether it is RSA or DSA says the key, never the answer.
@@ -111,7 +111,7 @@ pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
     }
 }
 
-/// Why a key may not be registered.
+/// Reason for which a public key may not be registered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublicKeyError {

@@ -8,7 +8,7 @@ use crate::message::DigestAlgorithm;
 use crate::message::{ProtocolVersion, RequestDigest};
 use crate::work::Budget;
 
-/// The digest of a request's header and body, made here.
+/// Request digest computed locally.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ComputedDigest {
     algorithm: DigestAlgorithm,

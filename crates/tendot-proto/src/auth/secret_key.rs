@@ -13,7 +13,7 @@ use crate::message::ProtocolVersion;
 use crate::wire::{WireReader, WireWriter};
 use crate::work::Budget;
 
-/// The answer to a challenge by a secret key, as in `HS_SECKEY`.
+/// Secret-key challenge response: MAC or PBKDF2-HMAC.
 ///
 /// ```
 /// use tendot_proto::Version;
@@ -46,7 +46,7 @@ pub enum SecretKeyResponse<'a> {
     },
 }
 
-/// How a secret key proves itself.
+/// MAC algorithm of a secret-key response.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum SecretKeyMac {
     /// MD5 of secret, challenge and secret, without a byte for the algorithm: all there was before 2.1.
@@ -65,7 +65,7 @@ pub enum SecretKeyMac {
     Pbkdf2,
 }
 
-/// Which answers by secret key are taken, and given.
+/// Set of accepted secret-key MAC algorithms.
 ///
 /// ```
 /// use tendot_proto::auth::{SecretKeyMac, SecretKeyMacSet};

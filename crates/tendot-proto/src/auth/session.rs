@@ -11,7 +11,7 @@ use crate::limits;
 use crate::message::{Envelope, EnvelopeFlags, MessageParts, Opcode, ResponseCode};
 use crate::work::{Budget, BudgetExceeded};
 
-/// The key of a session: all 32 bytes authenticate, the first 16 encrypt.
+/// Session key: 32 bytes for HMAC-SHA256, the first 16 also for AES-128. Zeroed on drop.
 ///
 /// It is wiped from memory when it is dropped, and `Debug` does not show it.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// One side of a session: the key, what was sent, and what came.
+/// One side of a session: key, send counter and replay window.
 #[derive(Debug)]
 pub struct Session {
     id: u32,
@@ -114,7 +114,7 @@ pub struct Session {
     received: ReplayWindow,
 }
 
-/// Which side of a session this is: both have the same key, so what one sends must not come back to it as the other's.
+/// Role in a session. Both sides share one key, so reflected messages must be rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum SessionRole {
     /// Sends requests, and takes responses.
@@ -216,7 +216,7 @@ pub(super) fn is_challenge_response_without_mac(parts: &MessageParts<'_>) -> boo
     is_answer && matches!(parts.tail, [] | [0, 0, 0, 0])
 }
 
-/// The counters of messages that came: the highest, and which of the 200 up to it.
+/// Anti-replay window of 200 message counters (as in RFC 4303, 3.4.3).
 #[derive(Clone, Copy, Debug)]
 struct ReplayWindow {
     highest: u32,
@@ -260,7 +260,7 @@ impl ReplayWindow {
     }
 }
 
-/// Why a session cannot be made, or a message is not one of it.
+/// Session error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {

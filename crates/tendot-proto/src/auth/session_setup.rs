@@ -23,7 +23,7 @@ use crate::work::Budget;
 /// The number of AES in the answer to a request for a session; 1 and 2 are DES.
 const CIPHER_AES: u32 = 3;
 
-/// A client's request for a session by Diffie-Hellman, and the secret that belongs to it.
+/// Client side of a Diffie-Hellman session setup.
 ///
 /// ```
 /// use tendot_proto::Work;
@@ -128,7 +128,7 @@ impl ClientKeyExchange {
     }
 }
 
-/// A server's answer to a request for a session, before it has a number.
+/// Server side of a Diffie-Hellman session setup, before the session has an id.
 #[derive(Debug)]
 pub struct ServerKeyExchange {
     pub(super) key: SessionKey,

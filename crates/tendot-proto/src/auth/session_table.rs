@@ -11,7 +11,7 @@ use crate::record::ValueReference;
 use crate::time::Now;
 use crate::work::Budget;
 
-/// The sessions of a server, of which there are never more than fit.
+/// Bounded table of server sessions; evicts the least recently used, unauthenticated first.
 ///
 /// When it is full, the session goes that was longest without a message, and among all those that nobody authenticated
 /// go first: to make sessions costs a stranger little.
@@ -23,7 +23,7 @@ pub struct SessionTable {
     by_age: BTreeSet<(bool, Duration, u32)>,
 }
 
-/// How many sessions are kept, and for how long.
+/// Limits of a [`SessionTable`]: entries and idle timeout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionLimits {
     /// Sessions; below 1 it is 1.
@@ -38,7 +38,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// A session and who is at its other end.
+/// Server session: session state, identity and idle time.
 #[derive(Debug)]
 pub struct ServerSession {
     session: Session,

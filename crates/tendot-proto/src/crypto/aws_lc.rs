@@ -20,7 +20,7 @@ use zeroize::Zeroize;
 use super::{CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey};
 use crate::record::{KeyComponents, PublicKey};
 
-/// The provider that is used unless another is given: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
+/// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
 ///
 /// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits are there only with the feature `legacy`.
 ///
@@ -35,7 +35,7 @@ use crate::record::{KeyComponents, PublicKey};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AwsLcProvider;
 
-/// The random numbers of the operating system, by aws-lc-rs.
+/// Random bytes of the operating system, by aws-lc-rs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 

@@ -15,7 +15,7 @@ pub use aws_lc::{AwsLcProvider, SystemRandom};
 
 use crate::record::PublicKey;
 
-/// A hash function of the protocol.
+/// Hash algorithm of the protocol.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "they are called what they are called")]
 pub enum HashAlgorithm {
@@ -26,7 +26,7 @@ pub enum HashAlgorithm {
     Sha512,
 }
 
-/// The outcome of a hash function: up to 64 bytes.
+/// Hash output of at most 64 bytes.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Digest {
     bytes: [u8; 64],
@@ -63,7 +63,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// What the protocol needs of cryptography.
+/// Cryptography provider (as in rustls).
 ///
 /// Implementations refuse what they think too weak or do not know; whether a peer may use what they offer is decided
 /// by the policies of [`auth`](crate::auth).
@@ -114,7 +114,7 @@ pub trait CryptoProvider: fmt::Debug + Send + Sync {
     fn mod_exp(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError>;
 }
 
-/// A private key that is ready to sign.
+/// Private key ready to sign.
 pub trait SigningKey: fmt::Debug + Send + Sync {
     /// Signs the hash of a message.
     fn sign(&self, hash: HashAlgorithm, message: &[u8]) -> Result<Vec<u8>, CryptoError>;
@@ -123,13 +123,13 @@ pub trait SigningKey: fmt::Debug + Send + Sync {
     fn signature_len(&self) -> usize;
 }
 
-/// Unguessable bytes, from whoever calls.
+/// Source of cryptographically secure random bytes, supplied by the caller.
 pub trait SecureRandom {
     /// Fills `out`.
     fn fill(&mut self, out: &mut [u8]);
 }
 
-/// Why cryptography gave no answer, or a negative one.
+/// Cryptographic operation failed or is not supported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CryptoError {

@@ -21,7 +21,7 @@ use crate::message::{
 use crate::time::Now;
 use crate::work::Budget;
 
-/// How a message came, which decides what it may ask for.
+/// Transport over which a request arrived; decides which operations are allowed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Transport {
     /// In datagrams, from an address that nobody has proved.
@@ -32,8 +32,7 @@ pub enum Transport {
     Http,
 }
 
-/// The answering side of the protocol, for one site: says which bytes are a request that may be looked at, answers all
-/// others, and writes responses.
+/// Server side of the protocol for one site: decodes and validates requests, builds responses.
 ///
 /// It keeps nothing of what it sees. Datagrams are put together by [`Reassembly`](crate::Reassembly), streams are cut
 /// by [`Framer`](crate::Framer), encrypted messages are opened by their session, all before; what is asked for is
@@ -67,7 +66,7 @@ pub struct Endpoint {
     pub primary: bool,
 }
 
-/// A request that may be looked at.
+/// Decoded and validated request.
 #[derive(Clone, Debug)]
 pub struct IncomingRequest<'a> {
     /// What it asks for.
@@ -212,7 +211,7 @@ impl Endpoint {
     }
 }
 
-/// Bytes that were not taken for a request: why, and what to answer.
+/// Rejected bytes: the reason and the encoded error response, if one may be sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rejection {
     reason: RejectionReason,
@@ -248,7 +247,7 @@ impl fmt::Display for Rejection {
 
 impl core::error::Error for Rejection {}
 
-/// Why bytes were not taken for a request.
+/// Reason of a [`Rejection`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RejectionReason {
@@ -293,7 +292,7 @@ impl RejectionReason {
     }
 }
 
-/// What is asked for cannot be, with a code for programs and a message for people.
+/// Invalid handle or values: response code and message.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidRequest {

@@ -9,7 +9,7 @@ use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
 use crate::error::EncodeError;
 use crate::message::{Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Response, ResponseData};
 
-/// What responses are digested, signed and encrypted with.
+/// Keys, session and policy used to seal a response.
 pub struct SealContext<'s> {
     /// Who computes.
     pub crypto: &'s dyn CryptoProvider,
@@ -95,7 +95,7 @@ fn has_private_values(response: &Message<'_>) -> bool {
     values.iter().any(|value| !value.permissions.is_public())
 }
 
-/// Why a response cannot go out.
+/// Error of sealing a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {

@@ -10,7 +10,7 @@ use crate::crypto::CryptoProvider;
 use crate::handle::Handle;
 use crate::record::{InterfaceProtocol, Site};
 
-/// What all lookups of a program have in common: where to begin, how to go on, when to stop.
+/// Lookup settings shared by all lookups of a program: root sites, transports, timeouts, limits.
 #[derive(Clone, Debug)]
 pub struct LookupConfig {
     /// The sites of the root, who know about prefixes.
@@ -114,7 +114,7 @@ pub(super) enum SiteSource {
     Records,
 }
 
-/// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).
+/// Round-trip time estimates per server, maintained by the caller.
 pub trait RttEstimates: fmt::Debug + Send + Sync {
     /// The time that a server needed, if it was ever asked.
     fn rtt(&self, server: IpAddr) -> Option<Duration>;

@@ -9,7 +9,7 @@ use crate::message::{ProtocolVersion, ResponseCode};
 use crate::record::InterfaceProtocol;
 use crate::tunnel::TunnelError;
 
-/// Why a lookup ended without an answer: at which step, and what came of the attempts there.
+/// Lookup failure: kind, handle and failed attempts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LookupError {
     /// What went wrong.
@@ -32,7 +32,7 @@ impl fmt::Display for LookupError {
 
 impl core::error::Error for LookupError {}
 
-/// What made a lookup end.
+/// Kind of a lookup failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupErrorKind {
@@ -82,7 +82,7 @@ pub enum LookupErrorKind {
     Question(#[from] EncodeError),
 }
 
-/// One attempt that came to nothing.
+/// Failed attempt: server, transport and error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FailedAttempt {
     /// How the server was asked.
@@ -99,7 +99,7 @@ impl fmt::Display for FailedAttempt {
     }
 }
 
-/// Why an attempt came to nothing.
+/// Reason for which an attempt failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError {
@@ -166,8 +166,10 @@ pub enum AttemptError {
     Code(ResponseCode),
 }
 
-/// What a caller has to tell about an attempt. Unless it says that nothing was sent, as `Unreachable` and `Insecure` do,
-/// a question that must not be repeated is asked of nobody else.
+/// Connection failure reported by the caller. Only `Unreachable` and `WrongPeer` guarantee that nothing was sent.
+///
+/// Unless it says that nothing was sent, as `Unreachable` and `Insecure` do, a question that must not be repeated is asked of
+/// nobody else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {

@@ -38,7 +38,9 @@ use crate::record::{InterfaceProtocol, Site};
 use crate::time::Now;
 use crate::work::Budget;
 
-/// One question under way. Opens no socket, reads no clock, resolves no domain name.
+/// State machine of one lookup. Opens no socket, reads no clock, resolves no domain name.
+///
+/// Opens no socket, reads no clock, resolves no domain name.
 ///
 /// After creation and after each call that gives it something, call [`poll_transmit`](Self::poll_transmit) and
 /// [`poll`](Self::poll) until they give nothing more, then wait for bytes or for [`poll_timeout`](Self::poll_timeout).
@@ -137,7 +139,7 @@ enum Progress {
     Waiting,
 }
 
-/// Bytes to be sent.
+/// Bytes to send, with destination and transport.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Transmit {
     /// The attempt that they belong to. A connection is opened for each, and all that comes over it is given back with
@@ -155,7 +157,7 @@ pub struct Transmit {
     pub bytes: Vec<u8>,
 }
 
-/// What a lookup has to tell.
+/// Event of a lookup.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LookupEvent {
@@ -190,7 +192,7 @@ pub enum LookupEvent {
     RootChanged,
 }
 
-/// What a server answered.
+/// Response of a server, with its origin.
 #[derive(Clone)]
 pub struct LookupResponse {
     /// The message.

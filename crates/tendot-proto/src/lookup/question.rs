@@ -12,7 +12,7 @@ use crate::record::{InterfaceKind, Site};
 use crate::time::Now;
 use crate::wire::{WireList, WireWriter};
 
-/// What is asked: a request, and the handle whose servers are to answer it.
+/// Request and the handle whose servers are queried.
 ///
 /// ```
 /// use tendot_proto::lookup::Question;

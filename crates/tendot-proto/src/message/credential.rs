@@ -1,7 +1,7 @@
 use crate::error::DecodeError;
 use crate::wire::{WireReader, WireWriter};
 
-/// What proves that a message is by whom it should be, and unchanged (RFC 3652, 2.2.4).
+/// Message credential: signature or MAC (RFC 3652, 2.2.4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Credential<'a> {
     /// Four bytes of version and options, 0 wherever they were seen.

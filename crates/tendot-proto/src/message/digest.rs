@@ -1,8 +1,7 @@
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::wire::{WireReader, WireWriter};
 
-/// The digest of a request in its response, and of a challenged request when an answer is to be verified (RFC 3652,
-/// 2.2.3).
+/// Digest of a request, in a response or a verification request (RFC 3652, 2.2.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RequestDigest<'a> {
     /// How it was made, and how it is written.
@@ -11,8 +10,9 @@ pub struct RequestDigest<'a> {
     pub bytes: &'a [u8],
 }
 
-/// How a digest was made. In messages that is one byte; a 0 there is the first byte of the length of a digest whose
-/// algorithm is not told.
+/// Digest algorithm byte; 0 is the first length byte of an untagged digest.
+///
+/// In messages that is one byte; a 0 there is the first byte of the length of a digest whose algorithm is not told.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum DigestAlgorithm {
     /// Not told; MD5 in responses before 2.1, anything in requests for verification.

@@ -3,7 +3,7 @@ use crate::error::DecodeError;
 use crate::limits;
 use crate::wire::{WireReader, WireWriter};
 
-/// The first 20 bytes of every message and of every datagram (RFC 3652, 2.2.1).
+/// Message envelope: first 20 bytes of a message or datagram (RFC 3652, 2.2.1).
 ///
 /// ```
 /// use tendot_proto::{Envelope, Version};
@@ -31,7 +31,7 @@ pub struct Envelope {
     pub length: u32,
 }
 
-/// The upper three bits of the third byte of an envelope.
+/// Envelope flags: compressed, encrypted, truncated.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct EnvelopeFlags(u8);
 

@@ -4,7 +4,7 @@ use crate::limits;
 use crate::time::Now;
 use crate::wire::{WireReader, WireWriter};
 
-/// The 24 bytes after the envelope (RFC 3652, 2.2.2), but for the length of the body, which is that of the body.
+/// Message header: 24 bytes after the envelope (RFC 3652, 2.2.2), without the body length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MessageHeader {
     /// What is asked for.
@@ -117,7 +117,9 @@ impl MessageHeader {
     }
 }
 
-/// How an operation is to be done. Bits without a meaning are kept.
+/// Operation flags (RFC 3652, 2.2.2). Unknown bits are preserved.
+///
+/// Bits without a meaning are kept.
 ///
 /// ```
 /// use tendot_proto::OpFlags;

@@ -33,7 +33,7 @@ use crate::limits;
 use crate::time::Now;
 use crate::wire::{WireList, WireReader, WireWriter};
 
-/// A message: what a client asks, or what a server answers.
+/// Protocol message: envelope, header, body and credential (RFC 3652, 2.2). Borrows; re-encodes to the same bytes.
 ///
 /// It borrows from the bytes that it was read from, and allocates nothing. Whatever was read is written as it came.
 ///
@@ -70,7 +70,7 @@ pub struct Message<'a> {
     pub tail: CredentialSection<'a>,
 }
 
-/// The body of a message.
+/// Message body: request or response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MessageBody<'a> {
     /// That of a request.
@@ -79,7 +79,7 @@ pub enum MessageBody<'a> {
     Response(Response<'a>),
 }
 
-/// What follows the body.
+/// Credential section after the body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CredentialSection<'a> {
     /// Not even the length of a credential, which some clients leave out.

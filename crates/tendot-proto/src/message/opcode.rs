@@ -1,6 +1,8 @@
 use super::code_points::code_points;
 
-/// What a message asks for. Unknown numbers are kept.
+/// Operation code (RFC 3652, 2.2.2). Unknown codes are preserved.
+///
+/// Unknown numbers are kept.
 ///
 /// ```
 /// use tendot_proto::Opcode;

@@ -3,7 +3,7 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 use crate::wire::WireReader;
 
-/// A whole message cut into envelope, header, body and credential; the body is not yet read.
+/// Message split into envelope, header, body and credential bytes; the body is not decoded.
 ///
 /// Digests, signatures and MACs are made of the bytes as they came, so this is where they are kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -4,7 +4,7 @@ use crate::handle::Handle;
 use crate::record::{HandleValue, HashOption};
 use crate::wire::{WireList, WireReader, WireWriter};
 
-/// What a request asks for, by opcode.
+/// Request body, by opcode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Request<'a> {
@@ -91,7 +91,7 @@ pub enum Request<'a> {
     Unknown(&'a [u8]),
 }
 
-/// A request for a session.
+/// Session setup request (opcode 400).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionSetup<'a> {
     /// How the key is agreed upon.
@@ -111,7 +111,9 @@ impl SessionSetup<'_> {
     pub const ANONYMOUS_INDEX: u32 = u32::MAX;
 }
 
-/// How two sides agree upon the key of a session. Unknown numbers are kept.
+/// Session key exchange mode. Unknown codes are preserved.
+///
+/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KeyExchangeMode(pub u16);
 
@@ -126,7 +128,7 @@ impl KeyExchangeMode {
     pub const DIFFIE_HELLMAN: Self = Self(4);
 }
 
-/// The client's part of the key of a session.
+/// Client key material of a session setup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SessionKeyMaterial<'a> {
     /// A public key, as in [`PublicKey`](crate::record::PublicKey): modes 1 and 4.
@@ -142,7 +144,7 @@ pub enum SessionKeyMaterial<'a> {
     None,
 }
 
-/// From where on transactions are wanted.
+/// Start position of a transaction request (opcode 1001).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplicationStart<'a> {
     /// After a transaction; all there was before 2.9.
@@ -158,7 +160,7 @@ pub enum ReplicationStart<'a> {
     Other(u8),
 }
 
-/// Which part of the names a mirror keeps: those that hash to it.
+/// Hash partition: the handles that one server of a site stores (RFC 3652, 3.1.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HashPartition {
     /// What is hashed.
@@ -169,7 +171,7 @@ pub struct HashPartition {
     pub index: u32,
 }
 
-/// Where a dump goes on.
+/// Position after which an interrupted dump (opcode 1002) resumes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DumpCursor<'a> {
     /// The last name that arrived.

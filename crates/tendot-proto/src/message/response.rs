@@ -5,7 +5,7 @@ use crate::limits;
 use crate::record::HandleValue;
 use crate::wire::{WireList, WireReader, WireWriter};
 
-/// What a response says.
+/// Response body: optional request digest and response data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Response<'a> {
     /// The digest of the request, which stands first if the flag `REQUEST_DIGEST` is set.
@@ -14,7 +14,7 @@ pub struct Response<'a> {
     pub outcome: ResponseData<'a>,
 }
 
-/// How a request ended, and what came of it.
+/// Response data, by response code and opcode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ResponseData<'a> {

@@ -1,7 +1,9 @@
 use super::ProtocolVersion;
 use super::code_points::code_points;
 
-/// How a request ended. Unknown numbers are kept, so that they can be passed on. 0 stands in requests.
+/// Response code (RFC 3652, 2.2.2). Unknown codes are preserved; 0 marks a request.
+///
+/// Unknown numbers are kept, so that they can be passed on. 0 stands in requests.
 ///
 /// ```
 /// use tendot_proto::ResponseCode;

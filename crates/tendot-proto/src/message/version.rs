@@ -1,7 +1,8 @@
 use core::fmt;
 
-/// A version of the protocol. Ordered by number; the ancient 5.x is an old 2.0 under a wrong number,
-/// and ranks so.
+/// Handle protocol version. Ordered by number; 5.x is an early 2.0 and ranks as such.
+///
+/// Ordered by number; the ancient 5.x is an old 2.0 under a wrong number, and ranks so.
 ///
 /// ```
 /// use tendot_proto::Version;

@@ -9,7 +9,7 @@ use super::{
 use crate::error::DecodeError;
 use crate::handle::Handle;
 
-/// The data of a value, read by its type.
+/// Value data decoded by value type.
 ///
 /// ```
 /// use tendot_proto::record::{Data, Url};

@@ -1,7 +1,7 @@
 use super::text::decode_text;
 use crate::error::DecodeError;
 
-/// The data of `DESC`: a description for people.
+/// Data of a `DESC` value: free-text description.
 ///
 /// ```
 /// use tendot_proto::record::Description;

@@ -1,7 +1,7 @@
 use super::text::decode_text;
 use crate::error::DecodeError;
 
-/// The data of `EMAIL`: how to reach whoever is responsible.
+/// Data of an `EMAIL` value: contact address, not validated.
 ///
 /// ```
 /// use tendot_proto::record::Email;

@@ -2,7 +2,7 @@ use super::text::decode_text;
 use super::xml;
 use crate::error::{DecodeError, DecodeErrorKind};
 
-/// The data of `10320/headers`: what to add to an answer over HTTP, a line each.
+/// Data of a `10320/headers` value: HTTP header fields and HTML head elements to add to responses.
 ///
 /// ```
 /// use tendot_proto::record::{ExtraHeader, Headers};
@@ -22,7 +22,9 @@ pub struct ExtraHeaders<'a> {
     source: &'a str,
 }
 
-/// A line of [`Headers`]. No part of it has a control character other than a tab, so that it stays one line.
+/// Line of [`ExtraHeaders`]; contains no control character but tab.
+///
+/// No part of it has a control character other than a tab, so that it stays one line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ExtraHeader<'a> {
     /// A field of the answer.

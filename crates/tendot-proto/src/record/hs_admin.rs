@@ -4,7 +4,7 @@ use super::ValueReference;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::wire::{ListItem, WireReader, WireWriter};
 
-/// The data of `HS_ADMIN`: who administers the record, and what they may do.
+/// Data of an `HS_ADMIN` value: admin reference and permissions (RFC 3651, 3.2; Handle.Net's field order).
 ///
 /// The bytes are permissions, handle, index; RFC 3651 has another order, which nobody writes.
 ///
@@ -64,7 +64,9 @@ impl<'a> Admin<'a> {
     }
 }
 
-/// What an administrator may do: one bit each. Bits without a meaning are kept.
+/// Permission bits of an admin. Unknown bits are preserved.
+///
+/// Bits without a meaning are kept.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct AdminPermissions(pub u16);
 

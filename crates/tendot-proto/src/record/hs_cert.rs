@@ -7,7 +7,7 @@ use super::{PublicKey, ValueReference};
 use crate::error::DecodeError;
 use crate::trust::{Claims, Jws};
 
-/// The data of `HS_CERT`: a statement, signed by the issuer, that the subject's key may sign for certain handles.
+/// Data of an `HS_CERT` value: signed statement that a key may sign for certain handles. Decoding does not verify.
 ///
 /// Reading it verifies nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub struct HandleCertificate<'a> {
     pub permissions: Vec<CertificatePermission>,
 }
 
-/// Which handles a key may sign.
+/// Certificate permission: handle and scope.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CertificatePermission {
     /// The handle that the scope is about; empty where it does not matter.
@@ -31,7 +31,9 @@ pub struct CertificatePermission {
     pub scope: CertificateScope,
 }
 
-/// How far a [`CertificatePermission`] reaches. Unknown names are kept.
+/// Scope of a certificate permission. Unknown names are preserved.
+///
+/// Unknown names are kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CertificateScope(pub Cow<'static, str>);
 

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use super::xml::{self, XmlElement};
 use crate::error::DecodeError;
 
-/// The data of `HS_NAMESPACE`: how the names of a prefix are to be treated, in XML.
+/// Data of an `HS_NAMESPACE` value: per-prefix settings in XML.
 ///
 /// ```
 /// use tendot_proto::record::Namespace;

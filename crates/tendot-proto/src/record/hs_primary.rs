@@ -4,7 +4,7 @@ use super::ValueReference;
 use super::hs_vlist::{decode_references, encode_references};
 use crate::error::DecodeError;
 
-/// The data of `HS_PRIMARY`: which `HS_SITE` values are primary sites (RFC 3651, 3.2.6).
+/// Data of an `HS_PRIMARY` value: references to primary sites (RFC 3651, 3.2.6).
 ///
 /// The RFC tells its shape in words only and no deployed software uses it; read here as a list of references.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

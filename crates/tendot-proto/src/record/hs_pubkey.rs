@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::wire::{WireReader, WireWriter};
 
-/// A public key: the data of `HS_PUBKEY`, of a server in `HS_SITE`, and of a session's key exchange.
+/// Public key in Handle.Net's encoding: RSA, DSA or Diffie-Hellman. Re-encodes to the same bytes.
 ///
 /// Keys are compared byte by byte in many places of the Handle System, so a key that was read is written as it came.
 ///
@@ -37,7 +37,7 @@ enum KeyAlgorithm {
     DiffieHellman,
 }
 
-/// The integers of a [`PublicKey`], big-endian without zeros in front.
+/// Algorithm and integers of a [`PublicKey`], big-endian without leading zeros.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the letters are those of the algorithms")]
 pub enum KeyComponents<'k> {

@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 
 use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
 
-/// The data of `HS_SECKEY`: a secret that an identity shares with its server.
+/// Data of an `HS_SECKEY` value: shared secret. Zeroed on drop, redacted in `Debug`.
 ///
 /// It is wiped from memory when dropped, and nobody finds it in a log.
 ///
@@ -65,7 +65,7 @@ mod tests {
     use crate::crypto::{Digest, SigningKey};
     use crate::record::PublicKey;
 
-    /// Knows the SHA-1 of `secret` and nothing else.
+    /// Test provider that knows one SHA-1 digest.
     #[derive(Debug)]
     struct FixedDigest;
 

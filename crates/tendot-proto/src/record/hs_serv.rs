@@ -1,6 +1,6 @@
 use crate::handle::Handle;
 
-/// The data of `HS_SERV` and `HS_SERV.PREFIX`: the record whose sites serve this prefix, or those derived from it.
+/// Data of an `HS_SERV` or `HS_SERV.PREFIX` value: service handle.
 ///
 /// ```
 /// use tendot_proto::{Handle, record::Service};

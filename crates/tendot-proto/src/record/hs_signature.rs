@@ -7,7 +7,7 @@ use crate::error::DecodeError;
 use crate::trust::{Claims, Jws};
 use crate::wire::{ListItem as _, WireWriter};
 
-/// The data of `HS_SIGNATURE`: the digests of values of the record, signed by the issuer.
+/// Data of an `HS_SIGNATURE` value: signed digests of the record's values. Decoding does not verify.
 ///
 /// Reading it verifies nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub struct RecordSignature<'a> {
     pub digests: Vec<ValueDigest>,
 }
 
-/// The digest of a value.
+/// Index and digest of a signed value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValueDigest {
     /// The value's index.

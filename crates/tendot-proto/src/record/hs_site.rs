@@ -7,8 +7,7 @@ use super::PublicKey;
 use crate::error::DecodeError;
 use crate::wire::{WireReader, WireWriter};
 
-/// The data of `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` and `HS_NA_DELEGATE`: servers that together keep all records
-/// of a service.
+/// Data of an `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` or `HS_NA_DELEGATE` value: servers of one service site.
 ///
 /// The numbers are those of the deployed software; RFC 3651 has other ones for the flags, for the kinds of interface
 /// and for the protocols.
@@ -204,7 +203,7 @@ impl Default for Site<'_> {
     }
 }
 
-/// Something that a site says about itself.
+/// Name-value attribute of a site.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SiteAttribute<'a> {
     /// What it is about.
@@ -213,7 +212,7 @@ pub struct SiteAttribute<'a> {
     pub value: Cow<'a, [u8]>,
 }
 
-/// One server of a site.
+/// Site server: address, public key and interfaces.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SiteServer<'a> {
     /// The number by which the site calls it.
@@ -289,7 +288,7 @@ impl<'a> SiteServer<'a> {
     }
 }
 
-/// Where a server listens, and for what.
+/// Interface of a site server: purpose, protocol and port.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ServerInterface {
     /// For what.
@@ -300,7 +299,9 @@ pub struct ServerInterface {
     pub port: u32,
 }
 
-/// What an [`Interface`] is for. Unknown numbers are kept.
+/// Purpose of a [`ServerInterface`]: admin, query, both or out of service. Unknown codes are preserved.
+///
+/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct InterfaceKind(pub u8);
 
@@ -325,7 +326,9 @@ impl InterfaceKind {
     }
 }
 
-/// How messages are carried to an [`Interface`]. Unknown numbers are kept.
+/// Transport protocol of a [`ServerInterface`]. Unknown codes are preserved.
+///
+/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct InterfaceProtocol(pub u8);
 
@@ -349,7 +352,7 @@ impl fmt::Display for InterfaceProtocol {
     }
 }
 
-/// Which part of a handle decides its server.
+/// Part of a handle that is hashed to select the server of a site.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HashOption(pub u8);
 

@@ -4,7 +4,7 @@ use super::ValueReference;
 use crate::error::DecodeError;
 use crate::wire::{ListItem, WireList, WireReader, WireWriter};
 
-/// The data of `HS_VLIST`: a list of values of any records, used as a group of administrators.
+/// Data of an `HS_VLIST` value: value references, used as an admin group.
 ///
 /// ```
 /// use tendot_proto::{Reference, record::ValueList};

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use super::xml::{self, XmlElement};
 use crate::error::{DecodeError, DecodeErrorKind};
 
-/// The data of `10320/links`: what the thing is related to, in XML like that of `10320/loc`.
+/// Data of a `10320/links` value: typed links in XML (RFC 8288).
 ///
 /// ```
 /// use tendot_proto::record::Links;
@@ -47,7 +47,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// What a thing is related to, to be told in the `Link` field of an answer (RFC 8288).
+/// Typed link for the HTTP `Link` header (RFC 8288).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Link<'e, 'a> {
     element: &'e XmlElement<'a>,

@@ -4,7 +4,7 @@ use super::links::Link;
 use super::xml::{self, XmlElement};
 use crate::error::{DecodeError, DecodeErrorKind};
 
-/// The data of `10320/loc`: several places of one thing, and how to choose among them, in XML.
+/// Data of a `10320/loc` value: alternative locations and the selection methods, in XML.
 ///
 /// ```
 /// use tendot_proto::record::Locations;
@@ -101,7 +101,7 @@ impl<'a> Locations<'a> {
     }
 }
 
-/// One place of a thing.
+/// Location of a `10320/loc` value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Location<'a>(XmlElement<'a>);
 

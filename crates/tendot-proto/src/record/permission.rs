@@ -1,6 +1,8 @@
 use core::fmt;
 
-/// Who may read and change a value: one bit each. Bits without a meaning are kept.
+/// Read and write permissions of a value. Unknown bits are preserved.
+///
+/// Bits without a meaning are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ValuePermissions(pub u8);
 

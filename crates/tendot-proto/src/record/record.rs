@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use super::HandleValue;
 
-/// A record: a handle and its values.
+/// Handle record: a handle and its values.
 ///
 /// Its JSON form is by serde, as the REST interface of Handle.Net writes and reads it.
 ///

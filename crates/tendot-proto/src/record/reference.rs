@@ -5,7 +5,9 @@ use crate::error::DecodeError;
 use crate::handle::Handle;
 use crate::wire::{ListItem, WireReader, WireWriter};
 
-/// A value of some record, by index and handle: `300:0.NA/10`. So are administrators named, and members of groups.
+/// Value reference `index:handle`; names admins, keys and group members.
+///
+/// `300:0.NA/10`. So are administrators named, and members of groups.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValueReference<'a> {
     /// The record.

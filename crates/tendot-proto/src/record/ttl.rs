@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-/// How long a value may be kept by those who resolved it.
+/// Cache lifetime of a value: relative, absolute, or of unknown kind.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Ttl {
     /// So many seconds after it was resolved.

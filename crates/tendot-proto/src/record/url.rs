@@ -1,7 +1,7 @@
 use super::text::decode_text;
 use crate::error::DecodeError;
 
-/// The data of `URL`: where the thing is.
+/// Data of a `URL` value: target location, not validated.
 ///
 /// ```
 /// use tendot_proto::record::Url;

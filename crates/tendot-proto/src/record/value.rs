@@ -6,7 +6,7 @@ use super::{Ttl, ValuePermissions, ValueReference};
 use crate::error::DecodeError;
 use crate::wire::{ListItem, WireReader, WireWriter};
 
-/// One value of a record.
+/// Handle value: index, timestamp, TTL, permissions, type, data and references.
 ///
 /// The order of fields on the wire and in storage is that of the deployed software: index, timestamp, TTL,
 /// permissions, type, data, references. RFC 3652 has another order and a timestamp of eight bytes, which nobody speaks.

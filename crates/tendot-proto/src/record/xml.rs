@@ -17,7 +17,7 @@ const MAX_CDATA_SECTIONS: usize = 64;
 /// Elements, texts and comments.
 const MAX_NODES: u32 = 4_096;
 
-/// An element of XML: its name, its attributes in their order, and the text that it begins with.
+/// XML element: tag, attributes and leading text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct XmlElement<'a> {
     /// The name, without a namespace.

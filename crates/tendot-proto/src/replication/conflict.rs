@@ -1,7 +1,8 @@
 use crate::time::Now;
 
-/// When something was last done to a handle, and by which source, where there are several primaries. The later one
-/// wins; of two at the same time the one with the higher priority.
+/// Version stamp for conflict resolution between primaries: time, then source priority.
+///
+/// The later one wins; of two at the same time the one with the higher priority.
 ///
 /// ```
 /// use tendot_proto::replication::Stamp;

@@ -8,11 +8,11 @@ use crate::message::DumpCursor;
 use crate::record::HandleRecord;
 use crate::wire::{WireReader, WireWriter};
 
-/// The stream that answers operation 1002.
+/// Marker type of the dump stream (opcode 1002).
 #[derive(Clone, Copy, Debug)]
 pub enum DumpStream {}
 
-/// A record of a [`Dump`], in the order in which they come.
+/// Record of a dump stream, in stream order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DumpRecord<'a> {
     /// The first.

@@ -2,7 +2,7 @@ use crate::auth::AuthError;
 use crate::error::DecodeError;
 use crate::work::BudgetExceeded;
 
-/// Why a stream cannot be read on.
+/// Error of reading a replication stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationError {
@@ -32,7 +32,7 @@ pub enum ReplicationError {
     Exhausted(#[from] BudgetExceeded),
 }
 
-/// Why a record cannot be written.
+/// Error of writing a replication stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationWriteError {

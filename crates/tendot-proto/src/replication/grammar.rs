@@ -6,7 +6,7 @@ use crate::limits;
 use crate::record::HandleValue;
 use crate::wire::{ListItem, WireReader, WireWriter};
 
-/// The layout of a stream, in its first four bytes.
+/// Format version of a stream (first four bytes).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum StreamFormat {
     /// The transactions of the sender alone, or a dump that ends in [`DumpRecord::Position`](super::DumpRecord).
@@ -33,7 +33,9 @@ impl StreamFormat {
     }
 }
 
-/// What records of a stream look like. Outside of this module it cannot be named, so there are two of them.
+/// Byte layout of the records of a stream (sealed).
+///
+/// Outside of this module it cannot be named, so there are two of them.
 pub trait StreamLayout {
     /// A record.
     type Record<'a>;
@@ -68,7 +70,7 @@ pub trait StreamLayout {
     }
 }
 
-/// A field of a record.
+/// Field of a stream record.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordField {
     /// So many bytes.
@@ -83,8 +85,9 @@ pub enum RecordField {
     ValuesOfAction,
 }
 
-/// Finds the end of a record while its bytes arrive. Each field is passed once, so a record of many values in many
-/// pieces is no more work than a whole one.
+/// Finds the end of a record incrementally; every field is scanned once.
+///
+/// Each field is passed once, so a record of many values in many pieces is no more work than a whole one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordScanner {
     /// What has been passed.

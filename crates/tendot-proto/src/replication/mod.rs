@@ -94,7 +94,9 @@ pub const TLS_MARKER: [u8; 4] = *b"TLS\0";
 const SIGNED_MARKER: [u8; 4] = [0; 4];
 const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 
-/// A stream of records: [`Transactions`] or a [`Dump`].
+/// Replication stream: [`TransactionStream`] or [`DumpStream`] (sealed).
+///
+/// [`Transactions`] or a [`Dump`].
 pub trait ReplicationStream: grammar::StreamLayout {}
 
 impl ReplicationStream for TransactionStream {}

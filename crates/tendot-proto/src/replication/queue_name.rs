@@ -2,8 +2,7 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-/// A source of transactions: a server of a site, `0:1:0.NA/10` for the first server of the site in value 1 of that
-/// handle, or `0:sources` where the site is told by a file.
+/// Name of a transaction queue: server index and site, `0:1:0.NA/10` or `0:sources`.
 ///
 /// ```
 /// use tendot_proto::replication::QueueName;
@@ -43,7 +42,7 @@ impl FromStr for QueueName {
     }
 }
 
-/// Why a text is not the name of a source.
+/// Invalid queue name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueNameError {

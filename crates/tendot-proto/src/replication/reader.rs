@@ -12,7 +12,7 @@ use crate::record::PublicKey;
 use crate::wire::WireReader;
 use crate::work::Budget;
 
-/// Makes records of the bytes of a stream, in whatever pieces they come.
+/// Incremental reader of a replication stream; returns records of signed streams only after verification.
 ///
 /// Its memory grows with the bytes that arrive, never by an announced length, and each is looked at once. Records of a
 /// signed stream are given out when their signature has been verified, not before.
@@ -53,7 +53,7 @@ pub struct ReplicationReader<'k, S> {
     stream: PhantomData<S>,
 }
 
-/// What a receiver accepts.
+/// Receiver settings: sender key, accepted algorithms, whether unsigned streams are allowed.
 #[derive(Clone)]
 pub struct ReceiverConfig<'k> {
     /// The key of the sending server, as its site says. Without it no signed stream is read.
@@ -66,7 +66,7 @@ pub struct ReceiverConfig<'k> {
     pub unsigned: bool,
 }
 
-/// What a [`ReplicationReader`] has to tell.
+/// Event of a [`ReplicationReader`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplicationEvent<R> {
     /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the

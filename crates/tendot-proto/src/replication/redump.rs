@@ -2,7 +2,7 @@ use super::conflict::milliseconds;
 use super::state::ReplicationPosition;
 use crate::time::Now;
 
-/// What a sender has of the transactions of one source.
+/// Transactions of one queue that the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueExtent {
     /// The number of the last transaction whose record is written; 0 if there never was one.
@@ -11,7 +11,7 @@ pub struct QueueExtent {
     pub oldest: Option<OldestTransaction>,
 }
 
-/// The oldest transaction that a sender still has.
+/// Oldest transaction the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OldestTransaction {
     /// Its number.

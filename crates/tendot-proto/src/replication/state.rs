@@ -10,7 +10,7 @@ use super::stream_table::{StreamTable, StreamTableError, StreamTableValue};
 use crate::message::ReplicationStart;
 use crate::record::{JsonError, JsonNode};
 
-/// How far a receiver has got with one source.
+/// Replication position of a receiver in one queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplicationPosition {
     /// The number of the last transaction that was applied; not above 0 if there was none.
@@ -32,7 +32,7 @@ impl ReplicationPosition {
     }
 }
 
-/// How far a receiver has got with several sources.
+/// Replication positions of a receiver by queue.
 ///
 /// ```
 /// use tendot_proto::replication::{Position, States};
@@ -191,7 +191,7 @@ impl ReplicationStates {
 const LAST_TXN_ID_KEY: &str = "last_txn_id";
 const LAST_TIMESTAMP_KEY: &str = "last_timestamp";
 
-/// Why something is not the states of sources.
+/// Invalid replication states.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationStatesError {

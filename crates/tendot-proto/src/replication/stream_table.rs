@@ -5,8 +5,9 @@ use core::fmt::{self, Write as _};
 
 use crate::limits;
 
-/// Names and what they stand for, in the text form of the deployed software's `.dct` files: `{ "a" = "b" }` is a table,
-/// `( "a" "b" )` a vector, and both may stand where a text does.
+/// Table in Handle.Net's `.dct` text format.
+///
+/// `{ "a" = "b" }` is a table, `( "a" "b" )` a vector, and both may stand where a text does.
 ///
 /// White space, commas and semicolons part things. A backslash takes the next character as it is, but `\n` is a line
 /// end. A text needs no quotes if nothing in it parts things, and then goes on until something does: `{ a = 1 }` is a
@@ -26,7 +27,7 @@ use crate::limits;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StreamTable(pub BTreeMap<String, StreamTableValue>);
 
-/// What a name in a [`StreamTable`] stands for.
+/// Value in a [`StreamTable`]: text, table or vector.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StreamTableValue {
     /// A text.
@@ -45,7 +46,7 @@ impl StreamTable {
     pub const MAX_LEN: usize = limits::FIELD;
 }
 
-/// Why a text is not a [`StreamTable`].
+/// Parse error of a [`StreamTable`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamTableError {

@@ -6,11 +6,11 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::HandleValue;
 use crate::wire::{WireReader, WireWriter};
 
-/// The stream that answers operation 1001.
+/// Marker type of the transaction stream (opcode 1001).
 #[derive(Clone, Copy, Debug)]
 pub enum TransactionStream {}
 
-/// A record of [`Transactions`].
+/// Record of a transaction stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TransactionRecord<'a> {
     /// The first.
@@ -39,7 +39,7 @@ pub enum TransactionRecord<'a> {
     },
 }
 
-/// Something that was done to a record or a prefix.
+/// Change of a record or prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Transaction<'a> {
     /// Its number: one more than the last of this source.
@@ -54,7 +54,9 @@ pub struct Transaction<'a> {
     pub values: Vec<HandleValue<'a>>,
 }
 
-/// Whether transactions follow. Unknown numbers are kept.
+/// Status of a transaction stream. Unknown codes are preserved.
+///
+/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionStatus(pub u32);
 
@@ -65,7 +67,9 @@ impl TransactionStatus {
     pub const SENDING: Self = Self(2);
 }
 
-/// What a transaction does. Unknown numbers are kept, and have no values.
+/// Action of a transaction. Unknown codes are preserved and carry no values.
+///
+/// Unknown numbers are kept, and have no values.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionAction(pub u8);
 

@@ -10,7 +10,7 @@ use crate::error::DecodeErrorKind;
 use crate::wire::WireWriter;
 use crate::work::Budget;
 
-/// Makes the bytes of a stream of records.
+/// Writer of a replication stream; rejects records a reader would reject.
 ///
 /// What it writes can be read: a record in the wrong place or with too large a field is an error, after which the
 /// stream is as it was before.

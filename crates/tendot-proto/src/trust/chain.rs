@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
 use crate::work::Budget;
 
-/// The keys that are believed without a certificate of somebody else.
+/// Trust anchors: public keys accepted without a certificate.
 #[derive(Clone, Debug)]
 pub struct TrustAnchors {
     /// The record whose values they are.
@@ -27,7 +27,9 @@ impl TrustAnchors {
     }
 }
 
-/// Records that have been resolved on the way. That a record does not exist is known, too: it has no values.
+/// Records resolved so far; an absent record is stored without values.
+///
+/// That a record does not exist is known, too: it has no values.
 #[derive(Clone, Debug, Default)]
 pub struct RecordSet(BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>);
 

@@ -5,7 +5,7 @@ use super::Jws;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::{JsonError, JsonNode, ValueReference};
 
-/// What both a certificate and a signature of a record say: who says it about whom, and when.
+/// Claims shared by certificates and record signatures: issuer, subject, validity, chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
     /// Who says it: the value that holds the key.

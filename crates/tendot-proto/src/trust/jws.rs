@@ -9,7 +9,9 @@ use crate::crypto::HashAlgorithm;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 
-/// A JSON Web Signature (RFC 7515): a payload, and who signed it. Reading one verifies nothing.
+/// JSON Web Signature (RFC 7515), compact or JSON. Decoding does not verify.
+///
+/// Reading one verifies nothing.
 ///
 /// ```
 /// use tendot_proto::trust::Jws;
@@ -34,7 +36,7 @@ pub struct Jws<'a> {
     signatures: Vec<JwsSignature<'a>>,
 }
 
-/// One signature of a [`Jws`].
+/// Signature of a [`Jws`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JwsSignature<'a> {
     /// The header in base64, since that is what was signed.
@@ -43,7 +45,7 @@ pub struct JwsSignature<'a> {
     bytes: Vec<u8>,
 }
 
-/// What a signature was made with.
+/// Signature algorithm: RSA (`RS256` …) or DSA (`DS256` …, Handle System only).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JwsAlgorithm {
     /// `RS256` and its like: RSA with PKCS #1 v1.5.

@@ -8,7 +8,7 @@ use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm, SigningKey};
 use crate::handle::Handle;
 use crate::record::{CertificatePermission, HandleValue, PublicKey, ValueReference};
 
-/// Who signs, and for how long it holds.
+/// Issuer, validity period and chain of a statement to sign.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IssuerClaims<'a> {
     /// The value that holds the signer's key.

@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::record::{HandleValue, RecordSignature, ValueReference};
 use crate::work::{Budget, BudgetExceeded};
 
-/// What came of looking at a record's signatures.
+/// Result of verifying the signatures of a record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VerificationReport {
     /// Who signed it, each with all who certify them, up to the root.
@@ -164,7 +164,7 @@ fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
         || handle.eq_ignore_case(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
 }
 
-/// Why a signature is not believed.
+/// Reason for which a signature is rejected.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {

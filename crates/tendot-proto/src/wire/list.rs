@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use super::{WireReader, WireWriter};
 use crate::error::DecodeError;
 
-/// What a [`List`] can be made of.
+/// Element type of a [`WireList`].
 pub trait ListItem<'a>: Sized {
     /// The fewest bytes that one takes.
     const MIN_LEN: usize;
@@ -24,8 +24,7 @@ pub trait ListItem<'a>: Sized {
     fn reborrow(item: &'a Self) -> Self;
 }
 
-/// A counted list in a message: checked, but left as it came, so that reading a message allocates nothing; or the
-/// caller's own items, to be written.
+/// Counted list: validated wire bytes decoded on iteration, or borrowed items to encode. Never allocates.
 ///
 /// ```
 /// use tendot_proto::wire::{List, Reader};
@@ -149,7 +148,7 @@ impl<'a, T: ListItem<'a> + fmt::Debug> fmt::Debug for WireList<'a, T> {
     }
 }
 
-/// The items of a [`List`].
+/// Iterator over the items of a [`WireList`].
 #[derive(Clone, Debug)]
 pub struct WireListIter<'a, T> {
     left: IterRepr<'a, T>,

@@ -1,7 +1,9 @@
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 
-/// Bytes from outside, read from front to back. Each read names its field, so that an error can tell.
+/// Bounded reader of untrusted bytes; every read names its field for error messages.
+///
+/// Each read names its field, so that an error can tell.
 ///
 /// Lengths are compared with what is there before anything else happens, and nothing is allocated.
 #[derive(Clone, Copy, Debug)]

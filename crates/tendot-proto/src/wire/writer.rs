@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-/// Appends fields to a buffer of the caller.
+/// Writer that appends encoded fields to a caller's buffer.
 #[derive(Debug)]
 pub struct WireWriter<'b> {
     out: &'b mut Vec<u8>,

@@ -6,7 +6,7 @@ use tendot_proto::{HandleValue, ValuePermissions};
 use crate::Error;
 use crate::permission::{Requirement, is_admin_value};
 
-/// What changes, and who may do that.
+/// Difference between two records, as the admin permissions required to make it.
 #[derive(Debug, Default)]
 pub(super) struct RecordDiff {
     /// The rights that are needed, all of them.

@@ -28,7 +28,7 @@ use crate::party::Scope;
 use crate::permission::{Requirement, has_admin};
 use crate::{Caller, Error, Registry};
 
-/// What is to be written.
+/// Write operation of the Handle protocol.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HandleWrite<'a> {
@@ -117,7 +117,7 @@ impl HandleWrite<'_> {
     }
 }
 
-/// A write that was carried out.
+/// Outcome of a handle write.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WriteOutcome {
     /// The name, as it was given or made.
@@ -130,7 +130,7 @@ pub struct WriteOutcome {
     pub notes: Vec<WriteWarning>,
 }
 
-/// Something that is allowed and may yet not be meant.
+/// Warning about a write that was accepted.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum WriteWarning {
@@ -162,13 +162,14 @@ impl fmt::Display for WriteWarning {
 /// How often a write is tried while others are faster.
 const TRIES: u32 = 8;
 
-/// What a write needs and what it comes to, on what was there when it was planned.
+/// Plan of a handle write: its requirement, and the result for authorized callers.
 pub(crate) struct WritePlan {
     pub(crate) needed: Requirement,
     /// Told only to those who have what is needed.
     outcome: Result<PlannedWrite, Error>,
 }
 
+/// Edits and warnings of a planned handle write.
 struct PlannedWrite {
     name: Box<str>,
     replaced: bool,

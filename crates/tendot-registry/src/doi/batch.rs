@@ -14,7 +14,7 @@ use crate::refusal::RegistryErrorKind;
 use crate::validate::normalization_variants;
 use crate::{Caller, Registry, RegistryError, WriteWarning};
 
-/// A line of a batch.
+/// Line of a batch.
 #[derive(Debug)]
 pub struct BatchLine {
     /// Its number, from 1.
@@ -34,7 +34,7 @@ impl BatchLine {
     }
 }
 
-/// What became of a line.
+/// Outcome of a batch line.
 #[derive(Debug)]
 pub struct BatchLineOutcome {
     /// Its number.
@@ -47,7 +47,7 @@ pub struct BatchLineOutcome {
     pub notes: Vec<WriteWarning>,
 }
 
-/// What was done with a line.
+/// Success status of a batch line.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum BatchLineStatus {
     /// The name is new.
@@ -233,7 +233,7 @@ impl BatchLineOutcome {
     }
 }
 
-/// Lines that are planned together.
+/// Plans the lines of one batch over a shared read set.
 struct BatchPlanner<'a> {
     /// For everything but names: reads become preconditions.
     tracked: &'a Registry,
@@ -252,13 +252,14 @@ struct BatchPlanner<'a> {
     places: HashMap<NameKey, usize>,
 }
 
+/// Quota left for this batch, and how much of it is used.
 #[derive(Clone, Copy)]
 struct RemainingQuota {
     left: u64,
     taken: u64,
 }
 
-/// A name as it will be after the lines so far.
+/// Record as planned by the lines so far.
 struct PlannedRecord {
     entry: StoredRecord,
     /// The revision that was read.

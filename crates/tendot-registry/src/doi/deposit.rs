@@ -19,7 +19,7 @@ use crate::task::sealed::Plan;
 use crate::validate::{check_handle_name, has_mixed_scripts};
 use crate::{Caller, Registry, RegistryError, WriteWarning, price};
 
-/// A name is to be registered.
+/// Command: register a DOI.
 #[derive(Clone, Debug)]
 pub struct RegisterDoi {
     /// What it is to be.
@@ -28,7 +28,7 @@ pub struct RegisterDoi {
     pub random: [u8; 16],
 }
 
-/// A name is to be changed.
+/// Command: update a DOI.
 #[derive(Clone, Debug)]
 pub struct UpdateDoi {
     /// Which one.
@@ -39,7 +39,7 @@ pub struct UpdateDoi {
     pub expect: Option<u64>,
 }
 
-/// A name is to be ended.
+/// Command: retire a DOI; reserved and test names are deleted.
 #[derive(Clone, Debug)]
 pub struct RetireDoi {
     /// Which one.

@@ -12,7 +12,7 @@ use super::once::UniqueKeys;
 use crate::RegistryError;
 use crate::metadata::{KernelMetadata, MetadataFault};
 
-/// What is sent to register or change a name, as JSON.
+/// Request to register or update a DOI, as JSON.
 ///
 /// ```
 /// use tendot_registry::doi::RegistrationRequest;
@@ -38,6 +38,7 @@ pub struct RegistrationRequest {
     pub state: Option<RegistrationState>,
 }
 
+/// JSON form of a registration request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct RegistrationJson<'a> {
@@ -60,6 +61,7 @@ fn null_as_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Deserialize::deserialize(deserializer).map(Some)
 }
 
+/// The `name` of a request whose other fields may be invalid.
 #[derive(Deserialize)]
 struct NameOnly {
     name: Box<str>,

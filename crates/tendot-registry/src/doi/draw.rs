@@ -17,7 +17,7 @@ use crate::{RecordLimits, RegistryError, ValueFault};
 /// Where the address of a registered name stands; its administrator stands at [`ADMIN`].
 const URL_INDEX: u32 = 1;
 
-/// What becomes of a name.
+/// Record change built from a request: created, updated or unchanged.
 #[derive(Debug)]
 pub(crate) enum RecordChange {
     /// It is new.
@@ -47,7 +47,7 @@ impl RecordChange {
     }
 }
 
-/// What is drawn up, and for whom.
+/// Inputs of the record builder: allocation, admin group, limits, time.
 pub(crate) struct BuildContext<'a> {
     pub(crate) allocation: &'a PrefixAllocation,
     /// The group of who has the name.

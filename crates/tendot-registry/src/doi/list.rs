@@ -9,7 +9,7 @@ use super::{DoiStatus, Registration, RegistrationState};
 use crate::party::{self, Prefix, Principal, Registrant, ScanBudget};
 use crate::{Caller, Error, Registry, RegistryError, price};
 
-/// Some names, and where to go on.
+/// DOIs of one list request, and where to continue.
 #[derive(Clone, Debug, Default)]
 pub struct DoiList {
     /// The names.
@@ -18,7 +18,7 @@ pub struct DoiList {
     pub next: Option<String>,
 }
 
-/// A name in a list.
+/// DOI in a list.
 #[derive(Clone, Debug)]
 pub struct DoiListItem {
     /// As it was first spelled.
@@ -277,7 +277,7 @@ impl Registry {
     }
 }
 
-/// A name that may be in a list.
+/// List item before the visibility check.
 struct DoiCandidate {
     item: DoiListItem,
     is_reserved: bool,
@@ -308,7 +308,7 @@ impl DoiCandidate {
     }
 }
 
-/// A list that is being made.
+/// State of one list request: principal, filters, scan budget, items.
 struct DoiListing<'a> {
     standing: Principal,
     /// Those whose reserved names were met.

@@ -32,7 +32,7 @@ use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryF
 use crate::party::{Principal, Registrant, RegistryObjectKind};
 use crate::{Caller, Error, Registry, RegistryError, WriteWarning, party, price};
 
-/// What is kept of a name beside its values.
+/// Registration of a DOI as stored beside its values. The state is serialized first, metadata last.
 ///
 /// How it is written is looked at without reading all of it: the state comes first.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -49,7 +49,7 @@ pub(crate) struct Registration {
     pub(crate) metadata: Option<Box<RawValue>>,
 }
 
-/// How far a name has come.
+/// Requested or stored state of a registration.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistrationState {
@@ -60,7 +60,7 @@ pub enum RegistrationState {
     Registered,
 }
 
-/// Which declaration of metadata it is.
+/// Issue of the kernel metadata declaration: number and time.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MetadataIssue {
     /// 1 for the first, and one more each time that it was changed.
@@ -85,7 +85,7 @@ pub(crate) fn has_metadata(entry: &StoredRecord) -> bool {
     beginning.starts_with(br#"{"state":"#) && memchr::memmem::find(beginning, br#","metadata":{"#).is_some()
 }
 
-/// A name, and all that is known of it.
+/// DOI with its values and registration, as the caller may see it.
 #[derive(Clone, Debug)]
 pub struct DoiRecord {
     /// As it was first spelled.
@@ -114,7 +114,7 @@ pub struct DoiRecord {
     pub notes: Vec<WriteWarning>,
 }
 
-/// What became of a name.
+/// Status of a DOI, from its registration state and the record's status.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum DoiStatus {
     /// It does not resolve yet.

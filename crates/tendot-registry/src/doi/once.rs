@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON of which that is so. How deep it is, the reader bounds.
+/// JSON in which no object has a duplicate key.
+///
+/// How deep it is, the reader bounds.
 pub(super) struct UniqueKeys;
 
 impl<'de> Deserialize<'de> for UniqueKeys {
@@ -14,6 +16,7 @@ impl<'de> Deserialize<'de> for UniqueKeys {
     }
 }
 
+/// Visitor that checks for duplicate keys.
 struct UniqueKeysVisitor;
 
 impl<'de> Visitor<'de> for UniqueKeysVisitor {

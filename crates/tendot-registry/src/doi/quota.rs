@@ -16,8 +16,9 @@ const COUNT_TTL_MS: u64 = 60_000;
 /// Names counted in one call of the store.
 const COUNT_PAGE_LEN: usize = 100_000;
 
-/// What was counted, of prefixes that have a quota. Counting takes the time of walking over all names, so what comes and goes
-/// is added and taken off.
+/// In-memory usage of prefixes with a quota. Counting scans all names, so commits adjust the last count.
+///
+/// Counting takes the time of walking over all names, so what comes and goes is added and taken off.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaTable {
     tallies: Mutex<UsageByPrefix>,
@@ -25,6 +26,7 @@ pub(crate) struct QuotaTable {
     ended: Notify,
 }
 
+/// Usage per prefix, and the next reservation number.
 #[derive(Debug, Default)]
 struct UsageByPrefix {
     prefixes: HashMap<Box<str>, PrefixUsage>,
@@ -32,7 +34,7 @@ struct UsageByPrefix {
     next: u64,
 }
 
-/// Of a prefix that is counted, has been, or has changes under way.
+/// Usage of one prefix: last count, pending and in-flight reservations.
 #[derive(Debug, Default)]
 struct PrefixUsage {
     counted: Option<UsageCount>,
@@ -48,6 +50,7 @@ struct PrefixUsage {
     is_counting: bool,
 }
 
+/// Counted number of names: an upper bound, and whether it is exact.
 #[derive(Clone, Copy, Debug)]
 struct UsageCount {
     /// As many as there may be at the most; exactly so many if nothing was under way, and what became of all changes is known.
@@ -169,7 +172,7 @@ impl QuotaTable {
     }
 }
 
-/// Names of a prefix that are being counted.
+/// Guard of a running count; one per prefix at a time.
 #[derive(Debug)]
 struct CountGuard<'q> {
     quotas: &'q QuotaTable,
@@ -203,15 +206,17 @@ impl Drop for CountGuard<'_> {
     }
 }
 
-/// Names of a prefix that come and go with a change.
+/// Names added and removed by a change set.
 #[derive(Clone, Copy, Debug, Default)]
 struct UsageDelta {
     come: u64,
     gone: u64,
 }
 
-/// Room that is kept for names until it is known whether they are there. Who drops it without a word does not know, as
-/// when a client hangs up: then they are taken to be there until they are counted anew, so that there are never too many.
+/// Quota reservation of a change set in flight. Dropped unresolved, it counts as committed until the next count.
+///
+/// Who drops it without a word does not know, as when a client hangs up: then they are taken to be there until they are counted
+/// anew, so that there are never too many.
 #[derive(Debug)]
 pub(crate) struct Reservation<'q> {
     quotas: &'q QuotaTable,

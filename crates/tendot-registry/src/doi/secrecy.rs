@@ -10,7 +10,7 @@ use crate::ownership::failure;
 use crate::party::Principal;
 use crate::{Caller, Error, Registry};
 
-/// What is known of who asks, and of prefixes, while names are looked at one by one.
+/// Visibility filter for reserved names; caches the principal and allocated prefixes.
 pub(crate) struct VisibilityFilter<'c> {
     caller: &'c Caller,
     at: u64,

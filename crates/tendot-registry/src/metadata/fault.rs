@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// What is wrong with one element of metadata.
+/// Fault in a metadata document: pointer, code and message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MetadataFault {
     /// Where: a JSON pointer (`/referentCreation/mode/1`), or a path of XML (`/kernelMetadata/referentCreation/mode[2]`).
@@ -40,7 +40,9 @@ impl Serialize for MetadataFault {
     }
 }
 
-/// The kinds of faults. Their texts stay as they are.
+/// Stable code of a metadata fault.
+///
+/// Their texts stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum MetadataFaultCode {

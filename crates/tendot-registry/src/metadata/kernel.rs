@@ -19,7 +19,9 @@ const MAX_JSON_BYTES: usize = 1 << 20;
 /// which has to be read again.
 const MAX_CONVERTED_BYTES: usize = 1 << 19;
 
-/// Kernel metadata: what is named. One that exists is valid.
+/// Kernel metadata of a DOI. A value of this type is valid.
+///
+/// One that exists is valid.
 ///
 /// ```
 /// use tendot_registry::metadata::KernelMetadata;
@@ -42,7 +44,7 @@ pub struct KernelMetadata {
     pub(super) referent: Referent,
 }
 
-/// What a name is given to.
+/// Referent: what the DOI is assigned to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Referent {
     Creation(Box<Creation>),
@@ -50,7 +52,7 @@ pub(super) enum Referent {
     Place(NamedPlace),
 }
 
-/// What the registry knows of a name, and metadata is printed with.
+/// Fields of a metadata document that the registry supplies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RegistryFields<'a> {
     /// The name, as it was first registered.

@@ -264,7 +264,7 @@ impl CreationType {
     pub(super) const RESTRICTED: Self = Self(Cow::Borrowed("Restricted"));
 }
 
-/// A country (ISO 3166-1, alpha-2), or one of those that are no more, or not yet in that list.
+/// Territory code (ISO 3166-1 alpha-2, and former codes).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TerritoryCode(&'static str);
 

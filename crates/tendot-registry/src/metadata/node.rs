@@ -10,7 +10,7 @@ const DEPTH: usize = 12;
 /// Members and items: enough for 10,000 agents.
 const NODES: u32 = 1 << 17;
 
-/// A document as a tree: what JSON and XML have in common, and what the model is read from and written to.
+/// Document tree common to JSON and XML.
 #[derive(Clone, Debug)]
 pub(super) enum MetadataNode<'a> {
     Text(Cow<'a, str>),
@@ -24,7 +24,9 @@ pub(super) enum MetadataNode<'a> {
     Read,
 }
 
-/// A member of an object, or a child or attribute of an element. Those of JSON may stand there twice.
+/// Member of a JSON object, or child or attribute of an XML element.
+///
+/// Those of JSON may stand there twice.
 #[derive(Clone, Debug)]
 pub(super) struct NodeMember<'a> {
     pub(super) name: Cow<'a, str>,
@@ -32,7 +34,7 @@ pub(super) struct NodeMember<'a> {
     pub(super) node: MetadataNode<'a>,
 }
 
-/// Where XML has a member.
+/// Position of a member in XML: element, attribute or text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum XmlPosition {
     /// An element inside the element.
@@ -113,7 +115,7 @@ impl Serialize for MetadataNode<'_> {
     }
 }
 
-/// How much deeper it may go, and how many nodes more there may be: a node takes more memory than its text.
+/// Deserializer of a tree with limits on depth and number of nodes.
 #[derive(Clone, Copy)]
 struct BoundedNodeVisitor<'b> {
     depth: usize,
@@ -199,7 +201,7 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
     }
 }
 
-/// The name of a member, borrowed where it has no escapes.
+/// Deserializer of a member name; borrows it where possible.
 struct MemberNameSeed;
 
 impl<'de> DeserializeSeed<'de> for MemberNameSeed {

@@ -8,7 +8,9 @@ const MAX_FAULTS: usize = 20;
 /// Characters of a wrong value that are told again.
 const EXCERPT_CHARS: usize = 64;
 
-/// How the document was written: JSON repeats in lists, XML repeats elements; their pointers differ too.
+/// Syntax of a document: JSON or XML.
+///
+/// JSON repeats in lists, XML repeats elements; their pointers differ too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum DocumentSyntax {
     Json,
@@ -16,13 +18,16 @@ pub(super) enum DocumentSyntax {
     Xml(&'static str),
 }
 
-/// Where the reading of a document is, and what was wrong so far. It goes on after a fault, to tell all of them.
+/// Reads a metadata tree and collects all faults with their pointers.
+///
+/// It goes on after a fault, to tell all of them.
 pub(super) struct MetadataReader {
     syntax: DocumentSyntax,
     path: Vec<PointerStep>,
     faults: Vec<MetadataFault>,
 }
 
+/// Step of the current pointer.
 enum PointerStep {
     Member(&'static str, XmlPosition),
     At(usize),
@@ -173,7 +178,7 @@ impl MetadataReader {
     }
 }
 
-/// What can be read from a node and written to one.
+/// Type that can be read from a tree and written to one.
 pub(super) trait MetadataElement: Sized {
     /// Reads it, or notes what is wrong.
     fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self>;
@@ -183,7 +188,7 @@ pub(super) trait MetadataElement: Sized {
     fn arbitrary(choices: &mut super::tests::ArbitraryInput) -> Self;
 }
 
-/// The members of an object, of which those are taken that are known.
+/// Reads the members of an object by name.
 ///
 /// Each way of taking gives `None` if something was wrong, and has noted it.
 pub(super) struct ObjectReader<'a>(Vec<NodeMember<'a>>);

@@ -16,7 +16,9 @@ use super::party::{Date, LinkedParty, NamedPlace, Party, PartyName};
 use super::read::{DocumentSyntax, MetadataElement, MetadataReader};
 use super::value::{Day, Language, NonEmptyText};
 
-/// System Metadata: the view of 2025, which says less than the kernel. One that exists is valid.
+/// System Metadata (ISO 26324:2025), a reduced view of kernel metadata.
+///
+/// One that exists is valid.
 ///
 /// It is kept as a [`KernelMetadata`], with `Restricted` where this view says nothing: what a creation is made of, its modes and
 /// its characters. What it does not say of a kernel: those three, the number, and of linked creations and parties
@@ -24,6 +26,7 @@ use super::value::{Day, Language, NonEmptyText};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SystemMetadata(SystemReferent);
 
+/// Referent in System Metadata.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum SystemReferent {
     Creation(Box<DescribedCreation>),
@@ -189,7 +192,7 @@ element! {
     }
 }
 
-/// What is told of a place beside that: nothing, but it is said.
+/// of a place (empty).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct PlaceBasicMetadata;
 

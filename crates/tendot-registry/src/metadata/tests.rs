@@ -8,7 +8,7 @@ use super::{
     KernelMetadata, MetadataFault, MetadataFaultCode, MetadataFormat, RegistryFields, SystemMetadata,
 };
 
-/// Choices that a test makes: bytes, and zeros when there are no more.
+/// Byte source for generated test documents.
 #[derive(Default)]
 pub(super) struct ArbitraryInput {
     bytes: Vec<u8>,

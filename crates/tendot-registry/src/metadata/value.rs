@@ -65,7 +65,7 @@ form! {
     Uri, is_uri, NotAUri, "a URI", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
 }
 
-/// Any text: not empty, without white space around it.
+/// Text: not empty, trimmed, only XML characters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct NonEmptyText(Box<str>);
 
@@ -194,7 +194,7 @@ fn is_partial_date(text: &str) -> bool {
     DateParts::parse(text).is_some()
 }
 
-/// What a date says.
+/// Year, month and day of a partial date.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct DateParts {
     /// Before the first one: negative, as XML Schema counts.

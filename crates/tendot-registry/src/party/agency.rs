@@ -10,7 +10,7 @@ use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
 use crate::{Registry, RegistryError};
 
-/// A registration agency.
+/// Registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Agency {
     /// By which it is known; ASCII case does not matter.
@@ -33,7 +33,7 @@ pub struct Agency {
     pub ended: Option<AgencyClosure>,
 }
 
-/// That an agency has ended.
+/// Closure of an agency: time and successor.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AgencyClosure {
     /// When, in milliseconds since 1970.
@@ -53,7 +53,7 @@ pub enum Demand {
     OnRequest,
 }
 
-/// A new agency.
+/// Command: create an agency.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateAgency {
@@ -72,7 +72,7 @@ pub struct CreateAgency {
     pub locations: Option<Box<str>>,
 }
 
-/// What is to be otherwise with an agency; what is not given stays.
+/// Command: update an agency; absent fields are unchanged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgency {

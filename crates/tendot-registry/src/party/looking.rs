@@ -15,7 +15,7 @@ const MAX_SCANNED_RECORDS: usize = 10_000;
 /// Bytes of them.
 const MAX_SCANNED_BYTES: usize = 8 << 20;
 
-/// How much may still be looked at.
+/// Records and bytes that one list request may still scan.
 #[derive(Debug)]
 pub(crate) struct ScanBudget {
     records: usize,
@@ -43,7 +43,7 @@ impl ScanBudget {
     }
 }
 
-/// Some of a kind, each with its id, and where to go on.
+/// Objects with their ids, and where to continue.
 type ScannedObjects<I> = (Vec<(String, I)>, Option<String>);
 
 impl Registry {

@@ -36,7 +36,7 @@ pub fn is_reserved_prefix(prefix: &[u8]) -> bool {
     prefix.eq_ignore_ascii_case(RESERVED_PREFIX.as_bytes())
 }
 
-/// What kind of thing is kept under the reserved prefix.
+/// Kind of object stored under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum RegistryObjectKind {
     /// A registration agency.

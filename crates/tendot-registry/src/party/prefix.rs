@@ -33,7 +33,7 @@ const MAX_PREFIX_REGISTRANTS: usize = 1_000;
 /// Prefixes that are tried for a free one.
 const MAX_PREFIX_ATTEMPTS: u32 = 1_000;
 
-/// A prefix that was given to a registrant.
+/// Prefix allocated to a registrant.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Prefix {
     /// As `10.70000`.
@@ -55,7 +55,7 @@ pub struct Prefix {
     pub(crate) groups: BTreeMap<Box<str>, u32>,
 }
 
-/// What may be registered under a prefix.
+/// Registration policy of a prefix.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PrefixPolicy {
@@ -86,7 +86,7 @@ pub enum Lookalikes {
     Refuse,
 }
 
-/// Prefixes from one to another, as `10.70000` to `10.79999`.
+/// Range of prefixes that an agency allocates, such as `10.70000` to `10.79999`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefixRange {
@@ -168,7 +168,7 @@ fn expression(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(1 << 18).build()
 }
 
-/// A new prefix for a registrant.
+/// Command: allocate a prefix to a registrant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllocatePrefix {
@@ -185,7 +185,7 @@ pub struct AllocatePrefix {
     pub policy: PrefixPolicy,
 }
 
-/// What is to be otherwise with a prefix; what is not given stays.
+/// Command: update the policy of a prefix.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdatePrefix {
@@ -200,7 +200,7 @@ pub struct UpdatePrefix {
     pub expect: Option<u64>,
 }
 
-/// A prefix that was given to somebody, with what that takes.
+/// Allocated prefix with its record, holder, agency and compiled pattern.
 #[derive(Debug)]
 pub(crate) struct PrefixAllocation {
     pub(crate) prefix: Prefix,

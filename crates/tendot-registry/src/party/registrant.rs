@@ -13,7 +13,7 @@ use crate::task::CommandPlan;
 use crate::task::sealed::Plan;
 use crate::{Caller, Registry, RegistryError};
 
-/// Who registers names, with an agency.
+/// Registrant: organization that registers DOIs through an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Registrant {
     /// By which it is known.
@@ -32,7 +32,7 @@ pub struct Registrant {
     pub created: u64,
 }
 
-/// A new registrant.
+/// Command: create a registrant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRegistrant {
@@ -52,7 +52,7 @@ pub struct CreateRegistrant {
     pub random: [u8; 16],
 }
 
-/// What is to be otherwise with a registrant; what is not given stays.
+/// Command: update a registrant; absent fields are unchanged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRegistrant {

@@ -9,7 +9,7 @@ use crate::caller::reference_covers;
 use crate::refusal::RegistryErrorKind;
 use crate::{Caller, Registry, RegistryError};
 
-/// For whom somebody acts, as it is just now: tokens and who they are for are looked up anew for each thing that is done.
+/// Principal: role, scopes and prefixes of a caller. Looked up again for every operation.
 #[derive(Clone, Debug)]
 #[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
 pub struct Principal {
@@ -20,6 +20,7 @@ pub struct Principal {
     prefixes: Vec<Box<str>>,
 }
 
+/// Role in which a principal acts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum ActingRole {
     Anonymous,

@@ -20,7 +20,7 @@ use crate::{Caller, Error, Registry, RegistryError};
 /// What all tokens begin with, so that they are known for what they are where they should not be.
 const TOKEN_PREFIX: &str = "tendot_";
 
-/// For whom a token is.
+/// Role of an API token.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -32,7 +32,7 @@ pub enum Role {
     Registrant,
 }
 
-/// What a token is for.
+/// Scope of an API token.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -58,7 +58,7 @@ impl Scope {
     }
 }
 
-/// A token, without its secret.
+/// API token without its secret.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ApiToken {
     /// By which it is known.
@@ -86,7 +86,7 @@ pub struct ApiToken {
     pub(crate) hash: Box<str>,
 }
 
-/// A new token.
+/// Command: create an API token.
 #[derive(Clone, Debug)]
 pub struct CreateToken {
     /// See [`Token::role`].
@@ -105,14 +105,14 @@ pub struct CreateToken {
     pub random: [u8; 48],
 }
 
-/// A token is to be no longer.
+/// Command: revoke an API token.
 #[derive(Clone, Debug)]
 pub struct RevokeToken {
     /// Its id.
     pub id: Box<str>,
 }
 
-/// Somebody who has shown a token.
+/// Authenticated API token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenIdentity {
     /// Its id.

@@ -22,7 +22,7 @@ const STATS_BATCH_LEN: usize = 500;
 /// How often notes are read again that somebody else has changed meanwhile.
 const TRIES: usize = 8;
 
-/// A name that was resolved since it was last noted.
+/// Resolutions of a name since the last flush.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolutionCount {
     /// The prefix, which was given to somebody.
@@ -33,7 +33,7 @@ pub struct ResolutionCount {
     pub count: u64,
 }
 
-/// A name that was asked for and not found since that was last noted.
+/// Failed resolutions of a name since the last flush.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FailedResolutionCount {
     /// The prefix, which was given to somebody.
@@ -49,7 +49,9 @@ pub fn name_hash(name: &NameKey) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// What is noted of a name that was resolved. Days are counted from 1970 on.
+/// Stored resolution statistics of a name; days since 1970.
+///
+/// Days are counted from 1970 on.
 #[derive(Deserialize, Serialize)]
 pub(super) struct ResolutionStats {
     pub(super) count: u64,
@@ -57,7 +59,7 @@ pub(super) struct ResolutionStats {
     pub(super) last: u32,
 }
 
-/// What is noted of a name that was not found.
+/// Stored statistics of failed resolutions of a name.
 #[derive(Deserialize, Serialize)]
 pub(super) struct FailedResolutionStats {
     pub(super) name: Box<str>,

@@ -8,7 +8,7 @@ use crate::doi::{DoiStatus, Registration};
 use crate::validate::check_url_value;
 use crate::{Error, RecordLimits, UrlFault};
 
-/// A name that was looked at.
+/// Name inspected for a report.
 pub(super) struct InspectedName {
     pub(super) name: Box<str>,
     pub(super) key: NameKey,

@@ -17,7 +17,7 @@ use crate::{Caller, Error, Registry, RegistryError, price};
 /// Records that are looked at in one call.
 const MAX_INSPECTED_RECORDS: usize = 1_000;
 
-/// A report of a prefix.
+/// Kind of a prefix report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReportKind {
     /// Names that are registered and were resolved.
@@ -32,7 +32,7 @@ pub enum ReportKind {
     Confusable,
 }
 
-/// A line of a report.
+/// Finding of a prefix report.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReportFinding {
     /// A name that was resolved.
@@ -88,7 +88,7 @@ pub enum ReportFinding {
     },
 }
 
-/// Some lines of a report, and where to go on.
+/// Findings of one report request, and where to continue.
 #[derive(Clone, Debug, Default)]
 pub struct ReportFindings {
     /// The lines; there may be none, and yet more to come.
@@ -97,7 +97,7 @@ pub struct ReportFindings {
     pub next: Option<Box<str>>,
 }
 
-/// How much there is to report.
+/// Totals of the reports of a prefix.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PrefixSummary {
     /// Names that resolve.
@@ -138,7 +138,7 @@ impl PrefixSummary {
     }
 }
 
-/// A prefix, and who reads its reports.
+/// Prefix of a report, and the principal who reads it.
 struct ReportContext {
     allocation: PrefixAllocation,
     standing: Principal,

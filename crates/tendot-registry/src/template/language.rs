@@ -72,6 +72,7 @@ enum Flow {
     NotFound,
 }
 
+/// State of one template evaluation.
 struct TemplateInterpreter<'r> {
     base: Vec<&'r HandleValue<'static>>,
     parameters: TemplateParameters,

@@ -15,7 +15,7 @@ use crate::{Error, Registry};
 /// How often a template may be somewhere else.
 const MAX_TEMPLATE_REFERENCES: usize = 10;
 
-/// What the name that is asked for is made of.
+/// Handle split at the template delimiter: stored base and extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TemplateMatch<'a> {
     /// All of it.

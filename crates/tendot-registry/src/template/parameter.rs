@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-/// The parameters of a template: texts, with what the brackets of an expression caught.
+/// Template parameters: texts, with the capture groups of a regular expression.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TemplateParameters(HashMap<String, Vec<String>>);
 

@@ -2,7 +2,7 @@ use tendot_proto::record::Url;
 
 use super::host::find_homograph;
 
-/// What is odd about the address in a `URL` value.
+/// Reason why a URL is rejected, or reported for existing records.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlFault {

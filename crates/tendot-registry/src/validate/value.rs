@@ -5,7 +5,7 @@ use super::url::{self, UrlFault};
 use crate::permission::is_admin_value;
 use crate::{Error, RecordLimits};
 
-/// A value that is not taken, and why.
+/// Invalid handle value: its index and the fault.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{fault}", index.map(|index| format!("the value at index {index} ")).unwrap_or_default())]
 pub struct InvalidValue {
@@ -15,7 +15,7 @@ pub struct InvalidValue {
     pub fault: ValueFault,
 }
 
-/// What is wrong with a value.
+/// Reason why a handle value is rejected.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueFault {

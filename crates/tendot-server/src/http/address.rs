@@ -21,7 +21,7 @@ const URL_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Why an address is not redirected to.
+/// Reason a URL cannot be a redirect target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("it has control characters")]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 
-/// An answer whose body is there, as nearly all are.
+/// Reply with its whole body in memory.
 pub(crate) type Reply = Response<Bytes>;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");

@@ -1,4 +1,4 @@
-/// A request that is not understood: what, where, and why.
+/// Syntax error in a path or query, with its byte offset.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{why} (byte {at} of the {what})")]
 pub(crate) struct RequestSyntaxError {

@@ -14,7 +14,7 @@ use super::pace::SLOWEST;
 /// Bytes of all bodies that are being read.
 const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
 
-/// Why a body was not read.
+/// Reason a request body was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("at most {limit} bytes are read")]
@@ -55,7 +55,7 @@ impl BodyError {
     }
 }
 
-/// Reads bodies within what all of them together may take.
+/// Reads request bodies within a byte budget shared by all requests.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
     taken: AtomicUsize,
@@ -93,7 +93,7 @@ impl BodyReader {
     }
 }
 
-/// What one body takes of the room for all; given back at its end.
+/// Bytes of the shared budget held by one body; released when dropped.
 struct BodyReservation<'a> {
     all: &'a AtomicUsize,
     taken: usize,

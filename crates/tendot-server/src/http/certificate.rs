@@ -25,7 +25,7 @@ fn skip_to_validity(certificate: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Whose a certificate is, as it says, and an RSA key that is certainly theirs: they have signed with it.
+/// Subject name and RSA public key of an X.509 certificate (RFC 5280, section 4.1).
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct CertificateSubject<'c> {
     /// The user id, or else the common name: `300:0.NA/10.1000`.

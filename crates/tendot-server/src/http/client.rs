@@ -13,7 +13,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 /// Hops that are looked at, from the last one back.
 const MAX_FORWARDED_HOPS: usize = 32;
 
-/// The other end of a connection.
+/// Remote end of a connection: address, TLS, client certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct ConnectionPeer {
     pub(super) address: IpAddr,
@@ -22,7 +22,9 @@ pub(super) struct ConnectionPeer {
     pub(super) certificate: Option<Arc<[u8]>>,
 }
 
-/// Which headers trusted proxies tell of their clients in. Others may come from anybody.
+/// Header in which trusted proxies report the client (`X-Forwarded-*` or RFC 7239).
+///
+/// Others may come from anybody.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ForwardedBy {
     /// `X-Forwarded-For` and `X-Forwarded-Proto`.
@@ -32,7 +34,7 @@ pub enum ForwardedBy {
     Forwarded,
 }
 
-/// Who is believed, and what.
+/// Trusted proxies, and where plain-text credentials are accepted.
 #[derive(Clone, Debug)]
 pub struct ProxyTrust {
     /// Addresses of proxies that tell the truth of their clients.
@@ -49,7 +51,7 @@ impl Default for ProxyTrust {
     }
 }
 
-/// Who sends a request, as far as is known.
+/// Client of a request as derived from the connection and trusted headers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct RemoteClient {
     pub(super) address: IpAddr,

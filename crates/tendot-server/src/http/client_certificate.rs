@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Asks for a certificate, and is content without one.
+/// Accepts any client certificate whose key the client holds; trust comes from the handle record.
 #[derive(Debug)]
 pub(super) struct UnanchoredClientVerifier(Arc<CryptoProvider>);
 

@@ -26,6 +26,7 @@ use super::listen::{HttpAcceptor, HttpLimits};
 use super::pace::TimeoutStream;
 use super::stream::{self, StreamAborted};
 
+/// hyper connection builder for HTTP/1 and HTTP/2.
 pub(super) type ConnectionBuilder = auto::Builder<TokioExecutor>;
 
 /// Streams of one connection at the same time (HTTP/2).
@@ -166,7 +167,7 @@ fn respond(
     }
 }
 
-/// An answer that is there, or will be: what is there at once is not put away and moved as what is not.
+/// Response that is ready, or the boxed future that produces it.
 enum ResponseFuture {
     Done(Option<Response<ResponseBody>>),
     Doing(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
@@ -185,7 +186,7 @@ impl Future for ResponseFuture {
     }
 }
 
-/// What a connection is doing: it is looked at now and then, so that a request costs no look at the clock.
+/// Activity counters of a connection, polled by a timer instead of per request.
 ///
 /// With HTTP/2, the transport does not show who waits for whom. There, within the time for reading an answer, at least a
 /// piece of one has to be read.
@@ -198,6 +199,7 @@ struct ConnectionActivity {
     sending: AtomicUsize,
 }
 
+/// Result of an activity check: alive, idle or stalled.
 enum Liveness {
     Alive,
     Idle,
@@ -222,7 +224,7 @@ impl ConnectionActivity {
     }
 }
 
-/// A request that is looked at, and its connection's life.
+/// Counts a request as in flight until it is dropped.
 struct InFlightGuard(Arc<ConnectionActivity>);
 
 impl InFlightGuard {
@@ -254,7 +256,7 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
+/// Response body sent in chunks of at most `MAX_CHUNK_BYTES`.
 pub(super) struct ResponseBody {
     rest: Bytes,
     /// Where more comes from, if it is made meanwhile.

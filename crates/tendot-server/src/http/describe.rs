@@ -18,7 +18,7 @@ pub(super) const COMMON_RESPONSES: [(&str, &str); 3] =
 /// Where an operation's commands stand in the document, as other programs look for them, too.
 pub(super) const CODE_SAMPLES: &str = "x-codeSamples";
 
-/// A path, and the schemas that it refers to.
+/// OpenAPI path item and the schemas it refers to.
 pub(crate) struct PathSpec {
     pub(super) path: PathItem,
     pub(super) schemas: Vec<(String, RefOr<Schema>)>,
@@ -67,7 +67,7 @@ impl PathSpec {
     }
 }
 
-/// What one method does, described part by part.
+/// Builder for one OpenAPI operation.
 #[derive(Clone)]
 pub(crate) struct OperationSpec {
     operation: Operation,

@@ -20,7 +20,7 @@ use super::request::RequestHead;
 use super::search::{LookupContext, Provenance, RecordLookupError};
 use super::{HttpServer, extract_name, negotiate, page};
 
-/// What `way` tells of what it does.
+/// Event emitted while a name is resolved.
 pub(crate) enum TraceEvent<'t> {
     /// The record was found, and these are its public values; where they come from, if not from here; and whether there is
     /// metadata of it.
@@ -33,10 +33,10 @@ pub(crate) enum TraceEvent<'t> {
     Step(SelectionStep),
 }
 
-/// Who hears it.
+/// Receiver of trace events.
 pub(crate) type TraceSink<'l> = &'l mut (dyn for<'t> FnMut(TraceEvent<'t>) + Send);
 
-/// How a name was read and where it leads.
+/// Trace of a resolution, the result of `?explain`.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct ResolutionTrace {
     pub(crate) name: String,
@@ -57,7 +57,7 @@ pub struct ResolutionTrace {
     pub(crate) microseconds: u64,
 }
 
-/// Whether a name leads somewhere.
+/// Whether the name resolves.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceOutcome {
@@ -70,7 +70,7 @@ pub enum TraceOutcome {
     Failed,
 }
 
-/// One thing that was found out on the way.
+/// One step of a trace: result, message and hint.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct TraceStep {
     /// What it is about, in one word.
@@ -84,7 +84,7 @@ pub struct TraceStep {
     pub advice: Option<String>,
 }
 
-/// A place that a name could lead to.
+/// Redirect candidate as shown in a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TraceLocation {
     pub(crate) href: String,
@@ -97,7 +97,7 @@ pub(crate) struct TraceLocation {
     pub(crate) attributes: Vec<(String, String)>,
 }
 
-/// An answer that leads on.
+/// Redirect response as shown in a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TraceRedirect {
     pub(crate) status: u16,
@@ -471,7 +471,7 @@ fn target_hint(error: TargetError) -> String {
     }
 }
 
-/// What a name is.
+/// Kind of a name: DOI, other handle, prefix alone, or empty.
 pub(crate) enum NameKind<'a> {
     /// A DOI name, or a shortDOI.
     Doi(DoiOrShortDoi<'a>),

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// After this a store that failed, or whose log ends before what was seen, is looked at again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// All who read changes.
+/// Limits and shared poller for clients of the change feed.
 #[derive(Clone, Debug)]
 pub(super) struct Subscribers {
     room: Arc<Semaphore>,
@@ -38,7 +38,7 @@ pub(super) struct Subscribers {
     is_ending: watch::Sender<bool>,
 }
 
-/// How far the log was seen.
+/// Last log entry seen, and how often the log was truncated.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct LogPosition {
     last: u64,
@@ -46,7 +46,7 @@ pub(super) struct LogPosition {
     pub(super) losses: u64,
 }
 
-/// The room of one.
+/// Permit for one streamed response.
 #[derive(Debug)]
 pub(super) struct SubscriberPermit {
     _room: OwnedSemaphorePermit,

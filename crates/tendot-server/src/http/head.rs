@@ -14,7 +14,7 @@ const LINE_PREFIX_LEN: usize = 64;
 /// The first line that an HTTP/2 connection begins with.
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
 
-/// What is wrong with a line of a head, counted from 1.
+/// Line of a request head that is invalid, and why.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct HeadFault {
     pub(super) line: u32,
@@ -27,7 +27,7 @@ impl fmt::Display for HeadFault {
     }
 }
 
-/// Where in the requests of a connection the bytes stand.
+/// Streaming validator of HTTP/1 request heads against request smuggling (RFC 9112, section 11.2).
 #[derive(Debug)]
 pub(super) struct HeadValidator {
     place: HeadState,
@@ -49,6 +49,7 @@ pub(super) struct HeadValidator {
     is_chunked: bool,
 }
 
+/// Parser state: before, in or after a head.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HeadState {
     /// Nothing of a request has come.

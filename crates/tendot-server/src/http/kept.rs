@@ -27,7 +27,7 @@ use crate::tally::CounterKey;
 const MAX_CACHED_PATH_LEN: usize = 512;
 const MAX_CACHED_BODY_BYTES: usize = 8 << 10;
 
-/// Says of an answer that it depends on nothing but this record, and for how long others may keep it.
+/// Marks a reply as cacheable while one record keeps its version.
 #[derive(Clone, Debug)]
 pub(super) struct CachePolicy {
     pub(super) record: (NameKey, RecordVersion),
@@ -43,7 +43,7 @@ pub(super) struct ResponseCache(Cache<Box<str>, Arc<HttpResponse>, ByteWeighter>
 /// The headers that such answers have.
 const CACHED_HEADERS: [HeaderName; 7] = [CONTENT_TYPE, LOCATION, CACHE_CONTROL, EXPIRES, ETAG, VARY, LINK];
 
-/// Which headers an answer has, and where their values end in its bytes.
+/// Header names of a cached response, and the end of each value in its buffer.
 #[derive(Debug)]
 struct HeaderIndex {
     names: [u8; 8],
@@ -51,6 +51,7 @@ struct HeaderIndex {
     number: usize,
 }
 
+/// Status, headers and body of a cached response in one buffer.
 #[derive(Debug)]
 struct HttpResponse {
     version: RecordVersion,

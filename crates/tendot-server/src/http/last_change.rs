@@ -28,7 +28,7 @@ async fn last_line(store: &AnyStore, known: u64) -> Result<Option<LogEntry>, Sto
     Ok(Some(line))
 }
 
-/// The end of a store's log, as it was seen last.
+/// Tracks the last log entry across polls and detects truncation after a failover.
 #[derive(Debug)]
 pub(super) struct LogHeadTracker {
     /// Where to begin.

@@ -27,7 +27,7 @@ const EXPECT_CONTINUE_POLL: Duration = Duration::from_millis(1);
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// How large lines may be, and all of them.
+/// Maximum bytes per line and per body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineLimits {
     /// Bytes of a line.
@@ -42,7 +42,7 @@ impl Default for LineLimits {
     }
 }
 
-/// A line, without its end.
+/// One line of a request body, without its terminator.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct BodyLine {
     /// Counted from 1; empty lines count.
@@ -50,7 +50,7 @@ pub(crate) struct BodyLine {
     pub(crate) text: Result<Bytes, LineTooLong>,
 }
 
-/// A line of which nothing was kept.
+/// Line that exceeds the limit and was discarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the line has more than {limit} bytes: {length}")]
 pub(crate) struct LineTooLong {
@@ -73,7 +73,7 @@ impl LineTooLong {
     }
 }
 
-/// The lines of a body that is still coming.
+/// Lines of a request body that is still being received.
 #[derive(Debug)]
 pub(crate) struct BodyLines {
     body: Incoming,
@@ -199,7 +199,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, BodyError> {
     }
 }
 
-/// A body that is being decompressed.
+/// Streaming gzip decoder.
 #[derive(Debug)]
 struct GzipDecoder {
     decoder: MultiGzDecoder<Vec<u8>>,
@@ -230,7 +230,7 @@ impl GzipDecoder {
     }
 }
 
-/// Pieces of text, cut where lines end.
+/// Splits chunks of bytes into lines.
 #[derive(Debug)]
 struct LineSplitter {
     limit: usize,

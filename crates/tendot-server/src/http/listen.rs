@@ -18,7 +18,7 @@ use super::connection::{self, ConnectionBuilder};
 use super::{HttpServer, ServerCertificate};
 use crate::crowd::ConnectionLimiter;
 
-/// What a connection may take.
+/// Limits and timeouts of HTTP connections.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at the same time; others wait to be taken.
@@ -61,7 +61,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// once, they could just have sent a request.
 const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
 
-/// A socket that is listened to.
+/// Listening socket, plain or TLS.
 #[derive(Debug)]
 pub struct HttpListener {
     socket: TcpListener,
@@ -80,7 +80,7 @@ impl HttpListener {
     }
 }
 
-/// Sockets that share what there is room for.
+/// Listening sockets that share the connection limits.
 #[derive(Debug)]
 pub struct HttpListeners(Vec<HttpListener>);
 
@@ -96,7 +96,7 @@ impl From<Vec<HttpListener>> for HttpListeners {
     }
 }
 
-/// What the connections of all sockets share.
+/// State shared by the accept loops of all sockets.
 pub(super) struct HttpAcceptor {
     pub(super) http: Arc<HttpServer>,
     pub(super) limits: HttpLimits,

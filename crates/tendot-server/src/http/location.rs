@@ -10,7 +10,7 @@ use tendot_proto::record::Location;
 
 use super::negotiate::LocationPreference;
 
-/// A place that could be redirected to.
+/// URL that a name can redirect to.
 #[derive(Clone, Debug)]
 pub(crate) struct RedirectCandidate<'a> {
     /// The address, not made safe yet.
@@ -19,7 +19,7 @@ pub(crate) struct RedirectCandidate<'a> {
     pub(crate) origin: CandidateSource<'a>,
 }
 
-/// Where a place comes from.
+/// Value that a candidate comes from: URL value or location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CandidateSource<'a> {
     /// A value with nothing but an address.
@@ -87,7 +87,7 @@ impl<'a> RedirectCandidate<'a> {
     }
 }
 
-/// What the choice depends on besides the places.
+/// Request data that location selection depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectionContext<'a> {
     /// What is wished for, in order; a wish that nothing grants counts for nothing.
@@ -99,7 +99,7 @@ pub(crate) struct SelectionContext<'a> {
     pub(crate) random: f64,
 }
 
-/// One step of a choice: by what, and which places were left, as their numbers.
+/// One selection method and the candidates that remain.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct SelectionStep {
     pub(crate) by: String,

@@ -15,7 +15,9 @@ use prometheus_client::registry::Registry;
 
 use crate::native;
 
-/// What a request is about. No name, and no other text of a client, is ever a label.
+/// Kind of a request, the `kind` label of the metrics.
+///
+/// No name, and no other text of a client, is ever a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RequestKind {
     Redirect,
@@ -66,7 +68,7 @@ const STATUS_LABELS: [u16; 27] = [
 const BUCKETS_MICROS: [u64; 13] =
     [25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];
 
-/// How long requests took.
+/// Latency histogram with fixed buckets.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyHistogram {
     classes: [AtomicU64; BUCKETS_MICROS.len() + 1],
@@ -92,7 +94,7 @@ impl LatencyHistogram {
     }
 }
 
-/// What became of a question to somebody else.
+/// Outcome of an upstream query, the `outcome` label.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum UpstreamOutcome {
     Found,
@@ -109,7 +111,7 @@ pub(super) enum UpstreamOutcome {
 const OUTCOME_LABELS: [&str; 7] =
     ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
 
-/// What is counted of names that are kept elsewhere.
+/// Metrics of the upstream resolver and its cache.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamMetrics {
     /// Whether there is anybody to ask.
@@ -151,7 +153,7 @@ impl UpstreamMetrics {
     }
 }
 
-/// All that is counted.
+/// HTTP metrics: requests, latencies, connections.
 #[derive(Debug)]
 pub(super) struct HttpMetrics {
     requests: [[AtomicU64; STATUS_LABELS.len()]; RequestKind::LABELS.len()],
@@ -190,13 +192,14 @@ impl HttpMetrics {
     }
 }
 
-/// A number of another part of the program, or several of a kind.
+/// Metric whose value another part of the program supplies on each scrape.
 pub(super) struct ExternalMetric {
     name: &'static str,
     about: &'static str,
     read: MetricSource,
 }
 
+/// Callback of an external metric: counter, gauge or labelled gauges.
 enum MetricSource {
     Counter(Box<dyn Fn() -> Option<f64> + Send + Sync>),
     Gauge(Box<dyn Fn() -> Option<f64> + Send + Sync>),
@@ -272,6 +275,7 @@ pub(super) fn render(
     Ok(printed)
 }
 
+/// OpenMetrics collector for the HTTP metrics.
 #[derive(Debug)]
 struct HttpCollector(Arc<HttpMetrics>, Arc<Vec<ExternalMetric>>);
 

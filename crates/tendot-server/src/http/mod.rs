@@ -124,7 +124,7 @@ const MAX_CONCURRENT_LISTS: usize = 2;
 /// Bytes of a form that is sent.
 const MAX_FORM_BYTES: usize = 64 << 10;
 
-/// The answers to HTTP requests, over a registry.
+/// HTTP service over a registry: shared state, settings and handlers.
 #[derive(Debug)]
 pub struct HttpServer {
     registry: Arc<Registry>,
@@ -161,7 +161,7 @@ pub struct HttpServer {
     readiness: Option<readiness::ReadinessProbe>,
 }
 
-/// A request that is being answered: since when, who asks, and what about.
+/// Context of one request: start time, client, request id and kind.
 struct RequestContext {
     begun: Instant,
     client: RemoteClient,

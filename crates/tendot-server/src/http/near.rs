@@ -17,7 +17,7 @@ const MAX_VARIANTS: usize = 64;
 /// Names that are looked at on each walk in the order of the store.
 const SCAN_LIMIT: usize = 12;
 
-/// A name that exists and may have been meant.
+/// Registered name that is similar to the requested one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Suggestion {
     /// As it was first spelled.

@@ -9,7 +9,7 @@ use tendot_registry::metadata::MetadataFormat;
 /// Entries of a header that are read; what comes after them counts for nothing.
 const MAX_ACCEPT_ENTRIES: usize = 32;
 
-/// A wish for a location: an attribute that it has, with this value if there is one.
+/// Preferred attribute of a location, with an optional value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct LocationPreference<'a> {
     pub(crate) attribute: &'a str,
@@ -61,7 +61,7 @@ pub(crate) fn location_preferences(headers: &HeaderMap) -> Vec<LocationPreferenc
     wishes
 }
 
-/// What of a name's metadata somebody wants.
+/// Metadata format requested by `Accept`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MetadataPreference {
     /// None: to be led on, or a page.

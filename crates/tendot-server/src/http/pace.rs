@@ -21,7 +21,7 @@ pub(super) const SLOWEST: u64 = 1 << 10;
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
-/// A stream whose peer has to keep up.
+/// Stream with timeouts for request heads, slow readers and lingering close.
 #[derive(Debug)]
 pub(super) struct TimeoutStream<T> {
     stream: T,
@@ -37,6 +37,7 @@ pub(super) struct TimeoutStream<T> {
     linger: Option<LingerState>,
 }
 
+/// Start of a blocked write, bytes accepted since, and its timer.
 #[derive(Debug)]
 struct WriteStall {
     since: Instant,
@@ -44,6 +45,7 @@ struct WriteStall {
     end: Pin<Box<Sleep>>,
 }
 
+/// State of a lingering close: timer and bytes discarded.
 #[derive(Debug)]
 struct LingerState {
     end: Pin<Box<Sleep>>,

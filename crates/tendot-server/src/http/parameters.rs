@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use super::{RequestSyntaxError, percent};
 
-/// The parameters of a request, in their order. They are separated by `&` or `;`, and `+` is a plus sign.
+/// Query parameters in order; separators are `&` and `;`, `+` is literal.
+///
+/// They are separated by `&` or `;`, and `+` is a plus sign.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct QueryParams<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 

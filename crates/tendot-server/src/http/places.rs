@@ -18,7 +18,7 @@ const MAX_CANDIDATES: usize = 256;
 /// The type of values that have several locations.
 pub(crate) const LOCATION_TYPE: &str = "10320/loc";
 
-/// Values of locations that can be read, the record's own first.
+/// `10320/loc` values that apply to a record, its own first.
 #[derive(Debug, Default)]
 pub(crate) struct LocationSet {
     values: Vec<HandleValue<'static>>,

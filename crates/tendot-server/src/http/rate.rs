@@ -14,7 +14,7 @@ use super::client::{client_network, provider_network};
 /// Places of a row.
 const PLACES: usize = 1 << 16;
 
-/// How often somebody may ask.
+/// Sustained rate per second and burst.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rate {
     /// Requests a second, for ever.
@@ -23,7 +23,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// What is held back.
+/// Rate limits per client and per network.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRateLimits {
     /// Of one address (IPv4), or a network of 64 bits (IPv6).
@@ -34,6 +34,7 @@ pub struct HttpRateLimits {
     pub loopback: bool,
 }
 
+/// Rate limiter for HTTP requests.
 #[derive(Debug)]
 pub(super) struct HttpRateLimiter {
     rates: HttpRateLimits,
@@ -114,7 +115,7 @@ impl Rate {
     }
 }
 
-/// Who owes how much time, for any number of debtors.
+/// Generic cell rate algorithm (GCRA) for any number of keys in constant memory.
 #[derive(Debug)]
 pub(crate) struct GcraTable {
     /// Nanoseconds that may be owed.

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::answer::{Reply, TEXT, reply};
 use super::{HttpServer, caching};
 
-/// What a store that is elsewhere is ready for.
+/// Readiness of the store: ready, read-only or unreachable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Readiness {
     /// Everything.
@@ -19,7 +19,7 @@ pub enum Readiness {
     Unreachable,
 }
 
-/// Where it is asked for.
+/// Callback that reports the readiness of the store.
 pub(super) struct ReadinessProbe(Box<dyn Fn() -> Readiness + Send + Sync>);
 
 impl ReadinessProbe {

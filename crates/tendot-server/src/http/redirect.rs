@@ -46,7 +46,7 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// What a request for a name comes to.
+/// Outcome of resolving a name over HTTP.
 pub(crate) enum RedirectOutcome {
     /// An answer, as a rule one that leads on.
     There(Reply),
@@ -445,7 +445,7 @@ fn with_resolution_params(doing: OperationSpec) -> OperationSpec {
         .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text_schema())
 }
 
-/// An explanation, if one is asked for, or metadata.
+/// Schema only: JSON body of `GET /{name}`.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Version};
 
-/// What an answer depends on besides its path.
+/// Head of a request: query, headers, HTTP version and client facts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestHead<'a> {
     /// What stands after the question mark, not decoded.

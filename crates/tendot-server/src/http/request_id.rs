@@ -9,7 +9,7 @@ pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 
 const MAX_REQUEST_ID_LEN: usize = 128;
 
-/// Makes names that are not to be told from random, and not made twice.
+/// Generates request ids that are unique per process.
 #[derive(Debug)]
 pub(super) struct RequestIdGenerator {
     start: u64,

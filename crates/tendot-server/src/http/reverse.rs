@@ -30,7 +30,7 @@ use super::parameters::QueryParams;
 use super::request::RequestHead;
 use super::{HttpServer, REQUEST_BUDGET, caching, percent, status};
 
-/// Who searches, and how long they may.
+/// Concurrency limit and timeout of reverse lookups.
 #[derive(Debug)]
 pub(super) struct ReverseLookupGate {
     place: Semaphore,
@@ -63,7 +63,7 @@ const MAX_PATTERNS: usize = 32;
 /// Parameters that are no types.
 const CONTROL_PARAMS: [&str; 4] = ["limit", "page", "retrieverecords", "enforcesql"];
 
-/// What was asked for.
+/// Parsed reverse lookup: patterns and page.
 #[derive(Debug)]
 struct ReverseLookupRequest {
     search: ReverseLookup,
@@ -81,7 +81,7 @@ enum Found {
     Records(BTreeMap<Box<str>, Vec<MatchedValueJson>>),
 }
 
-/// A value of a record that was found.
+/// Value of a matching record.
 #[derive(Serialize, ToSchema)]
 struct MatchedValueJson {
     #[serde(rename = "type")]
@@ -104,7 +104,7 @@ impl MatchedValueJson {
     }
 }
 
-/// Why nothing is answered.
+/// Reason a reverse lookup returned nothing.
 enum ReverseLookupError {
     /// It is not understood.
     Request(String),

@@ -7,7 +7,7 @@ use super::describe::{OperationSpec, PathSpec};
 use super::registry::Resource;
 use super::{agency, api, page, redirect, reverse};
 
-/// What a path asks for.
+/// Endpoint that a path belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Route {
     Home,

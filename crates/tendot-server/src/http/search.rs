@@ -24,7 +24,7 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the way of a question.
 const MAX_CDN_LOOP_BYTES: usize = 1_024;
 
-/// All that one request looks up.
+/// Budget, provenance and upstream limits of one request.
 #[derive(Debug)]
 pub(crate) struct LookupContext<'r> {
     /// What it may still cost.
@@ -54,7 +54,7 @@ impl<'r> LookupContext<'r> {
     }
 }
 
-/// How something was come by that is kept elsewhere.
+/// Cache status and freshness of data from the upstream resolver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Provenance {
     /// `kept`, `shared` with somebody else's question, or `asked` for now.
@@ -114,7 +114,7 @@ impl Provenance {
     }
 }
 
-/// Why there is nothing to show.
+/// Reason a record was not found: locally, upstream, or upstream unavailable.
 #[derive(Debug)]
 pub(crate) enum RecordLookupError {
     /// Something that was found out here.

@@ -1,6 +1,6 @@
 use std::fmt::{self, Write as _};
 
-/// Text from outside, fit for a log: shortened, and without anything that could steer a terminal or begin a line.
+/// Text from a client, truncated and escaped for logs.
 pub(super) struct LogSafe<'a>(pub(super) &'a str);
 
 const MAX_LOGGED_BYTES: usize = 1 << 10;

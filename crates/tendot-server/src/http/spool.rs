@@ -25,6 +25,7 @@ pub(super) async fn run(mut from: Receiver<Bytes>, to: Sender<Bytes>) {
     }
 }
 
+/// FIFO queue of body chunks that spills to a temporary file.
 #[derive(Debug, Default)]
 struct SpillQueue {
     /// The oldest; what is younger is in the file, if there is anything.

@@ -13,7 +13,9 @@ use super::spool;
 /// Pieces that wait to be sent; with more, who makes them waits.
 const MAX_QUEUED_CHUNKS: usize = 4;
 
-/// An answer was not sent to its end: its client is gone, or what it is made of failed. The client sees that it was cut.
+/// A streamed body was aborted: the client left, or its source failed.
+///
+/// The client sees that it was cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the answer was cut off")]
 pub(crate) struct StreamAborted;
@@ -65,7 +67,7 @@ fn streamed_reply(status: StatusCode, kind: HeaderValue, receiver: mpsc::Receive
     response
 }
 
-/// Where an answer goes while it is made.
+/// Sending half of a streamed body.
 #[derive(Clone, Debug)]
 pub(crate) struct BodySink(mpsc::Sender<Bytes>);
 
@@ -85,7 +87,7 @@ impl BodySink {
     }
 }
 
-/// Says of an answer that its body is still to come, and from where.
+/// Marks a reply whose body is streamed, and holds its receiver.
 #[derive(Clone, Debug)]
 struct StreamedBody(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
 

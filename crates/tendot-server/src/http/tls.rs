@@ -21,7 +21,7 @@ use super::client_certificate::UnanchoredClientVerifier;
 /// How often it is looked whether the files are others.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Why a certificate is not used.
+/// Reason a certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -63,7 +63,7 @@ pub enum TlsError {
     },
 }
 
-/// A certificate with its key, as the files have it now.
+/// Server certificate and key, reloaded when their files change.
 #[derive(Debug)]
 pub struct ServerCertificate {
     files: [PathBuf; 2],
@@ -73,7 +73,7 @@ pub struct ServerCertificate {
     config: Arc<ServerConfig>,
 }
 
-/// What changes when a file is replaced or written.
+/// Modification time, inode and size of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct FileStamp {
     modified: (i64, i64),
@@ -88,6 +88,7 @@ impl FileStamp {
     }
 }
 
+/// Certificate resolver that returns the certificate loaded last.
 #[derive(Debug)]
 struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 

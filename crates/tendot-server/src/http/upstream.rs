@@ -21,7 +21,7 @@ use super::shown::LogSafe;
 /// sockets.
 const MAX_UPSTREAM_IN_FLIGHT: usize = 128;
 
-/// Who is asked for names that are not kept here.
+/// Client of the upstream resolver: HTTP or Handle protocol.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UpstreamClient {
@@ -31,7 +31,7 @@ pub enum UpstreamClient {
     Native(NativeClient),
 }
 
-/// Why nobody could say anything about a name.
+/// Reason the upstream resolver gave no usable response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpstreamError {
     #[error(transparent)]
@@ -94,7 +94,7 @@ const fn is_timeout(error: &ResolveError) -> bool {
     matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
 }
 
-/// Names that are kept elsewhere, asked for and kept for a while.
+/// Caching resolver for names of other services.
 #[derive(Debug)]
 pub(crate) struct UpstreamResolver {
     pub(super) resolver: Resolver<MeteredUpstream>,
@@ -141,7 +141,7 @@ impl HttpServer {
     }
 }
 
-/// Asks, and counts.
+/// Upstream client with an in-flight limit and metrics.
 #[derive(Debug)]
 pub(super) struct MeteredUpstream {
     upstream: UpstreamClient,

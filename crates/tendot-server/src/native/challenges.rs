@@ -4,8 +4,9 @@ use tendot_proto::auth::{AuthError, AuthPolicy, ChallengeLimits, ChallengeTable,
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
 
-/// The challenges that wait for their answers. Those of datagrams, whose addresses may be forged, are kept apart: however
-/// many there are, they take no room from others.
+/// Outstanding challenges; those issued over UDP have a table of their own.
+///
+/// Those of datagrams, whose addresses may be forged, are kept apart: however many there are, they take no room from others.
 #[derive(Debug)]
 pub(super) struct PendingChallenges {
     forgeable: ChallengeTable,

@@ -20,19 +20,20 @@ pub(super) const MAX_RECV_BATCH: usize = 32;
 /// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
 const RECV_SLOT_BYTES: usize = 2 << 10;
 
+/// UDP socket with batched receive that replies from the address it received on.
 pub(super) struct UdpBatchSocket {
     socket: UdpSocket,
     is_everywhere: bool,
 }
 
-/// Who asks, and at which address of ours; none if there is only one.
+/// Remote address, and the local address the datagram came to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UdpPeer {
     pub(super) address: SocketAddr,
     at: Option<IpAddr>,
 }
 
-/// Where datagrams are put.
+/// Buffer for `MAX_RECV_BATCH` datagrams.
 pub(super) struct ReceiveBuffer(Vec<u8>);
 
 impl ReceiveBuffer {

@@ -359,7 +359,7 @@ pub(super) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
     [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
 }
 
-/// The right to keep a core busy.
+/// Permit to use one CPU core for expensive work.
 pub(super) type CpuPermit<'n> = SemaphorePermit<'n>;
 
 /// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait

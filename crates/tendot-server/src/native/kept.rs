@@ -50,7 +50,7 @@ impl ResponseCache {
     }
 }
 
-/// A question as everybody asks it.
+/// Request bytes with request id and expiration zeroed; the cache key.
 struct NormalizedRequest {
     bytes: [u8; MAX_CACHED_REQUEST_LEN],
     length: usize,

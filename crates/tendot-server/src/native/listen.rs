@@ -19,7 +19,7 @@ use super::udp::UdpWorker;
 use crate::crowd::ConnectionLimiter;
 use crate::http::plain;
 
-/// What connections may take.
+/// Limits and timeouts of native connections.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeLimits {
     /// Connections at the same time; those that ask nothing go when others have no room.
@@ -58,7 +58,7 @@ const UDP_RECV_BUFFER_BYTES: usize = 4 << 20;
 /// Tries to find a port that is free for both transports, when any will do.
 const MAX_BIND_ATTEMPTS: usize = 16;
 
-/// Sockets of both transports at one address.
+/// TCP and UDP sockets at one address.
 #[derive(Debug)]
 pub struct NativeSockets {
     tcp: TcpListener,
@@ -117,7 +117,7 @@ fn bind_udp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// What the connections of all sockets share.
+/// State shared by native connections.
 struct NativeAcceptor {
     native: Arc<NativeServer>,
     limits: NativeLimits,

@@ -9,7 +9,7 @@ use super::dispatch::join_parts;
 use super::operation::to_operation;
 use super::{NativeReply, NativeServer};
 
-/// The rest of a list.
+/// Remaining part of a list response.
 #[derive(Debug)]
 pub(super) struct ListContinuation {
     request: Vec<u8>,

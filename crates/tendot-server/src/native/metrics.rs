@@ -48,7 +48,7 @@ const RESPONSE_CODE_LABELS: [u32; 26] = [
     502, 505, 0,
 ];
 
-/// Why something was not answered.
+/// Reason a datagram or response was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DropReason {
     /// It is no datagram of a message.
@@ -79,7 +79,7 @@ impl DropReason {
     ];
 }
 
-/// All that is counted.
+/// Metrics of the native protocol.
 #[derive(Debug, Default)]
 pub(crate) struct NativeMetrics {
     requests: [[[AtomicU64; RESPONSE_CODE_LABELS.len()]; OPERATION_LABELS.len()]; TRANSPORT_LABELS.len()],
@@ -119,7 +119,7 @@ impl NativeMetrics {
     }
 }
 
-/// The numbers of the native protocol, as OpenMetrics has them.
+/// OpenMetrics collector for the native metrics.
 #[derive(Debug)]
 pub(crate) struct NativeCollector(pub(crate) Arc<NativeMetrics>);
 

@@ -55,7 +55,7 @@ const MAX_EXPENSIVE_REQUESTS: usize = 64;
 /// Bytes of answers that are kept to be given again.
 const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
-/// The answers to messages of the Handle System, over a registry.
+/// Handle protocol service over a registry: shared state and settings.
 #[derive(Debug)]
 pub struct NativeServer {
     registry: Arc<Registry>,

@@ -33,12 +33,12 @@ const MAX_QUERIES_PER_PEER: usize = 32;
 /// Memory for what is kept.
 const PEER_CACHE_BYTES: u64 = 4 << 20;
 
-/// The servers of a site, each of which keeps its share of the names.
+/// Client for the other servers of the site; implements the registry's `SitePeers`.
 pub struct SitePeerClient {
     records: Resolver<PeerUpstream>,
 }
 
-/// Who is asked for a record: that one of the servers that keeps it.
+/// Upstream that queries the server responsible for a name.
 struct PeerUpstream {
     site: RootSites,
     /// Of each server, so that one that does not answer is in nobody else's way.

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use crate::http::{GcraTable, Rate, plain, truncate};
 
-/// How much a source is given.
+/// Limits on response datagrams and CPU time per source.
 #[derive(Clone, Debug)]
 pub struct NativeRateLimits {
     /// Datagrams of answers to one address.
@@ -38,6 +38,7 @@ const PLACES: usize = 1 << 18;
 /// Seconds for which work that was not asked for is saved up.
 const CPU_BURST_SECONDS: u64 = 2;
 
+/// Rate limiter for nested networks around a source address.
 #[derive(Debug)]
 pub(super) struct NativeRateLimiter {
     rates: NativeRateLimits,

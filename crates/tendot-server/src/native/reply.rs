@@ -3,7 +3,7 @@ use tendot_proto::{Opcode, ResponseCode};
 
 use super::listing::ListContinuation;
 
-/// What goes back to who asked.
+/// Reply to a message: bytes, continuation, opcode, response code and cost.
 #[derive(Debug)]
 pub(crate) struct NativeReply {
     /// The message; none if nothing is to be answered.

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls;
 
-/// Why there is no key.
+/// Reason a site key cannot be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SiteKeyError {
@@ -30,7 +30,7 @@ pub enum SiteKeyError {
     },
 }
 
-/// The record of our site, and the key that belongs to it.
+/// Site record of this server, and its private key.
 pub struct OwnSite {
     site: Site<'static>,
     place: usize,

@@ -35,13 +35,13 @@ const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What agreeing on TLS costs us, in microseconds.
 const TLS_HANDSHAKE_COST_MICROS: u32 = 1_000;
 
-/// Whether all that the peer sent was read when the conversation was over, as far as is known.
+/// Whether unread input remains when a connection ends.
 enum ConnectionEnd {
     AllRead,
     Unread,
 }
 
-/// What a connection has to know.
+/// One native TCP connection.
 pub(super) struct NativeConnection {
     pub(super) native: Arc<NativeServer>,
     pub(super) limits: NativeLimits,

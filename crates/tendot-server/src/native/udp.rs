@@ -34,7 +34,7 @@ const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// NTP, and our own kind.
 const REJECTED_SOURCE_PORTS: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 
-/// One socket of several with the same address.
+/// Worker thread of one UDP socket.
 pub(super) struct UdpWorker {
     sender: UdpSender,
     reassembly: Reassembly,
@@ -131,7 +131,7 @@ impl UdpWorker {
     }
 }
 
-/// The way out.
+/// Sending side of a UDP socket.
 #[derive(Clone)]
 struct UdpSender {
     native: Arc<NativeServer>,

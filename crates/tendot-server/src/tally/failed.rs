@@ -14,12 +14,14 @@ const SHARDS: usize = 16;
 const MAX_NAMES_PER_SHARD: usize = 1_024;
 const MAX_BYTES_PER_SHARD: usize = 256 << 10;
 
+/// Bounded, sharded counts of names that were not found.
 #[derive(Debug)]
 pub(super) struct FailedResolutions {
     parts: [Mutex<FailedResolutionShard>; SHARDS],
     dropped: AtomicU64,
 }
 
+/// One shard, with its own lock and byte budget.
 #[derive(Debug, Default)]
 struct FailedResolutionShard {
     names: HashMap<u64, (u32, Box<str>, u64)>,

@@ -19,7 +19,7 @@ use tendot_registry::{Error, Registry};
 use tendot_store::{NameKey, RecordStatus, Store};
 use tokio::sync::Notify;
 
-/// How often names were resolved, or not found, since that was last written down.
+/// Counts resolutions and failed resolutions per name until they are flushed to the registry.
 #[derive(Debug)]
 pub struct ResolutionCounter {
     resolved: CounterTable,
@@ -30,7 +30,7 @@ pub struct ResolutionCounter {
     is_filling: Notify,
 }
 
-/// A name that is counted.
+/// Key of a counter: hash of the name and id of its prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct CounterKey {
     fingerprint: u64,

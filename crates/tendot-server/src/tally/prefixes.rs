@@ -9,9 +9,11 @@ use tendot_store::Store;
 /// Prefixes of which it is kept whether they were given to somebody.
 const MAX_CACHED_PREFIXES: usize = 1 << 16;
 
+/// Small ids of the prefixes that are allocated to registrants.
 #[derive(Debug, Default)]
 pub(super) struct PrefixIds(RwLock<PrefixIdTable>);
 
+/// Cached allocation checks, and the ids assigned so far.
 #[derive(Debug, Default)]
 struct PrefixIdTable {
     /// The number of the store's changes of prefixes for which the answers are right.

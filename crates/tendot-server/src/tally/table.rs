@@ -21,12 +21,14 @@ const COUNT_MASK: u64 = (1 << 40) - 1;
 /// The count of a counter that somebody is about to use.
 const CLAIMED: u64 = COUNT_MASK;
 
+/// Fixed-size, lock-free hash table of counters (8-way set-associative).
 #[derive(Debug)]
 pub(super) struct CounterTable {
     groups: Box<[[CounterSlot; SLOTS_PER_SET]]>,
     used: AtomicUsize,
 }
 
+/// One slot: generation and count in one word, name hash, prefix id.
 #[derive(Debug, Default)]
 struct CounterSlot {
     /// 0 in the part that is the count if nobody uses it: then the rest means nothing.

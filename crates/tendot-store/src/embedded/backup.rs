@@ -177,7 +177,7 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     Ok(())
 }
 
-/// A file that is a backup, as far as its header and length tell.
+/// Backup file whose header and length have been checked.
 struct BackupFile<'a> {
     file: &'a mut File,
     length: u64,
@@ -248,7 +248,7 @@ impl Lmdb {
     }
 }
 
-/// Why a backup does not become a store.
+/// Reason why a backup cannot be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {

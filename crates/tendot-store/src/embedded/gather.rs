@@ -21,7 +21,9 @@ use crate::{NameKey, fail_point};
 /// Bytes of records that wait in memory, unless told otherwise.
 const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 
-/// Records that are given to an import together. They can be made in any thread.
+/// Encoded records that are added to an import together; can be built in any thread.
+///
+/// They can be made in any thread.
 ///
 /// ```
 /// use tendot_store::{Batch, EmbeddedImporter};
@@ -85,7 +87,7 @@ fn is_abandoned(folder: &Path, ours: &Path) -> bool {
     one.uid() == two.uid() && age.is_some_and(|age| age.as_secs() > 60)
 }
 
-/// What an import has so far.
+/// Records added to an import so far, in memory and in sorted runs.
 #[derive(Debug)]
 pub(crate) struct ImportBuffer {
     waiting: SortBuffer,

@@ -141,9 +141,10 @@ impl Lmdb {
     }
 }
 
+/// Key and value of an LMDB entry.
 type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
-/// One name, and where its history is.
+/// Reader of one name's history.
 pub(super) struct NameHistory<'a> {
     tables: &'a Lmdb,
     txn: &'a RoTxn<'a>,

@@ -32,7 +32,9 @@ const LMDB_PAGE_BYTES: usize = 4_096;
 /// Names that were ended and are told one by one.
 pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 
-/// An import under way. It has the store for itself.
+/// Bulk import into an embedded store; has exclusive access.
+///
+/// It has the store for itself.
 ///
 /// Records that come twice count once, the last one; those that are there as they are stay untouched. If it is
 /// interrupted, what was written stays, and the same import again writes the rest.
@@ -65,7 +67,7 @@ pub struct EmbeddedImporter {
     _lock: DirectoryLock,
 }
 
-/// What came of an import.
+/// Counts of an import: created, changed, unchanged, superseded and tombstoned records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ImportSummary {
     /// Records that were not there.
@@ -115,14 +117,14 @@ impl EmbeddedImporter {
         })
     }
 
-    /// Lets so many bytes of records wait in memory before they go to disk.
+    /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.gathered.buffer = bytes;
         self
     }
 
-    /// Commits so many records together.
+    /// Sets the number of records per transaction.
     #[must_use]
     pub const fn records_per_transaction(mut self, records: u64) -> Self {
         self.together = if records == 0 { 1 } else { records };
@@ -139,7 +141,7 @@ impl EmbeddedImporter {
         self.gathered.add_batch(batch)
     }
 
-    /// Names under this prefix are to be kept here.
+    /// Homes a prefix when the import is written.
     pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
         self.gathered.home(prefix)
     }
@@ -183,7 +185,7 @@ impl EmbeddedImporter {
     }
 }
 
-/// What is to be put into the engine, in order, and what that comes to.
+/// Encoded records on their way from the encoder thread to the writer thread.
 #[derive(Default)]
 struct EncodedBatch {
     bytes: Vec<u8>,
@@ -214,7 +216,7 @@ impl EncodedBatch {
     }
 }
 
-/// The one thread: makes of records what is to be stored.
+/// Encoder thread: merges sorted runs and encodes records.
 struct ImportEncoder<'a> {
     tables: &'a Lmdb,
     sharing: &'a Mutex<Interner>,
@@ -459,7 +461,7 @@ impl ImportWriter<'_> {
     }
 }
 
-/// What stands in `meta` while an import is under way, so that its line in the log is written even if it is interrupted.
+/// Log entry of an import in progress, kept in `meta` so that it is logged even after a crash.
 pub(super) struct PendingImport {
     revision: u64,
     count: u64,
@@ -507,7 +509,7 @@ fn decode_values(bytes: &[u8]) -> Option<Vec<HandleValue<'_>>> {
     reader.is_empty().then_some(values)
 }
 
-/// Why an import cannot go on, or a record cannot be part of it.
+/// Reason why an import failed or a record was rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {

@@ -4,7 +4,9 @@ use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The right to write a directory. It ends with the process, however that ends.
+/// Exclusive right to write a directory; released at the latest when the process ends.
+///
+/// It ends with the process, however that ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     file: File,
@@ -47,7 +49,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Why a directory cannot be written.
+/// Reason why the directory lock cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {

@@ -55,7 +55,7 @@ use crate::{
     NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord, fail_point,
 };
 
-/// A store in a directory of this machine's disk.
+/// Embedded store: one LMDB environment in a local directory.
 ///
 /// When it is closed, threads that have read from it must run on or have been joined: at its very end, after its function
 /// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
@@ -88,7 +88,7 @@ pub struct EmbeddedStore {
     _lock: Option<DirectoryLock>,
 }
 
-/// What the readers and the writer have in common.
+/// LMDB environment with its databases and dictionary cache; shared by readers and the writer.
 #[derive(Debug)]
 struct Lmdb {
     env: Env,
@@ -710,7 +710,7 @@ fn backend_error(doing: &'static str, error: heed::Error) -> StoreError {
     StoreError::Failed { doing, error: Box::new(error) }
 }
 
-/// Why a store cannot be opened.
+/// Reason why an embedded store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -75,7 +75,9 @@ impl MigrationSource for EmbeddedStore {
     }
 }
 
-/// An embedded store that another one is moved to. It is locked as long as this lives.
+/// Embedded store opened as a migration target; locked while this value lives.
+///
+/// It is locked as long as this lives.
 #[derive(Debug)]
 pub struct EmbeddedTarget {
     store: EmbeddedStore,
@@ -148,7 +150,7 @@ impl Lmdb {
     }
 }
 
-/// One transaction.
+/// Writes one migration batch in one LMDB transaction.
 struct MigrationWriter<'a> {
     tables: &'a Lmdb,
     sharing: &'a mut Interner,

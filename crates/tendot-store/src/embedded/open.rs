@@ -61,7 +61,7 @@ pub(super) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Err
     unsafe { options.open(directory.join("data.mdb")) }
 }
 
-/// The databases, all of bytes under bytes.
+/// The named LMDB databases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Databases {
     pub(super) meta: BytesDatabase,
@@ -80,6 +80,7 @@ pub(super) struct Databases {
 /// Those that earlier versions had not.
 const LATER: [&str; 3] = ["history", "notes", "registrations"];
 
+/// LMDB database with byte-string keys and values.
 pub(super) type BytesDatabase = Database<'static, Bytes, Bytes>;
 
 impl Databases {

@@ -24,13 +24,14 @@ const INVALID_PAGE: u64 = u64::MAX;
 /// Trees are lower than this.
 const MAX_TREE_DEPTH: u16 = 32;
 
-/// The file, and its two last states.
+/// `data.mdb`, read page by page without LMDB.
 pub(super) struct PageFile {
     file: File,
     size: usize,
     states: [MetaPage; 2],
 }
 
+/// Meta page: a committed state of the environment.
 #[derive(Clone, Copy)]
 struct MetaPage {
     transaction: u64,
@@ -39,6 +40,7 @@ struct MetaPage {
     main: TreeHeader,
 }
 
+/// Header of a B+ tree (LMDB's `MDB_db`).
 #[derive(Clone, Copy, Default)]
 struct TreeHeader {
     pad: u32,
@@ -51,7 +53,7 @@ struct TreeHeader {
     root: u64,
 }
 
-/// What is wrong, or why it cannot be said.
+/// Result of a page check; the error describes the corruption.
 type PageCheckResult<T> = Result<T, String>;
 
 impl PageFile {
@@ -154,16 +156,17 @@ enum Data<'a> {
     OnPages { first: u64, length: usize },
 }
 
-/// A way through trees, on which no page is met twice.
+/// Tree walk that visits every page at most once.
 struct PageWalk<'a> {
     pages: &'a mut PageFile,
     last: u64,
     used: Vec<u64>,
 }
 
+/// Callback for each leaf entry.
 type EntryVisitor<'a> = &'a mut dyn FnMut(&mut PageWalk<'_>, &[u8], u16, Data<'_>) -> PageCheckResult<()>;
 
-/// What is counted on the way through one tree.
+/// Pages and entries counted in one tree.
 struct TreeCounts<'a> {
     name: &'a str,
     tree: TreeHeader,
@@ -355,7 +358,7 @@ impl<'a> PageWalk<'a> {
     }
 }
 
-/// An entry of a page.
+/// Node of a branch or leaf page.
 struct PageNode<'a> {
     key: &'a [u8],
     flags: u16,

@@ -7,13 +7,15 @@ pub(super) const MAX_ENTRIES: u32 = 200_000;
 
 const CHUNK_ENTRIES: usize = 1024;
 
-/// Parts that have been read once. They never change, so reading them takes no lock.
+/// Lock-free cache of dictionary entries for readers; entries never change.
+///
+/// They never change, so reading them takes no lock.
 #[derive(Debug)]
 pub(super) struct DictionaryCache {
     chunks: Box<[OnceLock<CacheChunk>]>,
 }
 
-/// So many at a time, so that an empty table is small.
+/// Lazily allocated part of the cache.
 type CacheChunk = Box<[OnceLock<Part>]>;
 
 /// A part. Most are short, and then they stand in the table itself: nearly every read needs one or two of them that are

@@ -13,7 +13,7 @@ const FLAG_LONG_NAME: u8 = 0x20;
 const FLAG_TIMESTAMPS_DIFFER: u8 = 0x40;
 const FLAG_REGISTRATION: u8 = 0x80;
 
-/// What records share with each other, while one is written.
+/// Interning of shared byte strings while a record is encoded.
 pub(super) trait Intern {
     /// The number of a part that is just this, if there is one or now is.
     fn intern(&mut self, bytes: &[u8]) -> Option<u32>;
@@ -22,7 +22,7 @@ pub(super) trait Intern {
     fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
 }
 
-/// A record as it stands: its registration is elsewhere.
+/// Record as encoded on disk: without its registration, which is referred to by number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct DiskRecord {
     /// Without its registration.
@@ -172,7 +172,7 @@ fn decode_data<'p>(
     Some(data)
 }
 
-/// What can be known of a record without its values.
+/// Header of an encoded record: all but the values.
 pub(super) struct RecordHeader {
     pub(super) name: Box<str>,
     pub(super) decode_revision: u64,
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// Shares everything that it may, from the first time on.
+    /// Test interner that shares everything
     #[derive(Default)]
     struct InternAll {
         parts: Vec<Vec<u8>>,
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Shares nothing.
+    /// nothing.
     struct InternNone;
 
     impl Intern for InternNone {

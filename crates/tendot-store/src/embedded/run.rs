@@ -18,14 +18,14 @@ const MAX_OPEN_RUNS: usize = 64;
 /// Bytes of the number of values, which is not counted as part of a record.
 const VALUE_COUNT_LEN: usize = 4;
 
-/// Records in memory: their bytes one after the other, and where each of them is.
+/// Records in one contiguous buffer, with an index that is sorted.
 #[derive(Debug, Default)]
 pub(super) struct SortBuffer {
     bytes: Vec<u8>,
     places: Vec<RecordSlot>,
 }
 
-/// Where a record is in a buffer.
+/// Position of a record in a sort buffer.
 #[derive(Clone, Copy, Debug)]
 struct RecordSlot {
     /// The beginning of its key, which tells most records apart.
@@ -108,7 +108,7 @@ fn compare_keys((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ord
     start.cmp(&other).then_with(|| rest(one).cmp(rest(two))).then_with(|| one.len().cmp(&two.len()))
 }
 
-/// The runs of an import, in a folder of their own, which goes when it is no longer needed.
+/// Sorted run files of an import, in a directory that is removed on drop.
 #[derive(Debug)]
 pub(super) struct SortedRuns {
     folder: PathBuf,
@@ -207,7 +207,7 @@ fn record_checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
 /// The name of a record and the wire form of its values.
 type Record<'a> = (&'a [u8], &'a [u8]);
 
-/// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
+/// K-way merge of sorted runs; the last of equal keys wins, in the spelling of the first.
 #[derive(Debug)]
 pub(crate) struct RunMerge<'b> {
     sources: Vec<MergeSource<'b>>,
@@ -299,7 +299,7 @@ impl<'b> RunMerge<'b> {
     }
 }
 
-/// A run, and the record where it is.
+/// Input of a merge: a run file or the sort buffer.
 #[derive(Debug)]
 enum MergeSource<'b> {
     File(RunReader),
@@ -333,7 +333,7 @@ impl MergeSource<'_> {
     }
 }
 
-/// A run in a file, and the record where it is.
+/// Reader of one run file.
 #[derive(Debug)]
 struct RunReader {
     path: PathBuf,

@@ -25,7 +25,7 @@ const MAX_DICTIONARY_BYTES: usize = 16 << 20;
 /// How many beginnings of an address are looked at.
 const MAX_PREFIX_CANDIDATES: usize = 6;
 
-/// The writer's view of the parts: all of them, and what was seen once.
+/// Writer's side of the dictionary: finds entries, and adds strings that were seen before.
 #[derive(Debug)]
 pub(super) struct Interner {
     /// By their bytes: no two parts are taken for each other, whatever their hashes.

@@ -15,7 +15,7 @@ const ENTRIES_PER_TRANSACTION: usize = 10_000;
 /// Damage that is told one by one; the rest is counted.
 const MAX_REPORTED_ERRORS: usize = 1_000;
 
-/// What was read, and what of it is damaged.
+/// Result of a verification: counts, and the corruption found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct VerifyReport {
     /// Records that resolve.

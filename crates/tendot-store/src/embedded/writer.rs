@@ -449,7 +449,7 @@ impl WriterLoop {
     }
 }
 
-/// What a change comes to.
+/// Writes of a change set, before they are put into LMDB.
 #[derive(Debug, Default)]
 struct LmdbWriteSet {
     records: BTreeMap<NameKey, Option<DiskRecord>>,
@@ -467,7 +467,7 @@ impl LmdbWriteSet {
     }
 }
 
-/// A line of the log, and what goes with it into the history, if anything does: a key, and what is there before.
+/// Log entry to be appended, with the replaced record if the history needs it.
 #[derive(Debug)]
 struct PendingLmdbEntry {
     kind: EditKind,

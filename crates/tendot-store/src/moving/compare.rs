@@ -11,7 +11,7 @@ use crate::{EditKind, NameKey, Store as _, StoredRecord};
 /// How often it is looked again at what changes meanwhile.
 const MAX_COMPARE_ATTEMPTS: u32 = 100;
 
-/// A name with what is there now, in the source and in the target.
+/// Current record of one name in source and target.
 struct RecordPair {
     key: NameKey,
     theirs: Option<StoredRecord>,

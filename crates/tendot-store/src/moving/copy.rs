@@ -229,7 +229,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     }
 }
 
-/// The last registration that was seen of a name, and the line that brought it.
+/// Last registration seen of a name, and the log entry that introduced it.
 #[derive(Default)]
 struct RegistrationTracker {
     bytes: Box<[u8]>,

@@ -1,6 +1,6 @@
 use crate::NameKey;
 
-/// What a target says of itself: how far it has come.
+/// Migration progress, stored in the target with each batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checkpoint {
     /// The line of the log up to which names are what they were in the source, once they have been copied.
@@ -10,7 +10,7 @@ pub struct Checkpoint {
     pub(crate) stage: MigrationStage,
 }
 
-/// What is under way.
+/// Phase of a migration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum MigrationStage {
     /// Records are copied, with their histories, in the order of their keys: those up to this one are there.

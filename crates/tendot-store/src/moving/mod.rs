@@ -33,9 +33,10 @@ pub(crate) const RESUME_HINT: &str = "the same `tendot migrate` again goes on wh
 /// Differences that are told one by one; the rest is counted.
 const MAX_REPORTED_DIFFERENCES: usize = 100;
 
-/// Moves all of a store to another: records with their revisions, the log, histories, notes and homed prefixes. Others may
-/// write the source meanwhile. What was interrupted goes on; what was finished is brought up to date, and then only what is new
-/// is compared, unless `compare_all` says otherwise. `progress` is told now and then how far it is.
+/// Migrates a store to another one while the source may be written to: copy, catch up, compare.
+///
+/// Others may write the source meanwhile. What was interrupted goes on; what was finished is brought up to date, and then only
+/// what is new is compared, unless `compare_all` says otherwise. `progress` is told now and then how far it is.
 ///
 /// ```
 /// use tendot_store::{Change, Edit, Embedded, Store, migrate};
@@ -82,7 +83,7 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
     mover.finish().await
 }
 
-/// What was moved.
+/// Progress and result of a migration.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MigrationReport {
     /// Where it began, if not at the beginning.
@@ -109,7 +110,7 @@ pub struct MigrationReport {
     pub different: u64,
 }
 
-/// Where a move began that was not the first.
+/// How an earlier migration into this target ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PreviousRun {
     /// An earlier one was interrupted.
@@ -118,6 +119,7 @@ pub enum PreviousRun {
     Finished(u64),
 }
 
+/// State of one running migration.
 struct Migrator<'a, S, T, P> {
     source: &'a S,
     target: &'a mut T,
@@ -224,7 +226,9 @@ async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError
         && store.list_homed(None, 1).await?.is_empty())
 }
 
-/// Why a store was not moved. What is there of it stays, and the same again goes on.
+/// Reason why a migration stopped. The target keeps its checkpoint, so it can be resumed.
+///
+/// What is there of it stays, and the same again goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrationError {

@@ -60,7 +60,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     }
 }
 
-/// The notes of one side, fetched as they are wanted.
+/// Cursor over the aux entries of one store.
 #[derive(Default)]
 struct AuxCursor {
     fetched: VecDeque<Note>,

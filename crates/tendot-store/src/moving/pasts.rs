@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::side::{At, MigrationSource};
 use crate::{HistoryEntry, NameKey, StoreError};
 
-/// The changes of some names, fetched as they are wanted.
+/// Cursor over the histories of many names, fetched in pages.
 pub(super) struct HistoryCursor<'a, S> {
     side: &'a S,
     names: &'a [NameKey],

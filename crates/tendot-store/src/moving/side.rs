@@ -11,7 +11,7 @@ pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Names, lines or notes that are handed over together at most.
 pub(crate) const MAX_BATCH_ITEMS: usize = 2_000;
 
-/// A store that is read to be moved, or to be compared with what was.
+/// Store that can be read for a migration or a comparison.
 pub trait MigrationSource: Store {
     /// The last numbers that were given.
     fn head(&self) -> impl Future<Output = Result<StoreHead, StoreError>> + Send;
@@ -40,7 +40,7 @@ pub(crate) type PastPiece = (Vec<(usize, HistoryEntry)>, Option<At>);
 /// A note's key, and what is to stand in it; none if it is to be gone.
 pub(crate) type TakenNote = (Box<[u8]>, Option<Box<[u8]>>);
 
-/// The last numbers that a store has given.
+/// Last revision and last log sequence number of a store.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StoreHead {
     /// Of a change.
@@ -49,7 +49,9 @@ pub struct StoreHead {
     pub sequence: u64,
 }
 
-/// A store that another one is moved to. Nobody else writes it meanwhile.
+/// Store that receives a migration; nobody else writes to it meanwhile.
+///
+/// Nobody else writes it meanwhile.
 pub trait MigrationTarget {
     /// How it is read.
     type Store: MigrationSource;
@@ -68,7 +70,9 @@ pub trait MigrationTarget {
     ) -> impl Future<Output = Result<(), MigrationError>> + Send;
 }
 
-/// What is taken together. Whatever is there already is replaced, but for lines of the log, which are not taken twice.
+/// Items written to the target in one transaction; existing items are replaced, log entries are only appended.
+///
+/// Whatever is there already is replaced, but for lines of the log, which are not taken twice.
 #[derive(Debug, Default)]
 pub struct MigrationBatch {
     /// Lines that follow the last one of the target.
@@ -80,7 +84,7 @@ pub struct MigrationBatch {
     pub(crate) size: usize,
 }
 
-/// A record to be taken.
+/// Record to write, with the log entry that introduced its registration.
 #[derive(Debug)]
 pub(crate) struct MigratedRecord {
     pub(crate) entry: StoredRecord,
@@ -88,7 +92,7 @@ pub(crate) struct MigratedRecord {
     pub(crate) brought: Option<u64>,
 }
 
-/// A change of a name to be taken.
+/// History entry to write.
 #[derive(Debug)]
 pub(crate) struct MigratedHistoryEntry {
     pub(crate) key: NameKey,

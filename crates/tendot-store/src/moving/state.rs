@@ -2,7 +2,7 @@
 
 use crate::{HistoryEntry, PriorState, StoredRecord};
 
-/// What was there.
+/// Record of a name as of a log position, or that it cannot be determined yet.
 #[derive(Debug)]
 pub(super) enum RecordAtPosition {
     /// This, or nothing.
@@ -11,7 +11,7 @@ pub(super) enum RecordAtPosition {
     Unsettled,
 }
 
-/// Up to where a source is looked at: a line of the log, and the revision of the change that it belongs to.
+/// Log position up to which the source is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SnapshotPosition {
     pub(super) sequence: u64,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::prepare::{PendingLogEntry, StateView, WriteSet};
 use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoredRecord};
 
-/// What has to be known before changes are judged.
+/// Keys to read before change sets are applied.
 #[derive(Debug, Default)]
 pub(super) struct PrefetchKeys {
     pub(super) records: HashSet<NameKey>,
@@ -31,7 +31,7 @@ impl PrefetchKeys {
     }
 }
 
-/// What is there, first as it was read and then as the changes make it, and what has to be written.
+/// State read for a group of change sets, and the writes they produce.
 #[derive(Debug, Default)]
 pub(super) struct WriteBatch {
     pub(super) revision: u64,

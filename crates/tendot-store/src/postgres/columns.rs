@@ -7,7 +7,7 @@ use super::{row, values};
 use crate::embedded::key::storage_key;
 use crate::{LogEntry, PriorState};
 
-/// Records that are to be what they are now, column by column, and those that are to be gone.
+/// Records as column arrays.
 #[derive(Default)]
 pub(super) struct RecordColumns<'b> {
     pub(super) keys: Vec<Cow<'b, [u8]>>,
@@ -38,7 +38,7 @@ impl<'b> RecordColumns<'b> {
     }
 }
 
-/// What was there before, column by column.
+/// History entries as column arrays.
 #[derive(Default)]
 pub(super) struct HistoryColumns<'b> {
     pub(super) keys: Vec<Cow<'b, [u8]>>,
@@ -68,7 +68,7 @@ impl<'b> HistoryColumns<'b> {
     }
 }
 
-/// Lines of the log, column by column.
+/// Log entries as column arrays.
 #[derive(Default)]
 pub(super) struct LogColumns<'b> {
     pub(super) sequences: Vec<i64>,

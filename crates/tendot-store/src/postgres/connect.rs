@@ -19,7 +19,7 @@ use super::{PostgresOpenError, PostgresSettings};
 /// The most servers that an address may name.
 const MAX_HOSTS: usize = 16;
 
-/// How a database is reached.
+/// Parsed connection string: hosts, TLS and read routing.
 pub(super) struct ConnectionString {
     /// Its servers.
     pub(super) hosts: Vec<HostConfig>,
@@ -30,7 +30,7 @@ pub(super) struct ConnectionString {
     pub(super) asks_standbys: bool,
 }
 
-/// One server of a database.
+/// Connection settings of one host.
 pub(super) struct HostConfig {
     config: Config,
     /// Where it is, for people.

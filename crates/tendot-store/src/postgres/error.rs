@@ -3,7 +3,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
 
-/// Why a database cannot be used as a store.
+/// Reason why a database cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostgresOpenError {
@@ -112,7 +112,7 @@ pub enum PostgresOpenError {
 }
 
 impl PostgresOpenError {
-    /// What may help, in one sentence.
+    /// Suggested remedy.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Address { .. } => "it looks like postgres://user:password@host:5432/database",
@@ -174,7 +174,7 @@ impl PostgresOpenError {
     }
 }
 
-/// Why the server did not do what was asked.
+/// Error of a database request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DatabaseError {
     #[error("{}", message(.0))]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::versions::{ChangeCounters, NAME_COUNTERS, affects_prefix, counter_index};
 use crate::{ChangeSet, EditKind, LogEntry, NameKey};
 
+/// Read fence: log position that a standby must have replayed before it may serve a name.
 #[derive(Debug)]
 pub(super) struct ReadFence {
     pub(super) versions: ChangeCounters,

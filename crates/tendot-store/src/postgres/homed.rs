@@ -6,9 +6,11 @@ use std::sync::{Mutex, PoisonError};
 /// Prefixes of which it is known.
 const MAX_CACHED_PREFIXES: usize = 1 << 14;
 
+/// Cache of homed-prefix lookups, valid for one version of the prefix counter.
 #[derive(Debug, Default)]
 pub(super) struct HomedCache(Mutex<HomedCacheEntries>);
 
+/// Entries of the cache and the version they are valid for.
 #[derive(Debug, Default)]
 struct HomedCacheEntries {
     /// The number of changes of prefixes for which the answers are right.

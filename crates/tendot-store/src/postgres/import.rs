@@ -124,7 +124,7 @@ impl PostgresStore {
     }
 }
 
-/// An import into a database under way.
+/// Bulk import into a PostgreSQL store; others may write meanwhile.
 ///
 /// Records that come twice count once, the last one; those that are there as they are stay untouched. They are written in
 /// the order of their keys, in transactions of up to 100,000 records, each with its revision and its line in the log. If it is
@@ -234,7 +234,7 @@ impl PostgresImporter {
     }
 }
 
-/// Records that are at the server, and between which keys.
+/// Records in the temporary table, and their key range.
 #[derive(Debug, Default)]
 struct StagedRecords {
     records: u64,

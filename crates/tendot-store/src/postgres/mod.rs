@@ -52,7 +52,7 @@ use crate::{
     NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
-/// A store in a database.
+/// PostgreSQL store.
 ///
 /// ```no_run
 /// use tendot_store::{Postgres, PostgresSettings, Store};
@@ -73,7 +73,7 @@ pub struct PostgresStore {
     _watch: Monitor,
 }
 
-/// A server of a database, as it was last seen.
+/// Host of the database cluster, as last observed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DatabaseHost {
     /// Where it is: `host:port`.
@@ -88,7 +88,7 @@ pub struct DatabaseHost {
     pub lag: Option<Duration>,
 }
 
-/// What a server of a database is.
+/// Replication role of a database host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostRole {
     /// It takes changes.
@@ -99,7 +99,7 @@ pub enum HostRole {
     Unreachable,
 }
 
-/// How long is waited for a database, and how much is asked of it.
+/// Connection limits and timeouts of a PostgreSQL store.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
     /// Connections to each server that read, at most: half of them for single records, half for lists, and one for each at
@@ -165,7 +165,7 @@ impl PostgresStore {
         self.nodes.hosts()
     }
 
-    /// The same for those who outlive the store's borrower.
+    /// Closure that returns [`hosts`](Self::hosts) and does not borrow the store.
     pub fn hosts_handle(&self) -> impl Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {
         let nodes = Arc::clone(&self.nodes);
         move || nodes.hosts()

@@ -199,7 +199,7 @@ impl PostgresStore {
     }
 }
 
-/// A store in a database that another one is moved to.
+/// PostgreSQL store opened as a migration target.
 #[derive(Debug)]
 pub struct PostgresTarget {
     store: PostgresStore,
@@ -307,6 +307,7 @@ async fn write_records_and_history(
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
+/// Runs statements of one migration transaction.
 struct StatementRunner<'t> {
     transaction: &'t Transaction<'t>,
 }

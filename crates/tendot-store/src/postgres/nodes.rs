@@ -27,7 +27,7 @@ pub(super) enum Read {
     Since(u64),
 }
 
-/// Who is asked.
+/// Host chosen for a read, and whether it is current enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadTarget<'n> {
     pub(super) node: &'n ClusterHost,
@@ -35,7 +35,7 @@ pub(super) struct ReadTarget<'n> {
     pub(super) is_sure: bool,
 }
 
-/// The servers of a database, all those that its address names.
+/// The hosts of a database: which one is primary, and how far the standbys have replayed.
 #[derive(Debug)]
 pub(super) struct Cluster {
     all: Box<[ClusterHost]>,
@@ -51,7 +51,9 @@ pub(super) struct Cluster {
     pub(super) freshness: ReadFence,
 }
 
-/// Which server takes changes. It stays so as long as it does, whoever else says the same of themselves.
+/// Current primary, or since when there is none.
+///
+/// It stays so as long as it does, whoever else says the same of themselves.
 #[derive(Debug)]
 struct PrimaryState {
     number: Option<usize>,
@@ -59,7 +61,7 @@ struct PrimaryState {
     lost: Option<Instant>,
 }
 
-/// One server.
+/// One database host: connection pools and observed state.
 #[derive(Debug)]
 pub(super) struct ClusterHost {
     number: usize,
@@ -79,7 +81,7 @@ pub(super) struct ClusterHost {
     given_up: Notify,
 }
 
-/// What was last seen of a server.
+/// Last observation of a host.
 #[derive(Clone, Debug)]
 struct HostObservation {
     state: State,
@@ -106,7 +108,7 @@ enum State {
     Primary(u64),
 }
 
-/// What a server told of itself.
+/// Answer of a host to a status query.
 #[derive(Debug)]
 pub(super) struct HostStatus {
     pub(super) takes_changes: bool,
@@ -331,7 +333,7 @@ impl Cluster {
     }
 }
 
-/// A server that takes changes.
+/// Primary with a deadline; requests fail early when it loses its role.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrimaryHandle<'n> {
     nodes: &'n Cluster,

@@ -88,6 +88,7 @@ const LIST_AUX: &str = "select note_key, body from tendot_notes where note_key >
 const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
      order by note_key limit $3";
 
+/// Parameters of a statement.
 type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl PostgresStore {
@@ -433,7 +434,7 @@ fn start_key(after: Option<&NameKey>) -> Vec<u8> {
     after.map(|key| storage_key(key).into_owned()).unwrap_or_default()
 }
 
-/// Where names under a prefix stand: at one key, or from one to before another.
+/// Key range of the names under a prefix.
 struct PrefixKeyRange {
     whole: Vec<u8>,
     begin: Vec<u8>,

@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use super::PostgresOpenError;
 use super::error::DatabaseError;
 
-/// One step from the tables of a version to those of the next.
+/// Schema migration: SQL and the lowest schema version a program must know afterwards.
 pub(super) struct SchemaMigration {
     sql: &'static str,
     /// The lowest number that a program has to know to use the tables afterwards.

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::error::DatabaseError;
 
+/// Slot of one connection; locked while it connects.
 type ConnectionSlot = Mutex<Option<Arc<ClientWrapper>>>;
 
 /// How many ask on one connection before the next one is used.
@@ -19,8 +20,9 @@ const MAX_PIPELINE_DEPTH: usize = 4;
 /// How long is waited for another connection by who could ask on one that is there.
 const EXTRA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A fixed number of connections that are never handed out alone. Whatever is asked on them has to be short, since others
-/// stand behind it.
+/// Fixed set of shared connections on which short requests are pipelined.
+///
+/// Whatever is asked on them has to be short, since others stand behind it.
 pub(super) struct PipelinedPool {
     /// Makes them; they do not come back to it.
     pool: Pool,

@@ -76,10 +76,10 @@ const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
 
 const WHICH: &str = "select id from tendot_commits where number = $1";
 
-/// What became of each change.
+/// Result of each change set of a group.
 pub(super) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
 
-/// Changes that were carried out.
+/// Group of change sets whose transaction was committed.
 pub(super) struct CommittedGroup {
     pub(super) results: CommitResults,
     /// The last line of the log.
@@ -237,7 +237,7 @@ async fn query_keys(
     Ok(rows)
 }
 
-/// Statements that are sent without waiting for the answers of those before.
+/// Statements sent without waiting for earlier results.
 struct Pipeline<'c> {
     client: &'c Object,
     sent: Vec<BoxFuture<'c, Result<(), Error>>>,

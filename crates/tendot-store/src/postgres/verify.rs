@@ -58,7 +58,7 @@ struct Verifier<'a, P> {
     progress: P,
 }
 
-/// A change whose successor is not known yet.
+/// History entry whose successor has not been read yet.
 struct PendingHistoryCheck {
     key: Vec<u8>,
     line: LogEntry,

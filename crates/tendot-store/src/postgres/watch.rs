@@ -34,7 +34,7 @@ const SELECT_STATUS: &str = "\
 
 const SELECT_COMMIT_IDS: &str = "select number, id from tendot_commits where number = any($1)";
 
-/// How far the log was followed.
+/// Position up to which the change log was read.
 #[derive(Clone, Debug, Default)]
 struct LogCursor {
     line: u64,
@@ -42,12 +42,13 @@ struct LogCursor {
     commit: Option<Commit>,
 }
 
-/// The tasks that watch; they end with this.
+/// Background tasks that poll every host; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Monitor {
     _tasks: JoinSet<()>,
 }
 
+/// State shared by the polling tasks.
 struct MonitorTask {
     nodes: Arc<Cluster>,
     followed: Mutex<Option<LogCursor>>,

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<CommandStatus, CliErro
     report.finish()
 }
 
-/// What is printed.
+/// Prints search events in input order.
 struct ExtractReport {
     output: StdoutWriter,
     count_only: bool,

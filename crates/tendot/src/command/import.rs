@@ -96,6 +96,7 @@ impl StoreImporter {
     }
 }
 
+/// State of one import.
 struct ImportRun {
     /// None if nothing is to be written.
     importer: Option<StoreImporter>,

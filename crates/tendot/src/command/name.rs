@@ -49,6 +49,7 @@ pub(crate) fn run(arguments: NameArguments) -> Result<CommandStatus, CliError> {
     Ok(if printer.all_are_names { CommandStatus::Yes } else { CommandStatus::No })
 }
 
+/// Output selected by `--as` and `--json`.
 #[derive(Clone, Copy)]
 enum NameOutput {
     Text,
@@ -56,6 +57,7 @@ enum NameOutput {
     Form(OutputForm),
 }
 
+/// Parses inputs and prints the results.
 struct NamePrinter {
     reader: Parser,
     repair: bool,
@@ -122,7 +124,7 @@ impl NamePrinter {
     }
 }
 
-/// An input that was understood.
+/// Successfully parsed input.
 struct ParsedInput<'a> {
     target: DoiOrShortDoi<'a>,
     form: &'static str,
@@ -130,7 +132,7 @@ struct ParsedInput<'a> {
     cut: Option<RemovedText<'a>>,
 }
 
-/// What a repair cut off.
+/// Text removed by `--repair`.
 #[derive(Serialize)]
 struct RemovedText<'a> {
     before: Cow<'a, str>,
@@ -167,6 +169,7 @@ struct ParsedNameJson<'a> {
     cut: Option<&'a RemovedText<'a>>,
 }
 
+/// Rule sets that the name satisfies.
 #[derive(Serialize)]
 struct RuleConformance {
     current: bool,

@@ -66,7 +66,7 @@ pub(super) fn parse_handle_input(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(forms.iter().find_map(without).unwrap_or(text))
 }
 
-/// Who answered, and how.
+/// Server and transport that answered.
 struct ResponseSource {
     from: String,
     transport: String,

@@ -33,6 +33,7 @@ pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
     }
 }
 
+/// TOML source, for line numbers in errors.
 struct TomlFile<'a> {
     path: &'a Path,
     text: &'a str,

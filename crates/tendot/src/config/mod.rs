@@ -20,7 +20,7 @@ pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
 
 use crate::args::ConfigSourceArguments;
 
-/// A setting as it was said, and by whom.
+/// Setting as text, with its origin, before parsing.
 #[derive(Clone, Debug)]
 pub(crate) struct RawSetting {
     pub(crate) key: &'static SettingSpec,

@@ -43,7 +43,7 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// Something that is wrong with the settings.
+/// Invalid or unknown setting, with its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigError {
     pub(crate) origin: SettingOrigin,

@@ -19,7 +19,7 @@ use super::value::{
 };
 use super::{ConfigError, RawSetting, SettingOrigin, secret};
 
-/// A setting that there is.
+/// Name, default, description and TOML kind of one setting.
 #[derive(Debug)]
 pub(crate) struct SettingSpec {
     pub(crate) name: &'static str,
@@ -37,7 +37,7 @@ impl SettingSpec {
 
 macro_rules! settings {
     ($($field:ident: $type:ty = $name:literal, $default:literal, $about:literal;)*) => {
-        /// What holds.
+        /// Parsed settings of `tendot serve`.
         #[derive(Clone, Debug)]
         pub(crate) struct ServerSettings {
             $(#[doc = $about] pub(crate) $field: $type,)*

@@ -21,7 +21,7 @@ pub(crate) enum TomlKind {
     List,
 }
 
-/// What can be a setting.
+/// Type that a setting can be parsed into.
 pub(super) trait SettingValue: Sized {
     const KIND: TomlKind = TomlKind::Text;
 
@@ -166,7 +166,7 @@ impl SettingValue for u32 {
     }
 }
 
-/// A number of days; none switches off what they are about.
+/// Number of days; 0 disables.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RetentionDays(pub(crate) u32);
 
@@ -205,7 +205,7 @@ impl SettingValue for Duration {
     }
 }
 
-/// A number of bytes.
+/// Size of 4 KiB to 16 MiB.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BufferSize(pub(crate) usize);
 
@@ -220,7 +220,7 @@ impl SettingValue for BufferSize {
     }
 }
 
-/// Bytes of memory.
+/// Size of 1 MiB to 1 TiB.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct MemorySize(pub(crate) u64);
 

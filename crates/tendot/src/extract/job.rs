@@ -12,7 +12,7 @@ use super::search::{Hit, NameSink, SearchError, search};
 use super::{FileChunk, separator};
 use crate::pool::{ReceiverGone, ResultSender};
 
-/// What is to be searched, and how.
+/// One input to search: stdin, a file or a chunk of a file.
 pub(crate) struct ExtractJob {
     path: Arc<Path>,
     what: JobInput,
@@ -125,7 +125,7 @@ fn search_range(
     Ok((lines, part.position() - start, is_last))
 }
 
-/// Gathers names and hands them over in pieces, so that memory does not grow with what is found.
+/// Collects names and sends them in batches.
 struct ExtractCollector<'a> {
     path: Arc<Path>,
     results: &'a ResultSender<ExtractEvent>,
@@ -184,7 +184,7 @@ impl NameSink for ExtractCollector<'_> {
     }
 }
 
-/// The same, with places and flags.
+/// `ExtractCollector` that also records positions and flags.
 struct HitCollector<'a, 'b>(&'a mut ExtractCollector<'b>);
 
 impl NameSink for HitCollector<'_, '_> {

@@ -5,8 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-/// Reads the lines of a file that begin in a range of offsets, so that parts can be searched apart from each other:
-/// without `--join-lines`, no name goes over a line's end.
+/// Reader of the lines that begin within a byte range of a file.
 pub(crate) struct FileChunk {
     file: File,
     /// The offset of what is read next.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files in the order of the arguments, folders with all they contain in the order of the names.
+/// Files named by the arguments; folders are walked depth-first in name order.
 pub(crate) struct FileWalk {
     /// What is still to be looked at, last first.
     stack: Vec<PathBuf>,

@@ -35,7 +35,7 @@ impl Hit {
 /// How much is read at a time: small enough to stay in the processor's cache.
 const READ_BUFFER_BYTES: usize = 1 << 16;
 
-/// What a search has to keep of each name.
+/// Receiver of the names found by a search.
 pub(crate) trait NameSink {
     type Error;
 
@@ -112,7 +112,7 @@ pub(crate) enum SearchError<E> {
     Take(E),
 }
 
-/// Counts line ends as the search goes on.
+/// Incremental line counter.
 #[derive(Default)]
 struct LineCounter {
     /// Up to which offset of the buffer they are counted.

@@ -42,6 +42,7 @@ fn record_from_row(row: Vec<Vec<u8>>) -> Result<HandleRecord<'static>, String> {
     Ok(HandleRecord { handle: name.into(), values: vec![HandleValue::with_data(1, "URL", url)] })
 }
 
+/// RFC 4180 reader with a maximum row length.
 struct CsvReader<R> {
     name: String,
     reader: R,

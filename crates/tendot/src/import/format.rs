@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::ImportSource;
 use crate::CliError;
 
-/// A format that records come in.
+/// Input format of `tendot import`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum ImportFormat {
     /// a JSON object a line: `{"handle": …, "values": […]}`

@@ -30,12 +30,13 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
     }
 }
 
-/// Where the reader is, and how much more one record may have.
+/// Current line, and bytes left for the current record.
 struct ReadPosition {
     line: Cell<u64>,
     left: Cell<usize>,
 }
 
+/// Reader that counts lines and enforces the record size limit.
 struct PositionReader<'a, R> {
     reader: R,
     place: &'a ReadPosition,
@@ -55,6 +56,7 @@ impl<R: BufRead> Read for PositionReader<'_, R> {
     }
 }
 
+/// serde visitor of the dump object.
 struct DumpVisitor<'a, 'b> {
     take: &'a mut ItemSink<'b>,
     place: &'a ReadPosition,
@@ -95,7 +97,7 @@ impl<'de> Visitor<'de> for &mut DumpVisitor<'_, '_> {
     }
 }
 
-/// The list of homed prefixes.
+/// Deserializes `homedPrefixes` item by item.
 struct PrefixListSeed<'d, 'a, 'b>(&'d mut DumpVisitor<'a, 'b>);
 
 impl<'de> DeserializeSeed<'de> for PrefixListSeed<'_, '_, '_> {
@@ -124,7 +126,7 @@ impl<'de> Visitor<'de> for PrefixListSeed<'_, '_, '_> {
     }
 }
 
-/// The records: a list, or an object that has them by name.
+/// Deserializes `handleRecords`, a list or an object by handle.
 struct RecordListSeed<'d, 'a, 'b>(&'d mut DumpVisitor<'a, 'b>);
 
 impl<'de> DeserializeSeed<'de> for RecordListSeed<'_, '_, '_> {
@@ -169,7 +171,7 @@ impl<'de> Visitor<'de> for RecordListSeed<'_, '_, '_> {
     }
 }
 
-/// One record as it stands there, and the line where it begins.
+/// Raw JSON of one record and the line it begins at.
 struct RawRecordSeed<'a>(&'a ReadPosition);
 
 impl<'de> DeserializeSeed<'de> for RawRecordSeed<'_> {

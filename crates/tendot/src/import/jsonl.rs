@@ -25,7 +25,7 @@ pub(super) fn line_blocks(source: ImportSource) -> impl Iterator<Item = Result<L
     })
 }
 
-/// Lines that are parsed together.
+/// Consecutive lines parsed as one job.
 pub(super) struct LineBlock {
     /// The number of lines before them.
     before: u64,
@@ -81,7 +81,7 @@ impl LineBlock {
     }
 }
 
-/// Keeps the memory bounded: many short lines at a time, or one that is long.
+/// Bounds the bytes of lines in memory.
 #[derive(Default)]
 struct MemoryLimiter {
     taken: Mutex<usize>,
@@ -99,7 +99,7 @@ impl MemoryLimiter {
     }
 }
 
-/// A place in the room, as long as it is kept.
+/// Bytes acquired from a `MemoryLimiter`, released on drop.
 struct MemoryPermit {
     room: Arc<MemoryLimiter>,
     size: usize,

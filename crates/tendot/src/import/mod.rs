@@ -35,7 +35,7 @@ pub(crate) enum ImportItem {
     Refused(String),
 }
 
-/// Takes what is read, and the line where it begins.
+/// Callback for items, with the line they begin at.
 pub(crate) type ItemSink<'a> = dyn FnMut(u64, ImportItem) -> Result<(), CliError> + 'a;
 
 /// Bytes that one record may take in a file; a longer one is refused before it fills the memory.

@@ -15,7 +15,7 @@ use crate::failure::shown;
 /// Bytes that a piece has, more or less.
 pub(super) const CHUNK_BYTES: usize = 1 << 18;
 
-/// What is taken of a source.
+/// What an import accepts and homes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportOptions {
     /// Whether prefixes are homed.
@@ -24,7 +24,7 @@ pub(crate) struct ImportOptions {
     pub(crate) share: Option<HashPartition>,
 }
 
-/// Records that are taken, and what there is to be told, in order.
+/// Checked records and diagnostics of one chunk of input.
 pub(crate) struct ImportChunk {
     taken: ImportOptions,
     pub(crate) batch: ImportBatch,

@@ -15,7 +15,7 @@ use crate::output::StdoutWriter;
 pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
 pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
 
-/// Counts what is refused and what is odd, and tells the first of them.
+/// Counts refusals and warnings and prints the first of them.
 pub(crate) struct ImportReport {
     started: Instant,
     pub(crate) progress: ProgressBar,

@@ -10,7 +10,7 @@ use crate::CliError;
 use crate::failure::escape_control;
 use crate::store::is_stdio;
 
-/// A file or standard input, opened.
+/// Open input file or stdin.
 pub(crate) struct ImportSource {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,

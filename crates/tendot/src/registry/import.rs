@@ -25,7 +25,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 
 const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
 
-/// What is sent.
+/// File or stdin to upload.
 struct BatchSource {
     name: String,
     /// None if it is standard input.
@@ -161,7 +161,7 @@ fn no_file(name: &str) -> CliError {
         .with_hint("`tendot doi import - < …` reads it as standard input")
 }
 
-/// A source that is being sent.
+/// Upload of one source, with retries.
 struct BatchUpload<'a> {
     session: &'a ApiSession,
     source: &'a BatchSource,

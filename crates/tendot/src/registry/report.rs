@@ -16,7 +16,7 @@ use crate::store::is_stdio;
 /// How many are told one by one; the rest is counted.
 const MAX_PRINTED_REFUSALS: u64 = 100;
 
-/// Lines by what became of them.
+/// Lines by status.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct BatchCounts {
     pub(super) lines: u64,
@@ -33,7 +33,7 @@ impl fmt::Display for BatchCounts {
     }
 }
 
-/// An answer to a line.
+/// Result of one batch line (`POST /api/v1/dois/batch`).
 #[derive(Deserialize)]
 struct BatchLineResult<'a> {
     line: u64,
@@ -57,7 +57,7 @@ struct BatchLineError<'a> {
     hint: Option<Cow<'a, str>>,
 }
 
-/// Takes answers as they come.
+/// Receives line results, counts them and writes the report file.
 pub(super) struct BatchReport {
     pub(super) counts: BatchCounts,
     file: Option<(String, Box<dyn Write>)>,

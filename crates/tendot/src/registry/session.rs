@@ -21,14 +21,14 @@ const DEFAULT_SERVER_URL: &str = "http://127.0.0.1:8080";
 /// Items that are asked for at once.
 const PAGE_SIZE: u64 = 500;
 
-/// A service that is asked, by somebody who may have a token.
+/// Connection to the registry API with an optional token.
 pub(crate) struct ApiSession {
     pub(super) client: RegistryClient,
     pub(super) runtime: Runtime,
     pub(crate) json: bool,
 }
 
-/// A part of a list.
+/// One page of a listing.
 #[derive(Deserialize)]
 struct ListPage {
     items: Vec<Box<RawValue>>,

@@ -75,7 +75,7 @@ impl ResourceKind {
     }
 }
 
-/// A table whose rows come part by part; columns become wider if they have to.
+/// Text table printed page by page; columns grow as needed.
 pub(super) struct TextTable {
     columns: &'static [&'static str],
     widths: Vec<usize>,

@@ -7,7 +7,7 @@ use super::write::LossyText;
 use super::{JsonError, JsonNode};
 use crate::record::{Admin, AdminPermissions};
 
-/// `HS_ADMIN` in JSON.
+/// JSON form of `HS_ADMIN`.
 pub(super) struct JsonAdmin<'a>(Admin<'a>);
 
 impl<'a> JsonAdmin<'a> {

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::{JsonError, JsonNode};
 
-/// A date in seconds since 1970, as `2024-01-02T03:04:05Z`.
+/// Unix time in seconds, as RFC 3339 text.
 pub(super) struct JsonDate(pub(super) u32);
 
 impl Serialize for JsonDate {

@@ -6,7 +6,7 @@ use super::write::DisplayText;
 use super::{JsonError, JsonNode};
 use crate::record::{KeyComponents, PublicKey};
 
-/// A public key as JSON Web Key (RFC 7517); DSA as the deployed software writes it, since no RFC does.
+/// Public key as JSON Web Key (RFC 7517); DSA in Handle.Net's form.
 ///
 /// ```
 /// use tendot_proto::record::PublicKey;

@@ -3,7 +3,7 @@ use core::fmt;
 
 use serde_json::Value as Json;
 
-/// JSON that is not what it should be: where, and what is wrong with it.
+/// JSON error: path and problem.
 ///
 /// ```
 /// use tendot_proto::record::Record;
@@ -45,7 +45,7 @@ impl fmt::Display for JsonError {
 
 impl core::error::Error for JsonError {}
 
-/// A piece of JSON, and the way to it.
+/// JSON value with its path, for error messages.
 #[derive(Clone, Copy)]
 pub(crate) struct JsonNode<'p, 'j> {
     json: &'j Json,

@@ -12,7 +12,7 @@ use crate::record::{
     HashOption, InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
 };
 
-/// `HS_SITE` in JSON.
+/// JSON form of `HS_SITE`.
 pub(super) struct JsonSite<'a>(Site<'a>);
 
 impl<'a> JsonSite<'a> {

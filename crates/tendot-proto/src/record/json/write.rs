@@ -125,7 +125,7 @@ impl Serialize for JsonReferences<'_, '_> {
     }
 }
 
-/// The key of a server: base64 if it is none, even where it looks like text.
+/// Public key of a site server: JWK, or base64 if it cannot be decoded.
 pub(super) struct JsonServerKey<'s>(pub(super) &'s [u8]);
 
 impl Serialize for JsonServerKey<'_> {
@@ -138,7 +138,7 @@ impl Serialize for JsonServerKey<'_> {
     }
 }
 
-/// Bytes that should be text; what is not is replaced.
+/// Bytes serialized as text; invalid UTF-8 is replaced.
 pub(super) struct LossyText<'t>(pub(super) &'t [u8]);
 
 impl Serialize for LossyText<'_> {
@@ -150,7 +150,7 @@ impl Serialize for LossyText<'_> {
     }
 }
 
-/// Whatever can be written as text.
+/// Value serialized through `Display`.
 pub(super) struct DisplayText<T>(pub(super) T);
 
 impl<T: fmt::Display> Serialize for DisplayText<T> {

@@ -5,7 +5,9 @@ use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields};
 use crate::metadata::lists::PartyStructuralType;
 use crate::metadata::value::{DateParts, Language, NonEmptyText};
 
-/// What a kernel says, in the terms of those who cite. Parties and places have a title only.
+/// Kernel metadata in citation terms. Parties and places have only a title.
+///
+/// Parties and places have a title only.
 pub(super) struct Citation<'a> {
     pub(super) facts: &'a RegistryFields<'a>,
     /// The name as a link.
@@ -32,14 +34,14 @@ pub(super) struct Citation<'a> {
     pub(super) place: Option<&'a str>,
 }
 
-/// A further name.
+/// Alternative title or name.
 pub(super) struct AlternativeTitle<'a> {
     pub(super) value: &'a str,
     pub(super) kind: &'a str,
     pub(super) language: Option<&'a str>,
 }
 
-/// Somebody who made or published it.
+/// Author, editor, publisher or other agent.
 pub(super) struct CitationAgent<'a> {
     pub(super) name: &'a str,
     /// Family and given name, if the name says so: `Bak, Per`.
@@ -48,7 +50,7 @@ pub(super) struct CitationAgent<'a> {
     pub(super) role: &'a str,
 }
 
-/// What it is a part of, and where in it.
+/// Work that contains this one, and the position in it.
 pub(super) struct CitationContainer<'a> {
     pub(super) title: Option<&'a str>,
     pub(super) identifiers: &'a [CreationIdentifier],

@@ -1,6 +1,6 @@
 //! Types of works, as each format has them.
 
-/// What a type of the kernel is called elsewhere.
+/// Work type in the vocabulary of each format.
 #[derive(Debug)]
 pub(super) struct WorkType {
     pub(super) csl: &'static str,

@@ -15,7 +15,7 @@ use self::citation::Citation;
 use super::kernel::{KernelMetadata, RegistryFields};
 use super::system::SystemMetadata;
 
-/// What metadata says, in few words, for people.
+/// Short citation for people: title, creators, publisher, type, date.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CitationSummary {
     /// The title, with its subtitle.
@@ -48,7 +48,7 @@ impl CitationSummary {
     }
 }
 
-/// A form in which metadata is given.
+/// Output format of metadata.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum MetadataFormat {
     /// The kernel in JSON.

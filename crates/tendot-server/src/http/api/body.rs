@@ -21,7 +21,7 @@ use crate::http::request::RequestHead;
 use crate::http::status;
 use crate::http::upstream::UpstreamError;
 
-/// What an answer says of a record, in the order in which its members are printed.
+/// Response body of the handle API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Record)]
@@ -56,7 +56,7 @@ impl<'a> HandleBody<'a> {
     }
 }
 
-/// How the body is printed.
+/// JSON output options: pretty-printing and JSONP callback.
 #[derive(Default)]
 pub(super) struct JsonOptions<'a> {
     pretty: bool,

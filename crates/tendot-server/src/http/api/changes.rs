@@ -44,7 +44,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A change.
+/// One change of the change feed.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Change)]
 struct ChangeJson<'a> {
@@ -112,7 +112,7 @@ fn parse_cursor(text: &str) -> Option<ChangeCursor> {
     })
 }
 
-/// Whoever reads changes, and how far they are.
+/// Streams changes to one client.
 struct ChangeStream {
     registry: Arc<Registry>,
     caller: Caller,

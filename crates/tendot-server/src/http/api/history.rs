@@ -24,7 +24,7 @@ use crate::upkeep::unix_millis;
 const ITEMS: usize = 100;
 const MOST: usize = 500;
 
-/// What ever changed under a name, the oldest first.
+/// History of a name, oldest change first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = History)]
 struct HistoryJson<'a> {
@@ -36,7 +36,7 @@ struct HistoryJson<'a> {
     next: Option<u64>,
 }
 
-/// A change.
+/// One change in a history.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryItem)]
 struct HistoryItemJson<'a> {
@@ -66,7 +66,7 @@ struct HistoryItemJson<'a> {
     to: Option<PrefixHolderJson<'a>>,
 }
 
-/// A record as it was, with the values that everybody could read then.
+/// Record before or after a change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryRecord)]
 struct SnapshotJson<'a> {
@@ -83,7 +83,7 @@ struct SnapshotJson<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// Who has a prefix.
+/// Registrant and agency of a prefix.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryHolder)]
 struct PrefixHolderJson<'a> {

@@ -27,7 +27,7 @@ const LIST_PAGE_SIZE: u64 = 10_000;
 /// Bytes of the names in one answer.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
-/// What an answer says of a list.
+/// Response body of a handle or prefix list.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = List)]
@@ -50,7 +50,7 @@ pub(super) struct HandleListBody<'a> {
     prefixes: Option<Vec<Box<str>>>,
 }
 
-/// Which part of a list is wanted; none of both if all of it is.
+/// Requested page, or the whole list.
 #[derive(Clone, Copy)]
 struct PageRange(Option<(u32, u32)>);
 
@@ -75,7 +75,7 @@ impl PageRange {
     }
 }
 
-/// What has been listed so far.
+/// Names collected so far, within `MAX_LIST_BYTES`.
 #[derive(Default)]
 struct NameCollector {
     total: u64,
@@ -83,7 +83,7 @@ struct NameCollector {
     bytes: usize,
 }
 
-/// Why there is no list.
+/// Reason a list was not returned.
 enum ListError {
     Registry(Error),
     TooLong,

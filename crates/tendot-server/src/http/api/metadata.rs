@@ -18,7 +18,7 @@ use crate::http::parameters::QueryParams;
 use crate::http::request::RequestHead;
 use crate::http::{HttpServer, REQUEST_BUDGET, caching, percent};
 
-/// Metadata as JSON: the members are those of its form.
+/// Schema only: metadata as JSON.
 pub(crate) struct MetadataSchema;
 
 impl PartialSchema for MetadataSchema {

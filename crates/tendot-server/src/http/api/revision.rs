@@ -10,7 +10,7 @@ use crate::http::answer::{self, Reply, reply};
 use crate::http::caching;
 use crate::http::page::{Problem, problem};
 
-/// What has to be there for a change to be made.
+/// Precondition of a write: `If-Match` or `If-None-Match: *` (RFC 9110, section 13.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum WritePrecondition {
     /// Anything, or nothing.

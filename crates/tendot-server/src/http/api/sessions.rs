@@ -20,7 +20,7 @@ use crate::http::describe::{OperationSpec, PathSpec};
 use crate::http::request::RequestHead;
 use crate::http::{HttpServer, MAX_FORM_BYTES, caching};
 
-/// What an answer says of a session.
+/// Response body of `/api/sessions`.
 #[derive(Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Session)]

@@ -16,7 +16,7 @@ use crate::http::describe::{OperationSpec, PathSpec, index_schema, text_schema};
 use crate::http::request::RequestHead;
 use crate::http::{HttpServer, REQUEST_BUDGET, caching, status};
 
-/// What an answer says.
+/// Response body of `/api/verifications`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Verification)]

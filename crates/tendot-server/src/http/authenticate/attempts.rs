@@ -28,7 +28,7 @@ const SIGNATURE_LIMITS: HttpRateLimits = HttpRateLimits {
     loopback: false,
 };
 
-/// Who has failed, and as whom.
+/// Rate limits for failed authentication attempts, per client and per account.
 #[derive(Debug)]
 pub(crate) struct GuessThrottle {
     clients: HttpRateLimiter,
@@ -37,7 +37,9 @@ pub(crate) struct GuessThrottle {
     start: Instant,
 }
 
-/// An attempt to be somebody. It has failed, also if nobody waits for it any more, unless it has succeeded.
+/// One attempt, charged as failed until `succeeded` refunds it.
+///
+/// It has failed, also if nobody waits for it any more, unless it has succeeded.
 pub(crate) struct AuthAttempt<'a> {
     attempts: &'a GuessThrottle,
     client: Option<IpAddr>,

@@ -13,11 +13,11 @@ use super::{AuthenticationError, HttpSessionId, KeyProof};
 use crate::http::parameters::QueryParams;
 use crate::http::percent;
 
-/// The fields, as text.
+/// Parameters of the `Handle` authentication scheme.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuthParams(Vec<(String, String)>);
 
-/// The same as JSON.
+/// The same parameters as a JSON body.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SessionFields)]
@@ -58,7 +58,7 @@ fn deserialize_u31<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(Some(number as u32))
 }
 
-/// The answer to a nonce.
+/// Answer to a nonce challenge: claimed key, client nonce and proof.
 #[derive(Debug)]
 pub(crate) struct ChallengeAnswer {
     pub(crate) claim: ValueReference<'static>,

@@ -30,7 +30,7 @@ use super::certificate::CertificateSubject;
 use super::request::RequestHead;
 use super::{HttpServer, REQUEST_BUDGET, page, percent, too_many_requests};
 
-/// Why nobody is believed to be who they say.
+/// Reason a caller could not be authenticated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum AuthenticationError {
     #[error("the `Authorization` header is not understood: `Basic`, `Handle` and `Bearer` are")]
@@ -69,7 +69,7 @@ impl AuthenticationError {
     }
 }
 
-/// What a client says of itself.
+/// Credentials of an `Authorization` header: Basic, Bearer or Handle.
 pub(crate) enum HttpCredentials<'h> {
     Password(&'h str),
     Token(&'h str),

@@ -16,7 +16,7 @@ use super::{AuthAttempt, AuthParams, AuthenticationError, HttpSession};
 use crate::http::request::RequestHead;
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
-/// How a key is proved to be had.
+/// Proof of possession of a key: signature, MAC or PBKDF2 MAC.
 #[derive(Debug)]
 pub(crate) enum KeyProof {
     Signature { hash: String, signature: Vec<u8> },
@@ -43,7 +43,7 @@ impl KeyProof {
     }
 }
 
-/// Somebody who is known, and the key by which they are.
+/// Authenticated identity, and a hash of the key that proved it.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticatedKey {
     pub(crate) identity: HandleIdentity,

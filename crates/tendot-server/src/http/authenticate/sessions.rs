@@ -28,7 +28,7 @@ const MAX_SESSION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Answers to one nonce that are remembered; then there is another nonce.
 const MAX_ANSWERS_PER_NONCE: usize = 32;
 
-/// The name of a session, which nobody guesses.
+/// Random 128-bit session id; redacted in `Debug`.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct HttpSessionId([u8; 16]);
 
@@ -54,7 +54,7 @@ impl fmt::Debug for HttpSessionId {
     }
 }
 
-/// A session as it was when it was asked for.
+/// Snapshot of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSession {
     pub(crate) id: HttpSessionId,
@@ -69,6 +69,7 @@ impl HttpSession {
     }
 }
 
+/// Stored session with its used client nonces and timestamps.
 #[derive(Debug)]
 struct SessionEntry {
     session: HttpSession,
@@ -89,7 +90,7 @@ impl SessionEntry {
     }
 }
 
-/// All sessions, never more than fit.
+/// Bounded table of sessions; unauthenticated sessions are evicted first.
 ///
 /// When it is full, the one goes that was longest without a request, and those of nobody go first: to make sessions costs a
 /// stranger little. Nobody can have so many that others have none.
@@ -99,6 +100,7 @@ pub(crate) struct HttpSessionTable {
     hash: RandomState,
 }
 
+/// Sessions by id, by last use, and their number per identity.
 #[derive(Debug, Default)]
 struct SessionIndexes {
     kept: HashMap<HttpSessionId, SessionEntry>,

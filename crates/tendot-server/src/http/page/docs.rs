@@ -23,12 +23,14 @@ struct DocsPage {
     for_all: Vec<(String, CodeSpans)>,
 }
 
+/// One section of the API reference.
 struct OperationGroup {
     name: String,
     about: CodeSpans,
     operations: Vec<OperationEntry>,
 }
 
+/// One operation of the API reference.
 struct OperationEntry {
     id: String,
     method: &'static str,
@@ -43,7 +45,7 @@ struct OperationEntry {
     samples: Vec<String>,
 }
 
-/// A text of the document: what stands between backticks is code.
+/// Text whose backtick parts are code.
 struct CodeSpans(Vec<(bool, String)>);
 
 impl CodeSpans {

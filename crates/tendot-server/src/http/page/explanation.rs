@@ -9,6 +9,7 @@ use crate::http::answer::Reply;
 use crate::http::explain::{ResolutionTrace, TraceOutcome};
 use crate::http::redirect::format;
 
+/// Page of a resolution trace.
 #[derive(Template)]
 #[template(path = "explanation.html")]
 struct TracePage {
@@ -22,6 +23,7 @@ struct TracePage {
     path: String,
 }
 
+/// Step as shown.
 struct TraceStepRow {
     step: &'static str,
     ok: bool,
@@ -29,6 +31,7 @@ struct TraceStepRow {
     advice: String,
 }
 
+/// Redirect candidate as shown, with its selection result.
 struct LocationRow {
     href: String,
     from: String,

@@ -38,6 +38,7 @@ struct HistoryPage {
     path: String,
 }
 
+/// One change as shown.
 struct HistoryRow {
     sequence: u64,
     what: &'static str,
@@ -49,7 +50,7 @@ struct HistoryRow {
     was: PreviousRecord,
 }
 
-/// What was there before.
+/// Record before a change.
 enum PreviousRecord {
     Nothing,
     Unknown,

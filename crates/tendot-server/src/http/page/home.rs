@@ -38,7 +38,7 @@ impl HttpServer {
     }
 }
 
-/// The form that old pages of proxies send: a name in `hdl`, and parameters.
+/// Schema only: form of older proxy pages.
 struct ResolveFormSchema;
 
 impl PartialSchema for ResolveFormSchema {

@@ -35,6 +35,7 @@ pub(crate) const STYLESHEET: &str = include_str!("style.css");
 
 pub(crate) const FAVICON: &[u8] = include_bytes!("favicon.svg");
 
+/// HTML body of a redirect.
 #[derive(Template)]
 #[template(path = "link.html")]
 struct RedirectBody<'a> {
@@ -46,6 +47,7 @@ pub(crate) fn redirect_body(address: &str) -> Bytes {
     RedirectBody { address }.render().unwrap_or_default().into()
 }
 
+/// Locations as XML (`action=showurls`).
 #[derive(Template)]
 #[template(path = "places.xml")]
 struct LocationsXml<'a> {

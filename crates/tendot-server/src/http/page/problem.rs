@@ -26,7 +26,7 @@ use crate::http::search::{LookupContext, RecordLookupError};
 use crate::http::upstream::UpstreamError;
 use crate::http::{HttpServer, RequestSyntaxError, caching, negotiate, status};
 
-/// What went wrong.
+/// Problem details (RFC 9457) before rendering as JSON or HTML.
 #[derive(Debug)]
 pub(crate) struct Problem<'a> {
     status: StatusCode,
@@ -194,7 +194,7 @@ impl From<Box<Problem<'_>>> for Reply {
     }
 }
 
-/// Why a request did not lead anywhere.
+/// Problem details object (RFC 9457).
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemJson<'a> {
@@ -225,6 +225,7 @@ pub(crate) struct ProblemJson<'a> {
     members: &'a Map<String, Json>,
 }
 
+/// Error page.
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage {
@@ -244,6 +245,7 @@ struct ProblemPage {
     path: String,
 }
 
+/// Suggestion as shown.
 struct SuggestionRow {
     path: String,
     name: String,

@@ -43,7 +43,7 @@ struct RecordPage {
     path: String,
 }
 
-/// Where a record leads.
+/// Redirect target of a record, or why there is none.
 enum RecordTarget {
     To { status: u16, text: String, address: Option<String> },
     NotFollowed(String),

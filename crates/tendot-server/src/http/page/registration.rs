@@ -21,7 +21,7 @@ const MAX_CREATORS: usize = 6;
 /// Characters of a title, or of a name.
 const MAX_TEXT_CHARS: usize = 400;
 
-/// What is known of a name beside its values.
+/// Registry data of a name: registration, registrant, agency.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationDetails {
     registered: Option<DoiRecord>,
@@ -43,7 +43,7 @@ impl RegistrationDetails {
     }
 }
 
-/// The same as it is shown.
+/// Registry data as shown.
 #[derive(Debug)]
 pub(super) struct RegistrationCard {
     pub(super) state: &'static str,
@@ -54,7 +54,7 @@ pub(super) struct RegistrationCard {
     pub(super) formats: Vec<(&'static str, String)>,
 }
 
-/// Something that is known, with its date for programs if it is one.
+/// One labelled row of the card.
 #[derive(Debug)]
 pub(super) struct RegistrationRow {
     pub(super) label: &'static str,

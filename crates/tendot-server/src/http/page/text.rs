@@ -38,7 +38,7 @@ pub(super) fn truncate_chars(text: &str, characters: usize) -> String {
     }
 }
 
-/// What a page may still have.
+/// Byte budget for client-supplied text on one page.
 #[derive(Debug)]
 pub(super) struct PageBudget {
     left: usize,

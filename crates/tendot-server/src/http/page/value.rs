@@ -12,7 +12,7 @@ use crate::http::address;
 /// Characters of a text that are shown at once; longer ones are folded.
 const MAX_INLINE_CHARS: usize = 280;
 
-/// A row of the table of values.
+/// Row of the value table.
 pub(super) struct ValueRow {
     pub(super) index: u32,
     pub(super) value_type: String,
@@ -23,7 +23,7 @@ pub(super) struct ValueRow {
     pub(super) changed: Option<(String, String)>,
 }
 
-/// A line of what a value says.
+/// Line within a value cell.
 #[derive(Default)]
 pub(super) struct ValueLine {
     pub(super) label: &'static str,
@@ -39,7 +39,7 @@ impl ValueLine {
     }
 }
 
-/// What is there to be opened.
+/// Text inside a `<details>` element.
 pub(super) struct CollapsedText {
     pub(super) title: String,
     pub(super) text: String,

@@ -15,7 +15,7 @@ use super::{
 use crate::http::HttpServer;
 use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
-/// An agency as it is told.
+/// Agency in responses.
 #[derive(Serialize)]
 struct AgencyJson<'a> {
     code: &'a str,

@@ -64,7 +64,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 const NDJSON: &str = "application/x-ndjson";
 
-/// What became of a line, as it is told.
+/// Result of one line of a batch.
 #[derive(Serialize)]
 struct LineResultJson<'a> {
     line: u64,
@@ -77,7 +77,7 @@ struct LineResultJson<'a> {
     warnings: Vec<String>,
 }
 
-/// What is noted of a batch with a key.
+/// Header of a batch journal: start, state, format and owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct JournalHeader {
     at: u64,
@@ -91,7 +91,7 @@ struct JournalHeader {
     run: String,
 }
 
-/// A batch with a key.
+/// Journal of a batch with an idempotency key.
 struct Journal {
     note: String,
     head: JournalHeader,
@@ -102,15 +102,16 @@ struct Journal {
 /// A line as it came: its number and text; why there is none, if there is none.
 type Raw = (u64, Result<Bytes, String>);
 
-/// Lines as they came.
+/// Lines that are parsed and committed together.
 struct LineGroup {
     lines: Vec<Raw>,
     /// Why no more come, if that is not the end.
     error: Option<BodyError>,
 }
 
-/// What is noted of lines that were committed together. Of those that come after them some may be noted, too, and others
-/// not: they are deposited at the same time.
+/// Journal entry: results of lines that were committed together.
+///
+/// Of those that come after them some may be noted, too, and others not: they are deposited at the same time.
 struct JournalChunk {
     /// The numbers of the first and the last, and the fingerprint of all.
     first: u64,
@@ -119,7 +120,7 @@ struct JournalChunk {
     answers: Bytes,
 }
 
-/// A part of a batch that was sent before, in order.
+/// Part of a resumed batch: replay a chunk, or process lines.
 enum ReplayStep {
     /// It was answered: the piece that begins with this line.
     Again(u64),
@@ -127,13 +128,13 @@ enum ReplayStep {
     Lines(Vec<Raw>),
 }
 
-/// What comes next, in order.
+/// Next item of the batch, in order.
 enum WorkItem {
     Again(u64),
     Lines(JoinHandle<Vec<BatchLine>>, LineGroup),
 }
 
-/// How a line is read.
+/// Line format: JSON or CSV.
 #[derive(Clone)]
 enum LineFormat {
     Json,
@@ -216,7 +217,7 @@ fn is_csv(kind: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
     }
 }
 
-/// The lines of a body, or the rows of its table.
+/// Reads lines, or CSV rows that span lines.
 struct RowReader {
     lines: BodyLines,
     is_table: bool,
@@ -224,7 +225,7 @@ struct RowReader {
     open: Option<PartialRow>,
 }
 
-/// A row with a field that goes on in the next line.
+/// CSV row whose quoted field continues on the next line.
 struct PartialRow {
     number: u64,
     text: BytesMut,
@@ -346,7 +347,7 @@ fn fingerprint_lines<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String,
     Ok(sha256_hex(&all)?)
 }
 
-/// A batch that is carried out.
+/// Execution of one batch.
 struct BatchRun {
     registry: Arc<Registry>,
     caller: Caller,
@@ -496,10 +497,10 @@ async fn read_ahead(
     }
 }
 
-/// What lines come to, while it is found out.
+/// Task that commits a line group and renders its results.
 type CommitTask = JoinHandle<Result<Bytes, RegistryError>>;
 
-/// Lines that are being deposited.
+/// Line group being committed, and the names it changes.
 struct InFlight {
     deposit: CommitTask,
     names: HashSet<NameKey>,

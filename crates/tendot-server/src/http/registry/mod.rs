@@ -37,7 +37,7 @@ use super::{HttpServer, REQUEST_BUDGET, caching, percent};
 
 pub use self::receipt::sweep_receipts;
 
-/// What a path of the registry is about.
+/// Resource of the registry API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Resource {
     Agencies,
@@ -100,10 +100,10 @@ impl Resource {
     }
 }
 
-/// An answer, or what is wrong.
+/// Result of a handler of the registry API.
 type ApiResult = Result<Reply, Box<ApiError>>;
 
-/// What is wrong with a request.
+/// Error of a registry request: a problem, or a finished reply.
 enum ApiError {
     Problem(Box<Problem<'static>>),
     Answer(Reply),
@@ -128,7 +128,7 @@ const MAX_BODY_BYTES: usize = 2 << 20;
 const DEFAULT_PAGE_SIZE: usize = 100;
 const MAX_PAGE_SIZE: usize = 1_000;
 
-/// A request of the registry, by somebody who is known or not.
+/// Parsed and authenticated request to the registry API.
 struct ApiRequest<'a> {
     request: &'a RequestHead<'a>,
     caller: Caller,
@@ -356,7 +356,7 @@ fn json_reply(body: &impl Serialize, revision: u64, asking: &ApiRequest<'_>) -> 
     response
 }
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Serialize)]
 struct ListJson<T> {
     items: Vec<T>,

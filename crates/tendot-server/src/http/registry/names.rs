@@ -19,7 +19,7 @@ use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 use crate::http::page::problem;
 use crate::http::{HttpServer, redirect};
 
-/// A name as it is told.
+/// Registered DOI in responses.
 #[derive(Serialize)]
 pub(in crate::http) struct DoiJson<'a> {
     name: &'a str,
@@ -58,7 +58,7 @@ impl<'a> DoiJson<'a> {
     }
 }
 
-/// A name in a list.
+/// DOI in a list.
 #[derive(Serialize)]
 struct DoiItemJson<'a> {
     name: &'a str,

@@ -14,7 +14,7 @@ use super::{
 use crate::http::HttpServer;
 use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
-/// A prefix as it is told.
+/// Allocated prefix in responses.
 #[derive(Serialize)]
 struct PrefixJson<'a> {
     prefix: &'a str,

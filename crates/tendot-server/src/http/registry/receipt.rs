@@ -36,7 +36,7 @@ pub(super) const NOTES: &str = "receipt/";
 /// Notes that are read together: those of batches are long.
 const PURGE_BATCH_SIZE: usize = 16;
 
-/// A key, by who uses it, and what was sent with it.
+/// Idempotency key of a request, with the fingerprint of its body and the stored reply.
 pub(super) struct IdempotencyKey {
     note: String,
     body: String,
@@ -44,7 +44,7 @@ pub(super) struct IdempotencyKey {
     before: Option<Box<[u8]>>,
 }
 
-/// What is noted.
+/// Reply stored under an idempotency key.
 #[derive(Deserialize, Serialize)]
 struct StoredReply {
     at: u64,
@@ -52,7 +52,7 @@ struct StoredReply {
     answer: Box<RawValue>,
 }
 
-/// What of an answer says where it is.
+/// The `name` member of a stored reply.
 #[derive(Deserialize)]
 struct StoredName {
     name: Box<str>,
@@ -122,7 +122,7 @@ impl IdempotencyKey {
     }
 }
 
-/// Who has a key under way here: one at a time.
+/// In-process locks, one per idempotency key in use.
 #[derive(Debug, Default)]
 pub(in crate::http) struct KeyLocks(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
 
@@ -139,7 +139,7 @@ impl KeyLocks {
     }
 }
 
-/// When a key was first used, and whether all that belongs to it is there: of a batch it may be still coming.
+/// Creation time of a key, and whether its batch is complete.
 #[derive(Deserialize)]
 struct KeyHeader {
     at: u64,

@@ -14,7 +14,7 @@ use super::{
 use crate::http::HttpServer;
 use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
-/// A registrant as it is told.
+/// Registrant in responses.
 #[derive(Serialize)]
 struct RegistrantJson<'a> {
     id: &'a str,

@@ -31,7 +31,7 @@ const REPORT_PAGE_SIZE: u64 = 500;
 const LINES: &str = "application/x-ndjson";
 const CSV: &str = "text/csv";
 
-/// A summary as it is told.
+/// Summary of a prefix.
 #[derive(Serialize)]
 struct ReportSummaryJson<'a> {
     prefix: &'a str,
@@ -51,7 +51,7 @@ struct ReportSummaryJson<'a> {
     complete: bool,
 }
 
-/// A line as it is told.
+/// One line of a report.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ReportLineJson<'a> {
@@ -166,7 +166,7 @@ fn write_csv_field(text: &str, out: &mut BytesMut) {
     }
 }
 
-/// A report that is being made.
+/// Report being streamed.
 struct ReportStream {
     registry: Arc<Registry>,
     caller: Caller,

@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 use tendot_registry::RegistryError;
 use tendot_registry::doi::RegistrationRequest;
 
-/// The columns of a table.
+/// Columns named in the header row of a CSV batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct CsvColumns(Vec<CsvColumn>);
 
+/// Column of a CSV batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CsvColumn {
     Name,

@@ -18,6 +18,7 @@ use crate::http::answer::{self, reply};
 use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 use crate::http::page::problem;
 
+/// Body of `POST /api/v1/tokens`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewTokenJson {
@@ -34,7 +35,7 @@ struct NewTokenJson {
     label: Option<Box<str>>,
 }
 
-/// A token as it is told; its secret only once.
+/// Token in responses; the secret only when it is created.
 #[derive(Serialize)]
 struct TokenJson<'a> {
     id: &'a str,

@@ -17,6 +17,7 @@ use super::{
 use crate::http::HttpServer;
 use crate::http::describe::{OperationSpec, PathSpec, text_schema};
 
+/// Body of `POST /api/v1/transfers`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewTransferJson {
@@ -31,7 +32,7 @@ struct NewTransferJson {
     force: bool,
 }
 
-/// A transfer as it is told.
+/// Transfer in responses.
 #[derive(Serialize)]
 struct TransferJson<'a> {
     id: &'a str,

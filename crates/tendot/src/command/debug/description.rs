@@ -9,7 +9,7 @@ use crate::CliError;
 use crate::failure::escape_control;
 use crate::output::StdoutWriter;
 
-/// Named fields, in order.
+/// Named fields in wire order, printed as text or JSON.
 #[derive(Default)]
 pub(super) struct FieldList(Vec<(&'static str, FieldValue)>);
 

@@ -15,7 +15,7 @@ use tendot_proto::{
 use super::description::{FieldList, FieldValue};
 use crate::CliError;
 
-/// Whether a credential is right, or why that cannot be checked.
+/// Whether a credential is valid, or why it could not be checked.
 pub(super) type CredentialCheck = Result<bool, String>;
 
 /// Body and credential; `valid` tells whether the credential was checked, and how that ended.

@@ -42,6 +42,7 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, Cl
     Ok(if viewer.is_valid { CommandStatus::Yes } else { CommandStatus::No })
 }
 
+/// Decodes and prints messages; reassembles datagrams.
 struct MessagePrinter<'a> {
     arguments: &'a DebugMessageArguments,
     keys: VerificationKeys,
@@ -118,7 +119,7 @@ impl MessagePrinter<'_> {
     }
 }
 
-/// What credentials are checked and messages decrypted with.
+/// Keys given on the command line for decryption and verification.
 struct VerificationKeys {
     session: Option<SessionKey>,
     /// The bytes of a public key.
