@@ -3,9 +3,9 @@ use std::borrow::Cow;
 /// Resolution request to an upstream: name, authoritative flag, hops so far.
 ///
 /// ```
-/// use tendot_client::Question;
+/// use tendot_client::ResolveRequest;
 ///
-/// assert!(!Question::from("10.1000/182").is_authoritative);
+/// assert!(!ResolveRequest::from("10.1000/182").is_authoritative);
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ResolveRequest<'a> {

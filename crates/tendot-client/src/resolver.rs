@@ -108,22 +108,22 @@ pub enum CacheStatus {
 /// what was known is given for a while after its time; if nothing was, that is kept shortly, too.
 ///
 /// ```
-/// use tendot_client::{CacheSettings, Found, Resolver, Upstream};
-/// use tendot_proto::Value;
+/// use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
+/// use tendot_proto::HandleValue;
 ///
 /// struct Library;
 /// impl Upstream for Library {
 ///     type Error = std::io::Error;
-///     async fn ask(&self, name: &str) -> Result<Found, std::io::Error> {
+///     async fn ask(&self, name: &str) -> Result<LookupOutcome, std::io::Error> {
 ///         let is_here = name.eq_ignore_ascii_case("10.1000/1");
-///         Ok(if is_here { Found::Values(vec![Value::new(1, "URL", "https://example.org/")]) } else { Found::Nothing })
+///         Ok(if is_here { LookupOutcome::Values(vec![HandleValue::new(1, "URL", "https://example.org/")]) } else { LookupOutcome::Nothing })
 ///     }
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let resolver = Resolver::new(Library, CacheSettings::default());
-/// assert!(matches!(&*resolver.resolve("10.1000/1").await?.found, Found::Values(_)));
-/// assert!(matches!(&*resolver.resolve("10.1000/2").await?.found, Found::Nothing));
+/// assert!(matches!(&*resolver.resolve("10.1000/1").await?.found, LookupOutcome::Values(_)));
+/// assert!(matches!(&*resolver.resolve("10.1000/2").await?.found, LookupOutcome::Nothing));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -14,20 +14,20 @@ use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
 /// Owned, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
 /// Parsing takes every written form that the standards define, strictly; for what people paste, see
-/// [`Reader::lenient`].
+/// [`Parser::lenient`].
 ///
 /// ```
 /// use std::collections::HashSet;
-/// use tendot_names::{Doi, Name};
+/// use tendot_names::{DoiBuf, Doi};
 ///
-/// let link: Doi = "https://doi.org/10.1000/ABC".parse()?;
+/// let link: DoiBuf = "https://doi.org/10.1000/ABC".parse()?;
 /// assert_eq!(link, "doi:10.1000/abc".parse()?);
 /// assert_eq!(link.prefix(), "10.1000");
 /// assert_eq!(link.to_string(), "10.1000/ABC");
 ///
 /// // A set matches it by any spelling, without a copy.
 /// let seen = HashSet::from([link]);
-/// assert!(seen.contains(Name::new("10.1000/aBc")?));
+/// assert!(seen.contains(Doi::new("10.1000/aBc")?));
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 #[derive(Clone)]
@@ -37,9 +37,9 @@ impl DoiBuf {
     /// Validates a bare DOI with the given rules.
     ///
     /// ```
-    /// # use tendot_names::{Doi, Rules};
-    /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Minimal2002).is_ok());
-    /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Current).is_err());
+    /// # use tendot_names::{DoiBuf, SyntaxRules};
+    /// assert!(DoiBuf::with_rules("alpha-beta/182.342-24", SyntaxRules::Minimal2002).is_ok());
+    /// assert!(DoiBuf::with_rules("alpha-beta/182.342-24", SyntaxRules::Current).is_err());
     /// ```
     pub fn with_rules(text: impl Into<String>, rules: SyntaxRules) -> Result<Self, Error> {
         let text = text.into();

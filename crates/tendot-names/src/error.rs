@@ -5,9 +5,9 @@ use core::fmt;
 /// Why a text could not be read as a DOI name: what is wrong and at which byte of the input.
 ///
 /// ```
-/// use tendot_names::{ErrorKind, Name};
+/// use tendot_names::{ErrorKind, Doi};
 ///
-/// let error = Name::new("10.10O0/123456").unwrap_err();
+/// let error = Doi::new("10.10O0/123456").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::BadRegistrant);
 /// assert_eq!(error.at(), 5);
 /// assert_eq!(error.kind().code(), "bad-registrant");

@@ -26,7 +26,7 @@ pub enum OutputForm {
     Url,
     /// `https://doi.org/…` with only table 1, `?` and all outside ASCII encoded.
     UrlMinimal,
-    /// `https://doi.org/…` encoded as in [`Form::Uri`].
+    /// `https://doi.org/…` encoded as in [`OutputForm::Uri`].
     UrlFull,
     /// `info:doi/`
     Info,
@@ -34,7 +34,7 @@ pub enum OutputForm {
     Display,
     /// `urn:eidr:`, for names of the Entertainment ID Registry.
     Eidr,
-    /// An HTML link: the address of [`Form::Url`] around the text of [`Form::Display`].
+    /// An HTML link: the address of [`OutputForm::Url`] around the text of [`OutputForm::Display`].
     Html,
 }
 
@@ -77,18 +77,18 @@ impl OutputForm {
 }
 
 impl Doi {
-    /// The name in another form; nothing when it has none there, as with [`Form::Eidr`] for names of others.
+    /// The name in another form; nothing when it has none there, as with [`OutputForm::Eidr`] for names of others.
     ///
     /// The result writes itself piece by piece and allocates nothing.
     ///
     /// ```
-    /// use tendot_names::{Form, Name};
+    /// use tendot_names::{OutputForm, Doi};
     ///
     /// // URN registration, "Character set"
-    /// let name = Name::new("10.1000/456#789")?;
-    /// assert_eq!(name.written_as(Form::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
-    /// assert_eq!(name.written_as(Form::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
-    /// assert!(name.written_as(Form::Eidr).is_none());
+    /// let name = Doi::new("10.1000/456#789")?;
+    /// assert_eq!(name.written_as(OutputForm::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
+    /// assert_eq!(name.written_as(OutputForm::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
+    /// assert!(name.written_as(OutputForm::Eidr).is_none());
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
@@ -98,10 +98,10 @@ impl Doi {
     /// The `doi:` URI.
     ///
     /// ```
-    /// use tendot_names::Name;
+    /// use tendot_names::Doi;
     ///
     /// // 2024 draft, section 2, example 2
-    /// let name = Name::new("10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03")?;
+    /// let name = Doi::new("10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03")?;
     /// assert_eq!(name.uri().to_string(), "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
@@ -112,9 +112,9 @@ impl Doi {
     /// The `urn:doi:` URN.
     ///
     /// ```
-    /// # use tendot_names::Name;
+    /// # use tendot_names::Doi;
     /// // URN registration, "Character set"
-    /// assert_eq!(Name::new("10.1000/456#789")?.urn().to_string(), "urn:doi:10.1000/456%23789");
+    /// assert_eq!(Doi::new("10.1000/456#789")?.urn().to_string(), "urn:doi:10.1000/456%23789");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn urn(&self) -> FormDisplay<'_> {
@@ -124,14 +124,14 @@ impl Doi {
     /// Proxy URL.
     ///
     /// ```
-    /// use tendot_names::Name;
+    /// use tendot_names::Doi;
     ///
     /// // Z39.84 appendix E
-    /// let name = Name::new("10.1006/rwei.1999\".0001")?;
+    /// let name = Doi::new("10.1006/rwei.1999\".0001")?;
     /// assert_eq!(name.url().to_string(), "https://doi.org/10.1006/rwei.1999%22.0001");
     ///
     /// // A browser would take `/../` out of an address, so one slash is encoded.
-    /// let name = Name::new("10.1000/a/../b")?;
+    /// let name = Doi::new("10.1000/a/../b")?;
     /// assert_eq!(name.url().to_string(), "https://doi.org/10.1000/a/..%2Fb");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
@@ -142,8 +142,8 @@ impl Doi {
     /// Canonical form: ASCII letters in upper case.
     ///
     /// ```
-    /// # use tendot_names::Name;
-    /// assert_eq!(Name::new("10.26321/á.b")?.canonical().to_string(), "10.26321/á.B");
+    /// # use tendot_names::Doi;
+    /// assert_eq!(Doi::new("10.26321/á.b")?.canonical().to_string(), "10.26321/á.B");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn canonical(&self) -> FormDisplay<'_> {

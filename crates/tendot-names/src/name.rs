@@ -9,23 +9,23 @@ use crate::{Error, ErrorKind, SyntaxRules, cast};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
-/// `Name` is to [`Doi`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
+/// `Name` is to [`DoiBuf`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
 /// trims nothing: in a bare name "all characters represent themselves" (Z39.84 appendix E). For URLs, URNs and
-/// other written forms use a [`Reader`](crate::Reader).
+/// other written forms use a [`Parser`](crate::Reader).
 ///
 /// Equality, order and hash follow Z39.84 section 4: `a` to `z` count as `A` to `Z`, then octets are compared.
 /// Letters outside Basic Latin are never folded (2024 draft, section 2, note 3).
 ///
 /// ```
-/// use tendot_names::Name;
+/// use tendot_names::Doi;
 ///
 /// // Z39.84 section 4
-/// assert_eq!(Name::new("10.123/ABC")?, Name::new("10.123/AbC")?);
+/// assert_eq!(Doi::new("10.123/ABC")?, Doi::new("10.123/AbC")?);
 /// // 2024 draft, section 2, note 1: composed and decomposed letters are different names
-/// assert_ne!(Name::new("10.26321/\u{C1}")?, Name::new("10.26321/A\u{301}")?);
+/// assert_ne!(Doi::new("10.26321/\u{C1}")?, Doi::new("10.26321/A\u{301}")?);
 ///
 /// // The first slash divides (2002 draft, section 2.1)
-/// let name = Name::new("10.5594/SMPTE.ST2067-21.2020")?;
+/// let name = Doi::new("10.5594/SMPTE.ST2067-21.2020")?;
 /// assert_eq!((name.prefix(), name.suffix()), ("10.5594", "SMPTE.ST2067-21.2020"));
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
@@ -36,7 +36,7 @@ impl Doi {
     /// Validates `text` with the [current](SyntaxRules::Current) rules.
     ///
     /// ```
-    /// use tendot_names::{ErrorKind, Name};
+    /// use tendot_names::{ErrorKind, Doi};
     ///
     /// // Z39.84 appendix C
     /// for name in [
@@ -44,9 +44,9 @@ impl Doi {
     ///     "10.1001/PUBS.JAMA(278)3,JOC7055-ABSY:",
     ///     "10.1006/rwei.1999.0001",
     /// ] {
-    ///     assert_eq!(Name::new(name)?.as_str(), name);
+    ///     assert_eq!(Doi::new(name)?.as_str(), name);
     /// }
-    /// assert_eq!(Name::new("10.1000").unwrap_err().kind(), ErrorKind::MissingSlash);
+    /// assert_eq!(Doi::new("10.1000").unwrap_err().kind(), ErrorKind::MissingSlash);
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn new(text: &str) -> Result<&Self, Error> {
@@ -62,10 +62,10 @@ impl Doi {
     /// Validates bytes with the current rules.
     ///
     /// ```
-    /// use tendot_names::{ErrorKind, Name};
+    /// use tendot_names::{ErrorKind, Doi};
     ///
-    /// assert!(Name::from_bytes(b"10.1000/182").is_ok());
-    /// assert_eq!(Name::from_bytes(b"10.1000/\xC0\xAF").unwrap_err().kind(), ErrorKind::InvalidUtf8);
+    /// assert!(Doi::from_bytes(b"10.1000/182").is_ok());
+    /// assert_eq!(Doi::from_bytes(b"10.1000/\xC0\xAF").unwrap_err().kind(), ErrorKind::InvalidUtf8);
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<&Self, Error> {
         let text =
@@ -96,11 +96,11 @@ impl Doi {
     }
 
     /// The registrant code, the part of the prefix after the first dot; empty when there is none, which only
-    /// [`Rules::Minimal2002`] allows.
+    /// [`SyntaxRules::Minimal2002`] allows.
     ///
     /// ```
-    /// # use tendot_names::Name;
-    /// assert_eq!(Name::new("10.1000.10/123456")?.registrant(), "1000.10");
+    /// # use tendot_names::Doi;
+    /// assert_eq!(Doi::new("10.1000.10/123456")?.registrant_code(), "1000.10");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn registrant_code(&self) -> &str {
@@ -110,10 +110,10 @@ impl Doi {
     /// Checks the name against a rule set; names from a lenient reading or another rule set may fail.
     ///
     /// ```
-    /// use tendot_names::{ErrorKind, Name, Rules};
+    /// use tendot_names::{ErrorKind, Doi, SyntaxRules};
     ///
-    /// let name = Name::new("10.2505/4/ss15_038_08_78")?;
-    /// assert_eq!(name.check(Rules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
+    /// let name = Doi::new("10.2505/4/ss15_038_08_78")?;
+    /// assert_eq!(name.check(SyntaxRules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn check(&self, rules: SyntaxRules) -> Result<(), Error> {
@@ -125,10 +125,10 @@ impl Doi {
     /// Two names are equal exactly when their keys are, and keys sort as names do.
     ///
     /// ```
-    /// use tendot_names::Name;
+    /// use tendot_names::Doi;
     ///
     /// let mut key = Vec::new();
-    /// Name::new("10.1000/Abc")?.write_key(&mut key);
+    /// Doi::new("10.1000/Abc")?.write_key(&mut key);
     /// assert_eq!(key, b"10.1000/ABC");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
@@ -140,8 +140,8 @@ impl Doi {
     /// Compares code points, including case.
     ///
     /// ```
-    /// # use tendot_names::Name;
-    /// let (upper, lower) = (Name::new("10.123/ABC")?, Name::new("10.123/abc")?);
+    /// # use tendot_names::Doi;
+    /// let (upper, lower) = (Doi::new("10.123/ABC")?, Doi::new("10.123/abc")?);
     /// assert!(upper == lower && !upper.eq_exact(lower));
     /// # Ok::<(), tendot_names::Error>(())
     /// ```

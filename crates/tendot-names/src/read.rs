@@ -17,16 +17,16 @@ use crate::{Doi, DoiBuf, Error, ErrorKind, FormDisplay, OutputForm, ShortDoi, Sy
 /// Parser for DOIs in any input form.
 ///
 /// ```
-/// use tendot_names::{Adjustment, Reader, WrittenAs};
+/// use tendot_names::{Adjustment, Parser, InputForm};
 ///
-/// let reading = Reader::lenient().read(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
-/// assert_eq!(reading.name().unwrap().as_str(), "10.1000/182");
-/// assert_eq!(reading.form(), WrittenAs::ProxyUrl);
-/// assert!(reading.notes().contains(Adjustment::Trimmed));
-/// assert!(reading.notes().contains(Adjustment::LabelDropped));
+/// let reading = Parser::lenient().read(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
+/// assert_eq!(reading.doi().unwrap().as_str(), "10.1000/182");
+/// assert_eq!(reading.input_form(), InputForm::ProxyUrl);
+/// assert!(reading.adjustments().contains(Adjustment::Trimmed));
+/// assert!(reading.adjustments().contains(Adjustment::LabelDropped));
 ///
 /// // A strict reading refuses it, and says where.
-/// assert_eq!(Reader::strict().read("DOI: 10.1000/182").unwrap_err().at(), 4);
+/// assert_eq!(Parser::strict().read("DOI: 10.1000/182").unwrap_err().at(), 4);
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 ///
@@ -50,7 +50,7 @@ impl Parser {
     /// Also accepts labels, surrounding white space and quotes, URLs without scheme, doubled proxy URLs, invisible characters;
     /// [`ParsedName::adjustments`] lists the changes.
     ///
-    /// [`Reading::notes`] tells what was changed.
+    /// [`ParsedName::notes`] tells what was changed.
     pub const fn lenient() -> Self {
         Self { lenient: true, ..Self::strict() }
     }
@@ -58,9 +58,9 @@ impl Parser {
     /// Checks names by these rules instead of the current ones.
     ///
     /// ```
-    /// # use tendot_names::{Reader, Rules};
-    /// let reader = Reader::strict().rules(Rules::Minimal2002);
-    /// assert_eq!(reader.read("doi:1.23/2002/january/21/4690")?.name().unwrap().prefix(), "1.23");
+    /// # use tendot_names::{Parser, SyntaxRules};
+    /// let reader = Parser::strict().rules(SyntaxRules::Minimal2002);
+    /// assert_eq!(reader.read("doi:1.23/2002/january/21/4690")?.doi().unwrap().prefix(), "1.23");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub const fn rules(self, rules: SyntaxRules) -> Self {
@@ -72,8 +72,8 @@ impl Parser {
     /// There is no limit otherwise, as in the standards.
     ///
     /// ```
-    /// # use tendot_names::{ErrorKind, Reader};
-    /// let error = Reader::lenient().max_len(256).read(&"a".repeat(257)).unwrap_err();
+    /// # use tendot_names::{ErrorKind, Parser};
+    /// let error = Parser::lenient().max_len(256).read(&"a".repeat(257)).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::TooLong);
     /// ```
     pub const fn max_len(self, bytes: usize) -> Self {
@@ -317,7 +317,7 @@ impl DoiOrShortDoi<'_> {
         }
     }
 
-    /// In another form; nothing when there is none, as with [`Form::Eidr`] for names of others.
+    /// In another form; nothing when there is none, as with [`OutputForm::Eidr`] for names of others.
     pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         match self {
             Self::Doi(name) => name.format(form),
@@ -325,7 +325,7 @@ impl DoiOrShortDoi<'_> {
         }
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Name::write_key`] does.
+    /// Writes the comparison key to the end of `key`, as [`Doi::write_key`] does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.as_str().as_bytes());
     }

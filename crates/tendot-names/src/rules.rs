@@ -5,12 +5,12 @@ use crate::{Error, ErrorKind, character};
 /// Syntax rules that a DOI must satisfy.
 ///
 /// ```
-/// use tendot_names::{Name, Rules};
+/// use tendot_names::{Doi, SyntaxRules};
 ///
 /// // Example (b) of the 2002 draft, section 2.3: a registrant code with letters.
-/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Minimal2002).is_ok());
-/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Z3984).is_ok());
-/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Current).is_err());
+/// assert!(Doi::with_rules("10.abc/ab/cd/ef", SyntaxRules::Minimal2002).is_ok());
+/// assert!(Doi::with_rules("10.abc/ab/cd/ef", SyntaxRules::Z3984).is_ok());
+/// assert!(Doi::with_rules("10.abc/ab/cd/ef", SyntaxRules::Current).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum SyntaxRules {

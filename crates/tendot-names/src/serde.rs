@@ -4,13 +4,13 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use tendot_names::Doi;
+//! use tendot_names::DoiBuf;
 //!
 //! #[derive(Deserialize, Serialize)]
 //! struct Work {
-//!     doi: Doi,
+//!     doi: DoiBuf,
 //!     #[serde(with = "tendot_names::serde::lenient")]
-//!     cites: Doi,
+//!     cites: DoiBuf,
 //! }
 //!
 //! let work: Work = serde_json::from_str(

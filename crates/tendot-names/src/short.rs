@@ -13,10 +13,10 @@ use crate::form::FormDisplay;
 /// ShortDOI such as `10/gf4gqc`; comparisons ignore ASCII case.
 ///
 /// ```
-/// use tendot_names::{Reader, Target};
+/// use tendot_names::{Parser, DoiOrShortDoi};
 ///
-/// let reading = Reader::strict().read("https://doi.org/10/gf4gqc")?;
-/// let Target::Short(short) = reading.target() else { panic!("a shortDOI") };
+/// let reading = Parser::strict().read("https://doi.org/10/gf4gqc")?;
+/// let DoiOrShortDoi::Short(short) = reading.identifier() else { panic!("a shortDOI") };
 /// assert_eq!(short.as_str(), "10/gf4gqc");
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
@@ -49,12 +49,12 @@ impl<'a> ShortDoi<'a> {
         self.0.split_once('/').map_or("", |(_, suffix)| suffix)
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Name::write_key`](crate::Name::write_key) does.
+    /// Writes the comparison key to the end of `key`, as [`Doi::write_key`](crate::Name::write_key) does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.0.as_bytes());
     }
 
-    /// The shortDOI in another form; none as [`Form::Eidr`].
+    /// The shortDOI in another form; none as [`OutputForm::Eidr`].
     pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         FormDisplay::new(&self.0, form)
     }

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! assert_eq!(Name::new("10.123/ABC")?, Name::new("10.123/AbC")?);
+//! assert_eq!(Doi::new("10.123/ABC")?, Doi::new("10.123/AbC")?);
 //! # Ok::<(), Error>(())
 //! ```
 //!
@@ -14,7 +14,7 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! let error = Name::with_rules("10.1000/x/y", Rules::Z3984).unwrap_err();
+//! let error = Doi::with_rules("10.1000/x/y", SyntaxRules::Z3984).unwrap_err();
 //! assert_eq!(error.kind(), ErrorKind::ReservedSuffix);
 //! ```
 //!
@@ -30,7 +30,7 @@
 //!     ("10.1001/PUBS.JAMA(278)3,JOC7055-ABSY:", "PUBS.JAMA(278)3,JOC7055-ABSY:"),
 //!     ("10.1006/rwei.1999.0001", "rwei.1999.0001"),
 //! ] {
-//!     assert_eq!(Name::with_rules(name, Rules::Z3984)?.suffix(), suffix);
+//!     assert_eq!(Doi::with_rules(name, SyntaxRules::Z3984)?.suffix(), suffix);
 //! }
 //! # Ok::<(), Error>(())
 //! ```
@@ -39,14 +39,14 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! let read = |text| Reader::strict().read(text).map(|reading| reading.target().as_str().to_owned());
+//! let read = |text| Parser::strict().read(text).map(|reading| reading.identifier().as_str().to_owned());
 //! assert_eq!(read("http://dx.doi.org/10.123/456")?, "10.123/456");
 //! assert_eq!(read("http://dx.doi.org/10.1000/456%23789")?, "10.1000/456#789");
 //! assert_eq!(read("http://dx.doi.org/10.1000/456#789")?, "10.1000/456");
 //! assert_eq!(read("http://dx.doi.org/10.1006/rwei.1999%22.0001")?, "10.1006/rwei.1999\".0001");
 //!
 //! // "nihongo": 65E5 672C 8A9E, in UTF-8 E6 97 A5 E6 9C AC E8 AA 9E
-//! let name = Name::new("10.1000/\u{65E5}\u{672C}\u{8A9E}")?;
+//! let name = Doi::new("10.1000/\u{65E5}\u{672C}\u{8A9E}")?;
 //! assert_eq!(name.url().to_string(), "https://doi.org/10.1000/%E6%97%A5%E6%9C%AC%E8%AA%9E");
 //! # Ok::<(), Error>(())
 //! ```
@@ -55,10 +55,10 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! let name = Name::new("10.1000/%\"# <>{}^[]`|\\")?;
-//! let minimal = name.written_as(Form::UrlMinimal).unwrap().to_string();
+//! let name = Doi::new("10.1000/%\"# <>{}^[]`|\\")?;
+//! let minimal = name.written_as(OutputForm::UrlMinimal).unwrap().to_string();
 //! assert_eq!(minimal, "https://doi.org/10.1000/%25%22%23%20<>{}^[]`|\\");
-//! let readable = name.written_as(Form::Url).unwrap().to_string();
+//! let readable = name.written_as(OutputForm::Url).unwrap().to_string();
 //! assert_eq!(readable, "https://doi.org/10.1000/%25%22%23%20%3C%3E%7B%7D%5E%5B%5D%60%7C%5C");
 //! # Ok::<(), Error>(())
 //! ```
@@ -74,8 +74,8 @@
 //!     ("doi:10.abc/ab/cd/ef", "10.abc", "ab/cd/ef"),
 //!     ("doi:1.23/2002/january/21/4690", "1.23", "2002/january/21/4690"),
 //! ] {
-//!     let reading = Reader::strict().rules(Rules::Minimal2002).read(uri)?;
-//!     let name = reading.name().unwrap();
+//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).read(uri)?;
+//!     let name = reading.doi().unwrap();
 //!     assert_eq!((name.prefix(), name.suffix()), (prefix, suffix));
 //! }
 //! # Ok::<(), Error>(())
@@ -107,8 +107,8 @@
 //!     "doi:dk/p%c3%a6dagogi%2037(2),%20562",
 //!     "doi:dk%2FP%C3%A6dagogi%2037%282%29%2C%20562",
 //! ] {
-//!     let reading = Reader::strict().rules(Rules::Minimal2002).read(uri)?;
-//!     let canonical = reading.name().unwrap().written_as(Form::Uri2003).unwrap().to_string();
+//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).read(uri)?;
+//!     let canonical = reading.doi().unwrap().written_as(OutputForm::Uri2003).unwrap().to_string();
 //!     assert_eq!(canonical, "doi:DK/P%C3%A6DAGOGI%2037(2),%20562");
 //! }
 //! # Ok::<(), Error>(())
@@ -120,7 +120,7 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! let name = Name::new("10.1000/182")?;
+//! let name = Doi::new("10.1000/182")?;
 //! assert_eq!((name.prefix(), name.suffix()), ("10.1000", "182"));
 //!
 //! for text in [
@@ -130,10 +130,10 @@
 //!     "10.1000/456#789",
 //!     "urn:doi:10.1000/456%23789?+resolver?=query#part",
 //! ] {
-//!     assert_eq!(text.parse::<Doi>()?.as_str(), "10.1000/456#789");
+//!     assert_eq!(text.parse::<DoiBuf>()?.as_str(), "10.1000/456#789");
 //! }
 //!
-//! let eidr: Doi = "urn:eidr:10.5240:7791-8534-2C23-9030-8610-5".parse()?;
+//! let eidr: DoiBuf = "urn:eidr:10.5240:7791-8534-2C23-9030-8610-5".parse()?;
 //! assert_eq!(eidr, "urn:doi:10.5240/7791-8534-2C23-9030-8610-5".parse()?);
 //! # Ok::<(), Error>(())
 //! ```
@@ -153,16 +153,16 @@
 //!         "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03",
 //!     ),
 //! ] {
-//!     assert_eq!(Name::new(name)?.uri().to_string(), uri);
-//!     assert_eq!(uri.parse::<Doi>()?.as_str(), name);
+//!     assert_eq!(Doi::new(name)?.uri().to_string(), uri);
+//!     assert_eq!(uri.parse::<DoiBuf>()?.as_str(), name);
 //! }
 //!
-//! let different = |a, b| Name::new(a).ok() != Name::new(b).ok();
+//! let different = |a, b| Doi::new(a).ok() != Doi::new(b).ok();
 //! assert!(different("10.26321/\u{C1}", "10.26321/A\u{301}"));
 //! assert!(different("10.1000/a-b", "10.1000/a\u{2212}b"));
 //! assert!(different("10.1000/a-b", "10.1000/a\u{2013}b"));
 //! assert!(different("10.26321/Á", "10.26321/á"));
 //!
-//! assert_eq!("https://doi.org/api/handles/10.1000/182".parse::<Doi>()?.as_str(), "10.1000/182");
+//! assert_eq!("https://doi.org/api/handles/10.1000/182".parse::<DoiBuf>()?.as_str(), "10.1000/182");
 //! # Ok::<(), Error>(())
 //! ```

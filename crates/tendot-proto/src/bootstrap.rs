@@ -25,7 +25,7 @@ use crate::wire::{ListItem as _, WireList, WireReader, WireWriter};
 ///     "0.GHR/1":{"handle":"0.GHR/1","values":[]}}}"#;
 /// let bootstrap = BootstrapHandles::from_json(json)?;
 /// assert_eq!((bootstrap.last_update, bootstrap.records.len()), (1_700_000_000_000, 2));
-/// assert_eq!(bootstrap.sites().len(), 0);
+/// assert_eq!(bootstrap.root_sites().len(), 0);
 /// assert!(BootstrapHandles::from_json(b"{}").is_err());
 /// # Ok::<(), tendot_proto::record::JsonError>(())
 /// ```
@@ -112,10 +112,10 @@ impl Serialize for BootstrapHandles {
 /// Reads `root_info` or `resolver_service`: the length of what follows, and values.
 ///
 /// ```
-/// use tendot_proto::Value;
+/// use tendot_proto::HandleValue;
 /// use tendot_proto::bootstrap::{read_root_info, encode_root_info};
 ///
-/// let values = [Value::new(1, "HS_SERV", "0.GHR/1")];
+/// let values = [HandleValue::new(1, "HS_SERV", "0.GHR/1")];
 /// let mut file = encode_root_info(&values);
 /// assert_eq!(read_root_info(&file)?, values);
 /// file.pop();

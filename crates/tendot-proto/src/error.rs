@@ -5,12 +5,12 @@ use core::fmt;
 /// Decode error: field, byte offset and kind.
 ///
 /// ```
-/// use tendot_proto::Parts;
+/// use tendot_proto::MessageParts;
 ///
 /// // An envelope that announces 51 bytes, and only two of them.
 /// let mut bytes = vec![2, 11, 2, 11, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 51];
 /// bytes.extend([0, 0]);
-/// let error = Parts::split(&bytes).unwrap_err();
+/// let error = MessageParts::split(&bytes).unwrap_err();
 /// assert_eq!(error.to_string(), "message at byte 20: 51 bytes announced, 2 there");
 /// assert_eq!((error.field(), error.at()), ("message", 20));
 /// ```

@@ -20,9 +20,9 @@ use crate::time::Now;
 /// deployed server does not wait for the others.
 ///
 /// ```
-/// use tendot_proto::{Envelope, Fragments, Version};
+/// use tendot_proto::{Envelope, Fragments, ProtocolVersion};
 ///
-/// let envelope = Envelope { length: 1000, ..Envelope::new(Version::OURS) };
+/// let envelope = Envelope { length: 1000, ..Envelope::new(ProtocolVersion::LATEST) };
 /// let mut message = envelope.to_bytes().to_vec();
 /// message.resize(1020, 7);
 /// let datagrams: Vec<_> = Fragments::new(&message)?.collect();
@@ -117,9 +117,9 @@ impl Deref for Datagram {
 ///
 /// ```
 /// use core::time::Duration;
-/// use tendot_proto::{Envelope, Fragments, Now, Reassembly, Version};
+/// use tendot_proto::{Envelope, Fragments, Now, Reassembly, ProtocolVersion};
 ///
-/// let mut message = Envelope { length: 600, ..Envelope::new(Version::OURS) }.to_bytes().to_vec();
+/// let mut message = Envelope { length: 600, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes().to_vec();
 /// message.resize(620, 7);
 /// let datagrams: Vec<_> = Fragments::new(&message)?.collect();
 ///

@@ -11,18 +11,18 @@ use crate::wire::WireReader;
 /// Its memory grows with the bytes that arrive, never by an announced length.
 ///
 /// ```
-/// use tendot_proto::{Envelope, Framer, Version};
+/// use tendot_proto::{Envelope, Framer, ProtocolVersion};
 ///
-/// let message = Envelope::new(Version::OURS).to_bytes();
+/// let message = Envelope::new(ProtocolVersion::LATEST).to_bytes();
 /// let mut framer = Framer::new();
 /// framer.push(&message[..15]);
 /// assert_eq!(framer.next_message()?, None);
-/// assert_eq!(framer.missing(), 5);
+/// assert_eq!(framer.bytes_needed(), 5);
 /// framer.push(&message[15..]);
 /// assert_eq!(framer.next_message()?, Some(&message[..]));
 ///
 /// // Nobody may announce so much.
-/// framer.push(&Envelope { length: u32::MAX, ..Envelope::new(Version::OURS) }.to_bytes());
+/// framer.push(&Envelope { length: u32::MAX, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes());
 /// let error = framer.next_message().unwrap_err();
 /// assert_eq!(error.to_string(), "4294967295 bytes announced, at most 262144 allowed");
 /// # Ok::<(), tendot_proto::FrameError>(())

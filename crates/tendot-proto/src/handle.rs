@@ -20,7 +20,7 @@ use crate::record::HashOption;
 /// assert_eq!(name.prefix(), b"10.1000");
 /// assert_eq!(name.suffix(), Some(&b"abc/d"[..]));
 /// assert_eq!(name.prefix_handle(), b"0.NA/10.1000");
-/// assert_eq!(name.folded(), &b"10.1000/ABC/D"[..]);
+/// assert_eq!(name.canonical(), &b"10.1000/ABC/D"[..]);
 /// ```
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct Handle<'a>(&'a [u8]);
@@ -163,8 +163,8 @@ impl<'a> Handle<'a> {
     /// use tendot_proto::{Handle, record::HashOption};
     ///
     /// let name = Handle::from("10.1000/abc");
-    /// assert_eq!(name.server(HashOption::WHOLE, 3), Some(1));
-    /// assert_eq!(name.server(HashOption::WHOLE, 0), None);
+    /// assert_eq!(name.server_index(HashOption::WHOLE, 3), Some(1));
+    /// assert_eq!(name.server_index(HashOption::WHOLE, 0), None);
     /// ```
     pub fn server_index(self, option: HashOption, servers: usize) -> Option<usize> {
         if servers < 2 {

@@ -88,7 +88,7 @@ pub fn strip_leading_newline(body: &[u8]) -> &[u8] {
 /// let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
 /// assert_eq!(find_response_body(&head[..30]), Ok(None));
 /// assert_eq!(find_response_body(head), Ok(Some(head.len())));
-/// let page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n";
+/// let page = b"HTTP/1.1 404 Not JsonPreview\r\nContent-Type: text/html\r\n\r\n";
 /// assert_eq!(find_response_body(page), Err(TunnelError::NoMessage { status: 404 }));
 /// ```
 pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {

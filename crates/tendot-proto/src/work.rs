@@ -6,12 +6,12 @@
 /// cryptographic operation, takes its price from here first. Running out is an ordinary answer.
 ///
 /// ```
-/// use tendot_proto::Work;
+/// use tendot_proto::Budget;
 ///
-/// let mut work = Work::new(100);
-/// assert!(work.spend(60).is_ok());
-/// assert!(work.spend(60).is_err(), "nothing is taken that is not there");
-/// assert_eq!(work.left(), 40);
+/// let mut work = Budget::new(100);
+/// assert!(work.charge(60).is_ok());
+/// assert!(work.charge(60).is_err(), "nothing is taken that is not there");
+/// assert_eq!(work.remaining(), 40);
 /// ```
 ///
 /// It is not `Copy`: who hands on a copy lets the same budget be spent twice.

@@ -37,10 +37,10 @@ impl fmt::Display for Caller {
 /// right that was given to another key of the same record.
 ///
 /// ```
-/// use tendot_registry::Identity;
+/// use tendot_registry::HandleIdentity;
 ///
-/// assert_eq!(Identity::proven(300, "0.NA/10.1000").unwrap().to_string(), "300:0.NA/10.1000");
-/// assert_eq!(Identity::proven(0, "0.NA/10.1000"), None, "no key has the index 0");
+/// assert_eq!(HandleIdentity::proven(300, "0.NA/10.1000").unwrap().to_string(), "300:0.NA/10.1000");
+/// assert_eq!(HandleIdentity::proven(0, "0.NA/10.1000"), None, "no key has the index 0");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HandleIdentity(ValueReference<'static>);

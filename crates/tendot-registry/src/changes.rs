@@ -83,7 +83,7 @@ impl Registry {
     /// What changed after a place, from one that was given before or from the beginning, as far as this caller may know it:
     /// at most `limit` changes.
     ///
-    /// Who goes on at [`Changes::next`], or after any of the items, misses nothing and gets nothing twice, whatever is
+    /// Who goes on at [`ChangeEvents::next`], or after any of the items, misses nothing and gets nothing twice, whatever is
     /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there. Names that
     /// are only reserved are told to those concerned, tokens and transfers to the operator alone. A token is good at the time
     /// `at`, or nothing is told.

@@ -116,7 +116,7 @@ impl Registry {
     }
 
     /// How many names [`list`](Self::list) would give: of the next `limit` after `after`. Who asks for all of them goes on at
-    /// [`Count::next`], and decides how far.
+    /// [`HandleCount::next`], and decides how far.
     pub async fn count_handles(
         &self,
         prefix: Handle<'_>,

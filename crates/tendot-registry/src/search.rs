@@ -14,13 +14,13 @@ use crate::{Caller, Error, Registry, price};
 /// A pattern is the data of the value, byte for byte, with `*` for any bytes or none. Nothing is found by none.
 ///
 /// ```
-/// use tendot_registry::Search;
+/// use tendot_registry::ReverseLookup;
 ///
-/// let mut search = Search::default();
+/// let mut search = ReverseLookup::default();
 /// search.add("URL", "https://example.org/*");
 /// search.add("CHECKSUM", "12345");
 /// search.prefix = Some("10.1000".into());
-/// assert_eq!(search.patterns(), 2);
+/// assert_eq!(search.pattern_count(), 2);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReverseLookup {

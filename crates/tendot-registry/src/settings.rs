@@ -5,10 +5,10 @@ use crate::HashPartition;
 /// Settings of the registry, chosen by the operator.
 ///
 /// ```
-/// use tendot_registry::Settings;
-/// use tendot_proto::Reference;
+/// use tendot_registry::RegistrySettings;
+/// use tendot_proto::ValueReference;
 ///
-/// let settings = Settings { server_admins: vec![Reference::parse("300:0.NA/10.1000")], ..Settings::default() };
+/// let settings = RegistrySettings { server_admins: vec![ValueReference::parse("300:0.NA/10.1000")], ..RegistrySettings::default() };
 /// assert!(settings.list_handles && !settings.server_admins_full_access);
 /// ```
 #[derive(Clone, Debug)]

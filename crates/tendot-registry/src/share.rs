@@ -4,15 +4,15 @@ use tendot_proto::record::{HashOption, Site};
 /// Partition of a multi-server site: the handles whose hash selects this server.
 ///
 /// ```
-/// use tendot_proto::record::{HashOption, Server, Site};
+/// use tendot_proto::record::{HashOption, SiteServer, Site};
 /// use tendot_proto::Handle;
-/// use tendot_registry::Share;
+/// use tendot_registry::HashPartition;
 ///
-/// let servers = vec![Server::default(); 3];
+/// let servers = vec![SiteServer::default(); 3];
 /// let site = Site { hash_option: HashOption::WHOLE, servers, ..Site::default() };
-/// let second = Share::of(&site, 1).unwrap();
+/// let second = HashPartition::of(&site, 1).unwrap();
 /// assert!(second.has(Handle::from("10.1000/ABC")) && !second.has(Handle::from("10.1000/1")));
-/// assert_eq!(Share::of(&site, 3), None);
+/// assert_eq!(HashPartition::of(&site, 3), None);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HashPartition {

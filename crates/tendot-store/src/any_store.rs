@@ -13,9 +13,9 @@ use crate::{
 /// Everything above the store is compiled once for this type instead of once for each store.
 ///
 /// ```
-/// use tendot_store::{AnyStore, Memory, Store};
+/// use tendot_store::{AnyStore, MemoryStore, Store};
 ///
-/// let store = AnyStore::from(Memory::new());
+/// let store = AnyStore::from(MemoryStore::new());
 /// assert!(pollster::block_on(store.changes(0, 1))?.is_empty());
 /// # Ok::<(), tendot_store::StoreError>(())
 /// ```

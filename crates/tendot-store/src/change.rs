@@ -55,7 +55,7 @@ pub enum Edit {
         name: Box<str>,
         /// The values, in order.
         values: Vec<HandleValue<'static>>,
-        /// See [`Entry::registration`](crate::Entry::registration).
+        /// See [`StoredRecord::registration`](crate::Entry::registration).
         registration: Box<[u8]>,
         /// What has to be there before.
         expect: Precondition,
@@ -101,7 +101,7 @@ pub enum Edit {
     },
     /// A note is to be this. Notes are no records: they have no history, no revision and no line in the log.
     PutNote {
-        /// At most [`Key::MAX_KEY_LEN`] bytes, at least one.
+        /// At most [`NameKey::MAX_KEY_LEN`] bytes, at least one.
         key: Box<[u8]>,
         /// What is to stand there.
         body: Box<[u8]>,

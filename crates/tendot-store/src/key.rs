@@ -7,12 +7,12 @@ use tendot_proto::Handle;
 /// ASCII letters in upper case, everything else as it is.
 ///
 /// ```
-/// use tendot_store::{Key, KeyError};
+/// use tendot_store::{NameKey, NameKeyError};
 ///
-/// assert_eq!(Key::new("10.1000/abc")?, Key::new("10.1000/ABC")?);
-/// assert_ne!(Key::new("10.1000/é")?, Key::new("10.1000/É")?);
-/// assert_eq!(Key::new(""), Err(KeyError::Empty));
-/// # Ok::<(), KeyError>(())
+/// assert_eq!(NameKey::new("10.1000/abc")?, NameKey::new("10.1000/ABC")?);
+/// assert_ne!(NameKey::new("10.1000/é")?, NameKey::new("10.1000/É")?);
+/// assert_eq!(NameKey::new(""), Err(NameKeyError::Empty));
+/// # Ok::<(), NameKeyError>(())
 /// ```
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NameKey(Box<[u8]>);

@@ -66,7 +66,7 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
 
     /// How many names under a prefix resolve: of the next `limit` after `after`, at least one. Who asks for all of them
-    /// goes on at [`Counted::next`], and decides how far. The time is that of walking over the names, values unread.
+    /// goes on at [`TreeCounts::next`], and decides how far. The time is that of walking over the names, values unread.
     fn count_names(
         &self,
         prefix: &[u8],

@@ -16,17 +16,17 @@ pub(crate) const NAME_COUNTERS: usize = 4096;
 /// A counter is odd while a change is being made durable: then it is not known what the next read finds.
 ///
 /// ```
-/// use tendot_store::{Change, Edit, Precondition, Key, Memory, Store};
+/// use tendot_store::{ChangeSet, Edit, Precondition, NameKey, MemoryStore, Store};
 ///
 /// # pollster::block_on(async {
-/// let (store, key) = (Memory::new(), Key::new("10.1000/1")?);
-/// let Some(versions) = store.versions() else { return Ok(()) };
+/// let (store, key) = (MemoryStore::new(), NameKey::new("10.1000/1")?);
+/// let Some(versions) = store.change_counters() else { return Ok(()) };
 /// let Some(before) = versions.of(&key) else { return Ok(()) };
 /// // Here the record is read, and something made of it. That is right as long as nothing has changed.
 /// assert!(versions.is_current(before));
 ///
 /// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Precondition::Any };
-/// store.commit(Change { by: "operator".into(), at: 0, edits: vec![put] }).await?;
+/// store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![put] }).await?;
 /// assert!(!versions.is_current(before));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();

@@ -16,23 +16,23 @@ use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 /// known whether the server applied it, the error is [`AdminError::OutcomeUnknown`].
 ///
 /// Each operation is asked for once, over TCP or else HTTP or HTTPS, and proved by the identity's key when the server asks for that.
-/// What is not known to have been done is an error of its own, [`AdministrationError::Uncertain`]. In a session
+/// What is not known to have been done is an error of its own, [`AdminError::Uncertain`]. In a session
 /// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
 ///
 /// ```no_run
-/// use tendot_client::native::{Administrator, Identity, ConnectionPeer, Root};
-/// use tendot_proto::Value;
+/// use tendot_client::native::{AdminClient, AdminIdentity, ConnectionPeer, RootSites};
+/// use tendot_proto::HandleValue;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// // The server's own description of itself has its key.
-/// let server = Root::from_bytes(&std::fs::read("siteinfo.json")?)?;
+/// let server = RootSites::from_bytes(&std::fs::read("siteinfo.json")?)?;
 /// let peer = ConnectionPeer::of(&server, "10.1000/182").ok_or("not a primary site")?;
 /// let key = std::fs::read("admpriv.bin")?;
-/// let mut admin = Administrator::new(peer, Identity::with_key_file(300, "0.NA/10.1000", &key, None)?);
+/// let mut admin = AdminClient::new(peer, AdminIdentity::with_key_file(300, "0.NA/10.1000", &key, None)?);
 ///
 /// admin.open_session(true).await?;
-/// admin.create("10.1000/182", &[Value::new(1, "URL", "https://example.org/")]).await?;
-/// admin.modify("10.1000/182", &[Value::new(1, "URL", "https://example.org/182")]).await?;
+/// admin.create("10.1000/182", &[HandleValue::new(1, "URL", "https://example.org/")]).await?;
+/// admin.modify_values("10.1000/182", &[HandleValue::new(1, "URL", "https://example.org/182")]).await?;
 /// admin.close_session().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;

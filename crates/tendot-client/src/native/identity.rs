@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 /// Administrator identity: key reference (`300:0.NA/10.1000`) and its secret or private key.
 ///
 /// ```
-/// use tendot_client::native::Identity;
+/// use tendot_client::native::AdminIdentity;
 ///
-/// let admin = Identity::with_secret_key(301, "0.NA/10.1000", b"not to be told");
+/// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"not to be told");
 /// assert_eq!(format!("{admin:?}"), "Identity(301:0.NA/10.1000, SecretKey)");
-/// assert!(Identity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
+/// assert!(AdminIdentity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
 /// ```
 #[derive(Clone)]
 pub struct AdminIdentity {

@@ -1,7 +1,7 @@
 //! The Handle System itself, asked in its own protocol over UDP, TCP, HTTP and HTTPS.
 //!
-//! [`Native`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`] over the
-//! sockets of `transport.rs` (`tls.rs`), `times.rs` and `sites.rs` remember what it learns on the way, `gates.rs` lets one ask for many. [`Administrator`] changes
+//! [`NativeClient`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`] over the
+//! sockets of `transport.rs` (`tls.rs`), `times.rs` and `sites.rs` remember what it learns on the way, `gates.rs` lets one ask for many. [`AdminClient`] changes
 //! records (`administration.rs`): `identity.rs` is who it is, `peer.rs` whom it talks to, `connection.rs` how,
 //! `conversation.rs` what it believes, `session.rs` how that is kept from others.
 
@@ -49,20 +49,20 @@ use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 
 /// Handle System client: resolves names over the native protocol (UDP, TCP, HTTP, HTTPS).
 ///
-/// It begins at a [`Root`] and finds the servers of a name by itself: the prefix's sites, services that they name,
+/// It begins at a [`RootSites`] and finds the servers of a name by itself: the prefix's sites, services that they name,
 /// referrals. Of several sites the one is asked first that answered fastest so far, or is preferred. Each look-up is bounded
-/// in time, messages, bytes and depth, see [`Config`]; and so is the number of those at once.
+/// in time, messages, bytes and depth, see [`LookupConfig`]; and so is the number of those at once.
 ///
 /// Answers are not kept here, only who serves which prefix: see [`Resolver`](crate::Resolver). A copy shares all of it.
 ///
 /// ```no_run
-/// use tendot_client::native::{Native, ResolveQuery, Root};
-/// use tendot_client::{CacheSettings, Found, Resolver};
+/// use tendot_client::native::{NativeClient, ResolveQuery, RootSites};
+/// use tendot_client::{CacheSettings, LookupOutcome, Resolver};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// let native = Native::new(Root::published().config());
+/// let native = NativeClient::new(RootSites::global_registry().config());
 /// let links = native.resolve("10.1000/182", &ResolveQuery { types: vec!["URL".into()], ..ResolveQuery::default() }).await?;
-/// if let Found::Values(values) = &links.found {
+/// if let LookupOutcome::Values(values) = &links.found {
 ///     println!("{} values, {:?}", values.len(), links.from);
 /// }
 ///
@@ -77,12 +77,12 @@ use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 /// # Addresses
 ///
 /// Anybody who has a prefix can put any address into its record. So records lead to public addresses only, not into the
-/// network that this program runs in; unless [`Config::private_addresses`] says so, for a root of one's own.
+/// network that this program runs in; unless [`LookupConfig::private_addresses`] says so, for a root of one's own.
 ///
 /// # Belief
 ///
 /// An answer is taken only from the address that was asked, at the port that asked, with the number of the request; both are
-/// random. That keeps out who cannot see the traffic. With [`Config::certify`] it has to be signed by the server that was
+/// random. That keeps out who cannot see the traffic. With [`LookupConfig::certify`] it has to be signed by the server that was
 /// asked, and so has every record on the way to it.
 #[derive(Clone)]
 pub struct NativeClient {
@@ -208,7 +208,7 @@ impl NativeClient {
 
     /// Sends any request to the servers responsible for its handle; returns their response whatever its code.
     ///
-    /// Of several messages it is the last: lists are asked for by an [`Administrator`].
+    /// Of several messages it is the last: lists are asked for by an [`AdminClient`].
     pub async fn lookup(&self, question: LookupRequest) -> Result<LookupResponse, ResolveError> {
         let NativeClientInner { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;

@@ -10,9 +10,9 @@ use super::{NativeClient, ResolveError, RootSites};
 /// Server of a primary site that administers a handle.
 ///
 /// ```
-/// use tendot_client::native::{ConnectionPeer, Root};
+/// use tendot_client::native::{ConnectionPeer, RootSites};
 ///
-/// let root = Root::at(&["127.0.0.1:2641".parse()?], None);
+/// let root = RootSites::at(&["127.0.0.1:2641".parse()?], None);
 /// assert_eq!(ConnectionPeer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```

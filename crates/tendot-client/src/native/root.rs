@@ -12,13 +12,13 @@ use tendot_proto::{DecodeError, Handle, HandleValue};
 /// Sites at which lookups start: the Global Handle Registry, or a private root.
 ///
 /// ```
-/// use tendot_client::native::Root;
+/// use tendot_client::native::RootSites;
 ///
 /// // The Global Handle Registry, as published.
-/// assert_eq!(Root::published().sites().len(), 13);
+/// assert_eq!(RootSites::global_registry().sites().len(), 13);
 /// // Any server can be a root of its own.
-/// assert_eq!(Root::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
-/// assert!(Root::from_bytes(b"{}").is_err());
+/// assert_eq!(RootSites::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
+/// assert!(RootSites::from_bytes(b"{}").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -71,7 +71,7 @@ impl Extractor {
     /// let text = b"https://publisher.example/doi/10.1002/asi.20001/full";
     /// let found = |extractor: Extractor| extractor.find_iter(text).next().unwrap().name.to_string();
     /// assert_eq!(found(Extractor::new()), "10.1002/asi.20001");
-    /// assert_eq!(found(Extractor::new().keep_tails(true)), "10.1002/asi.20001/full");
+    /// assert_eq!(found(Extractor::new().keep_publisher_tails(true)), "10.1002/asi.20001/full");
     /// ```
     pub const fn keep_publisher_tails(self, keep_tails: bool) -> Self {
         Self { keep_tails, ..self }

@@ -10,16 +10,16 @@ use super::{ExtractStep, ExtractedDoi, Extractor};
 /// Extractor for text that arrives in chunks.
 ///
 /// ```
-/// use tendot_names::{Extractor, Next};
+/// use tendot_names::{Extractor, ExtractStep};
 ///
-/// let mut scan = Extractor::new().scan();
+/// let mut scan = Extractor::new().incremental();
 /// let mut text = b"see 10.1000/1".to_vec();
 /// // The name may go on, so more is asked for.
-/// let Next::NeedMore(keep_from) = scan.next(&text, false) else { panic!() };
+/// let ExtractStep::NeedMore(keep_from) = scan.next(&text, false) else { panic!() };
 /// text.drain(..keep_from);
-/// scan.forget(keep_from);
+/// scan.consume(keep_from);
 /// text.extend_from_slice(b"82, page 3");
-/// let Next::Found(found) = scan.next(&text, true) else { panic!() };
+/// let ExtractStep::ExtractedDoi(found) = scan.next(&text, true) else { panic!() };
 /// assert_eq!(found.name.as_str(), "10.1000/182");
 /// ```
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl IncrementalExtractor {
     /// Next DOI in `text`. On `NeedMoreInput { keep_from }`, drop the bytes before that offset, call [`consume`](Self::consume),
     /// append more and call again.
     ///
-    /// [`Next::NeedMore`] tells from which offset on the text is still needed: drop what is before, tell it with
+    /// [`ExtractStep::NeedMore`] tells from which offset on the text is still needed: drop what is before, tell it with
     /// [`forget`](Self::forget), append more, and ask again.
     pub fn next_doi<'t>(&mut self, text: &'t [u8], last: bool) -> ExtractStep<'t> {
         loop {

@@ -272,7 +272,7 @@ impl Challenge<'_> {
         Err(AuthError::Failed)
     }
 
-    /// Verifies a signature by the public keys among `values`, as [`Pending::verify`] does.
+    /// Verifies a signature by the public keys among `values`, as [`PendingChallenge::verify`] does.
     pub fn verify_public_key(
         self,
         answer: &PublicKeyResponse<'_>,

@@ -20,11 +20,11 @@ use crate::work::{Budget, BudgetExceeded};
 /// Its bytes are wiped from memory when it is dropped, and `Debug` does not show them.
 ///
 /// ```
-/// use tendot_proto::Work;
+/// use tendot_proto::Budget;
 /// use tendot_proto::auth::{KeyFileError, PrivateKey};
 /// use tendot_proto::crypto::AwsLcProvider;
 ///
-/// let error = PrivateKey::from_file(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLcProvider, &mut Work::new(0)).unwrap_err();
+/// let error = PrivateKey::from_file_bytes(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLcProvider, &mut Budget::new(0)).unwrap_err();
 /// assert_eq!(error, KeyFileError::Des { wrapper: 2 });
 /// ```
 pub struct PrivateKey {

@@ -2,10 +2,10 @@
 //!
 //! Nothing here looks anything up. A server that has received an answer takes the challenge out of its
 //! [`ChallengeTable`], finds out by its own means whether the identity has the right and what key values its record
-//! has, and gives those to [`Pending::verify`].
+//! has, and gives those to [`PendingChallenge::verify`].
 //!
-//! What is cryptography comes from a [`Crypto`](crate::crypto::Crypto); what a peer may use of it says a [`Policy`];
-//! what it may cost, a [`Work`](crate::Work).
+//! What is cryptography comes from a [`CryptoProvider`](crate::crypto::Crypto); what a peer may use of it says a [`AuthPolicy`];
+//! what it may cost, a [`Budget`](crate::Work).
 
 mod challenge;
 mod credential;

@@ -5,9 +5,9 @@ use super::secret_key::SecretKeyMacSet;
 /// The default is what is safe and still spoken by Handle.Net 9.
 ///
 /// ```
-/// use tendot_proto::auth::{Policy, SecretKeyMac};
+/// use tendot_proto::auth::{AuthPolicy, SecretKeyMac};
 ///
-/// let policy = Policy::default();
+/// let policy = AuthPolicy::default();
 /// assert!(policy.secret_keys.contains(SecretKeyMac::Pbkdf2));
 /// assert!(!policy.sha1);
 /// ```

@@ -1,4 +1,4 @@
-//! What cryptography costs, in steps of [`Work`](crate::Work): a little more than was measured (two shared cores, 2026).
+//! What cryptography costs, in steps of [`Budget`](crate::Work): a little more than was measured (two shared cores, 2026).
 
 use crate::record::{KeyComponents, PublicKey};
 

@@ -71,15 +71,15 @@ impl<'a> PublicKeyResponse<'a> {
 
 /// Whether a key may be registered: RSA of 2048 to 8192 bits, DSA of 2048 or 3072.
 ///
-/// Signatures by keys that were registered elsewhere are verified if they are weaker, as far as a [`Policy`] allows.
+/// Signatures by keys that were registered elsewhere are verified if they are weaker, as far as a [`AuthPolicy`] allows.
 ///
 /// ```
-/// use tendot_proto::auth::{KeyError, check_key};
+/// use tendot_proto::auth::{PublicKeyError, check_key};
 /// use tendot_proto::record::PublicKey;
 ///
 /// assert_eq!(check_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
 /// let short = check_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
-/// assert_eq!(short, Err(KeyError::Size { bits: 512, least: 2048, most: 8192 }));
+/// assert_eq!(short, Err(PublicKeyError::Size { bits: 512, least: 2048, most: 8192 }));
 /// ```
 pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
     let size = |integer: &[u8], least, most| match bit_len(integer) {

@@ -16,12 +16,12 @@ use crate::work::Budget;
 /// Secret-key challenge response: MAC or PBKDF2-HMAC.
 ///
 /// ```
-/// use tendot_proto::Version;
+/// use tendot_proto::ProtocolVersion;
 /// use tendot_proto::auth::{SecretKeyResponse, SecretKeyMac};
 ///
-/// let answer = SecretKeyResponse::from_bytes(&[0x13; 33], Version::OURS)?;
+/// let answer = SecretKeyResponse::from_bytes(&[0x13; 33], ProtocolVersion::LATEST)?;
 /// assert_eq!(answer.algorithm(), SecretKeyMac::HmacSha256);
-/// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], Version::OURS).is_err(), "HMAC-MD5 never was");
+/// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], ProtocolVersion::LATEST).is_err(), "HMAC-MD5 never was");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -26,12 +26,12 @@ const CIPHER_AES: u32 = 3;
 /// Client side of a Diffie-Hellman session setup.
 ///
 /// ```
-/// use tendot_proto::Work;
-/// use tendot_proto::auth::{Group, ClientKeyExchange};
+/// use tendot_proto::Budget;
+/// use tendot_proto::auth::{DhGroup, ClientKeyExchange};
 /// use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 ///
-/// let proposal = ClientKeyExchange::new(Group::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Work::PER_REQUEST })?;
-/// let setup = proposal.setup(None, 86_400);
+/// let proposal = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })?;
+/// let setup = proposal.request(None, 86_400);
 /// assert_eq!(setup.mode.0, 4);
 /// # Ok::<(), tendot_proto::auth::SessionError>(())
 /// ```
@@ -140,7 +140,7 @@ pub struct ServerKeyExchange {
 impl ServerKeyExchange {
     /// Answers a request that came in this envelope.
     ///
-    /// Only Diffie-Hellman in a [`Group`], with AES, and from version 2.7 on: what was before has no sound MAC.
+    /// Only Diffie-Hellman in a [`DhGroup`], with AES, and from version 2.7 on: what was before has no sound MAC.
     pub fn new(
         setup: &SessionSetup<'_>,
         envelope: &Envelope,
@@ -180,7 +180,7 @@ impl ServerKeyExchange {
         })
     }
 
-    /// What belongs into [`Outcome::Session`](crate::Outcome::Session).
+    /// What belongs into [`ResponseData::Session`](crate::Outcome::Session).
     pub fn response_data(&self) -> &[u8] {
         &self.data
     }

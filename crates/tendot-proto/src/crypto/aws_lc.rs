@@ -25,11 +25,11 @@ use crate::record::{KeyComponents, PublicKey};
 /// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits are there only with the feature `legacy`.
 ///
 /// ```
-/// use tendot_proto::crypto::{AwsLcProvider, Crypto, CryptoError, Hash};
+/// use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, CryptoError, HashAlgorithm};
 ///
-/// let digest = AwsLcProvider.hash(Hash::Sha256, &[b"Handle", b"!"])?;
+/// let digest = AwsLcProvider.hash_algorithm(HashAlgorithm::Sha256, &[b"Handle", b"!"])?;
 /// assert_eq!(digest[..4], [0xeb, 0xb9, 0xd8, 0x42]);
-/// assert_eq!(AwsLcProvider.hmac(Hash::Md5, b"key", &[]), Err(CryptoError::Unsupported));
+/// assert_eq!(AwsLcProvider.hmac(HashAlgorithm::Md5, b"key", &[]), Err(CryptoError::Unsupported));
 /// # Ok::<(), CryptoError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

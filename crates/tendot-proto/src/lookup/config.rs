@@ -25,7 +25,7 @@ pub struct LookupConfig {
     pub ipv6: bool,
     /// Whether records may send a lookup to addresses that are not public, as of this machine or of a network behind a
     /// firewall. If not, anybody who has a prefix could make us send requests there (SSRF). It does not matter for
-    /// `root` and `overrides`, which are the caller's own choice; sites from [`Event::Located`](super::Event::Located)
+    /// `root` and `overrides`, which are the caller's own choice; sites from [`ReplicationEvent::Located`](super::Event::Located)
     /// are from records.
     pub private_addresses: bool,
     /// Whether answers must be signed by the server that was asked, with the SHA-256 digest of what it was asked. It
@@ -106,9 +106,9 @@ impl LookupConfig {
 /// From where it is known which sites to ask.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum SiteSource {
-    /// [`Config::root`].
+    /// [`LookupConfig::root`].
     Root,
-    /// [`Config::overrides`].
+    /// [`LookupConfig::overrides`].
     Override,
     /// Records of others, now or earlier.
     Records,

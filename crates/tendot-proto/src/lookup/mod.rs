@@ -1,7 +1,7 @@
 //! The asking side: from a name to those who keep it, and to their answer (RFC 3652, 3.1, as deployed).
 //!
-//! [`Lookup`] is one question under way. What is asked is a [`Question`], what all questions have in common a
-//! [`Config`]. `gather.rs` finds out who to ask, `address.rs` whether records may send us there, `ask.rs` asks them,
+//! [`Lookup`] is one question under way. What is asked is a [`LookupRequest`], what all questions have in common a
+//! [`LookupConfig`]. `gather.rs` finds out who to ask, `address.rs` whether records may send us there, `ask.rs` asks them,
 //! `check.rs` decides whom to believe, and `accept.rs` what follows from an answer.
 
 mod accept;
@@ -48,53 +48,53 @@ use crate::work::Budget;
 /// UDP is tried at all sites, then TCP at all, then HTTP. A server that does not answer is asked again after 500 and
 /// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second. Only resolution, site
 /// information and the verification of an answer (opcodes 1, 2, 201) are asked for like this. All else goes to one
-/// server, once: to another only if nothing could be sent, and over UDP only with [`Config::single_datagrams`], and
-/// changes never. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`],
-/// after at most [`Config::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
+/// server, once: to another only if nothing could be sent, and over UDP only with [`LookupConfig::single_datagrams`], and
+/// changes never. Whatever peers do, it ends within [`LookupConfig::time`] and [`LookupConfig::messages`],
+/// after at most [`LookupConfig::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
 ///
 /// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
-/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures, and for digests of what
+/// id that is all that keeps strangers from answering. [`LookupConfig::certify`] asks for signatures, and for digests of what
 /// was asked.
 ///
 /// ```
 /// use core::time::Duration;
 /// use std::sync::Arc;
-/// use tendot_proto::crypto::Random;
-/// use tendot_proto::lookup::{Config, Event, Lookup, Question};
-/// use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
-/// use tendot_proto::wire::List;
-/// use tendot_proto::{Body, Handle, Message, Now, Outcome, Response, ResponseCode, CredentialSection, Value};
+/// use tendot_proto::crypto::SecureRandom;
+/// use tendot_proto::lookup::{LookupConfig, ReplicationEvent, Lookup, LookupRequest};
+/// use tendot_proto::record::{ServerInterface, InterfaceKind, SiteServer, Site, InterfaceProtocol};
+/// use tendot_proto::wire::WireList;
+/// use tendot_proto::{MessageBody, Handle, Message, Now, ResponseData, Response, ResponseCode, CredentialSection, HandleValue};
 ///
-/// struct NotRandom;
-/// impl Random for NotRandom {
+/// struct FixedRandom;
+/// impl SecureRandom for FixedRandom {
 ///     fn fill(&mut self, out: &mut [u8]) {
 ///         out.fill(7);
 ///     }
 /// }
 ///
-/// let udp = Interface { kind: InterfaceKind::BOTH, transport: Transport::UDP, port: 2641 };
-/// let address = Server::address_of("192.0.2.1".parse()?);
-/// let root = Site { servers: vec![Server { address, interfaces: vec![udp], ..Server::default() }], ..Site::default() };
-/// let config = Arc::new(Config::new(vec![Arc::new(root)]));
+/// let udp = ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::UDP, port: 2641 };
+/// let address = SiteServer::encode_address("192.0.2.1".parse()?);
+/// let root = Site { servers: vec![SiteServer { address, interfaces: vec![udp], ..SiteServer::default() }], ..Site::default() };
+/// let config = Arc::new(LookupConfig::new(vec![Arc::new(root)]));
 /// let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
 ///
-/// let mut lookup = Lookup::new(config, Question::resolve(Handle::from("0.NA/10"), &[], &[]), now);
-/// let datagram = lookup.poll_transmit(now, &mut NotRandom).unwrap();
-/// assert_eq!((datagram.transport, datagram.to), (Transport::UDP, "192.0.2.1:2641".parse()?));
+/// let mut lookup = Lookup::new(config, LookupRequest::resolve(Handle::from("0.NA/10"), &[], &[]), now);
+/// let datagram = lookup.poll_transmit(now, &mut FixedRandom).unwrap();
+/// assert_eq!((datagram.transport, datagram.to), (InterfaceProtocol::UDP, "192.0.2.1:2641".parse()?));
 ///
 /// // The server's answer.
 /// let request = Message::from_bytes(&datagram.bytes)?;
-/// let values = [Value::new(1, "DESC", "ten")];
-/// let outcome = Outcome::Resolved { handle: Handle::from("0.NA/10"), values: List::from(&values[..]) };
+/// let values = [HandleValue::new(1, "DESC", "ten")];
+/// let outcome = ResponseData::Resolved { handle: Handle::from("0.NA/10"), values: WireList::from(&values[..]) };
 /// let header = request.header.response(ResponseCode::SUCCESS, 0, now);
-/// let body = Body::Response(Response::new(outcome));
+/// let body = MessageBody::Response(Response::new(outcome));
 /// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: CredentialSection::Empty }.to_bytes()?;
 ///
 /// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
 /// assert!(lookup.poll().is_none(), "that was somebody else");
 /// lookup.handle_datagram(now, datagram.to, &response);
-/// assert!(matches!(lookup.poll(), Some(Event::Measured { .. })));
-/// let Some(Event::Finished(answer)) = lookup.poll() else { panic!() };
+/// assert!(matches!(lookup.poll(), Some(ReplicationEvent::Measured { .. })));
+/// let Some(ReplicationEvent::Finished(answer)) = lookup.poll() else { panic!() };
 /// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
@@ -188,7 +188,7 @@ pub enum LookupEvent {
         /// Until when, in seconds since 1970.
         until: u64,
     },
-    /// The root has changed: its sites have a larger serial number than [`Config::root`] has, or say so.
+    /// The root has changed: its sites have a larger serial number than [`LookupConfig::root`] has, or say so.
     RootChanged,
 }
 
@@ -239,7 +239,7 @@ impl Lookup {
         lookup
     }
 
-    /// Begins to ask sites that are known, as from [`Event::Located`].
+    /// Begins to ask sites that are known, as from [`ReplicationEvent::Located`].
     pub fn with_sites(
         config: Arc<LookupConfig>,
         question: LookupRequest,
@@ -326,7 +326,7 @@ impl Lookup {
 
     /// An attempt came to nothing: the server cannot be reached, or the connection ended.
     ///
-    /// Whoever waits for a connection should give up before [`Config::stream_wait`]: after that it is not known whether
+    /// Whoever waits for a connection should give up before [`LookupConfig::stream_wait`]: after that it is not known whether
     /// anything was sent, and a change is asked for nowhere else.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt_mut(attempt).filter(|known| known.waiting) else { return };
@@ -337,7 +337,7 @@ impl Lookup {
         self.events.push_back(LookupEvent::Measured { server, time });
     }
 
-    /// The addresses of a name that [`Event::Resolve`] asked for; none if it has none.
+    /// The addresses of a name that [`ReplicationEvent::Resolve`] asked for; none if it has none.
     pub fn handle_addresses(&mut self, domain: &str, addresses: &[IpAddr]) {
         let Some(known) = self.domains.get_mut(domain).filter(|known| known.is_none()) else { return };
         *known = Some(

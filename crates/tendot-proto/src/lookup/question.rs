@@ -15,15 +15,15 @@ use crate::wire::{WireList, WireWriter};
 /// Request and the handle whose servers are queried.
 ///
 /// ```
-/// use tendot_proto::lookup::Question;
+/// use tendot_proto::lookup::LookupRequest;
 /// use tendot_proto::{Handle, Opcode, Request};
 ///
-/// let all = Question::resolve(Handle::from("10.1000/182"), &[], &[]);
-/// let links = Question::resolve(Handle::from("10.1000/182"), &[], &[b"URL"]);
+/// let all = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
+/// let links = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[b"URL"]);
 /// assert_ne!(all, links);
 ///
 /// let handle = Handle::from("10.1000/182");
-/// let delete = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
+/// let delete = LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
 /// assert_eq!(delete.handle(), handle);
 /// ```
 #[derive(Clone, Eq, PartialEq)]

@@ -6,9 +6,9 @@ use crate::wire::{WireReader, WireWriter};
 /// Message envelope: first 20 bytes of a message or datagram (RFC 3652, 2.2.1).
 ///
 /// ```
-/// use tendot_proto::{Envelope, Version};
+/// use tendot_proto::{Envelope, ProtocolVersion};
 ///
-/// let envelope = Envelope { request_id: 7, length: 49, ..Envelope::new(Version::OURS) };
+/// let envelope = Envelope { request_id: 7, length: 49, ..Envelope::new(ProtocolVersion::LATEST) };
 /// assert_eq!(Envelope::from_bytes(&envelope.to_bytes())?, envelope);
 /// assert_eq!(Envelope::from_bytes(&[2, 11]).unwrap_err().to_string(), "envelope at byte 0: 20 bytes announced, 2 there");
 /// # Ok::<(), tendot_proto::DecodeError>(())
@@ -126,18 +126,18 @@ impl Envelope {
     /// request's own.
     ///
     /// ```
-    /// use tendot_proto::{Envelope, Version};
+    /// use tendot_proto::{Envelope, ProtocolVersion};
     ///
-    /// let mut request = Envelope::new(Version::new(2, 3));
-    /// assert_eq!(request.response_version(), Version::OURS, "2.11 was suggested");
-    /// request.suggestion = Version::new(2, 1);
-    /// assert_eq!(request.response_version(), Version::new(2, 1));
-    /// request.suggestion = Version::new(3, 0);
-    /// assert_eq!(request.response_version(), Version::OURS);
-    /// request.suggestion = Version::new(2, 6);
-    /// assert_eq!(request.response_version(), Version::new(2, 4));
-    /// request = Envelope { version: Version::new(5, 0), suggestion: Version::new(0, 0), ..request };
-    /// assert_eq!(request.response_version(), Version::OLDEST);
+    /// let mut request = Envelope::new(ProtocolVersion::new(2, 3));
+    /// assert_eq!(request.response_version(), ProtocolVersion::LATEST, "2.11 was suggested");
+    /// request.suggestion = ProtocolVersion::new(2, 1);
+    /// assert_eq!(request.response_version(), ProtocolVersion::new(2, 1));
+    /// request.suggestion = ProtocolVersion::new(3, 0);
+    /// assert_eq!(request.response_version(), ProtocolVersion::LATEST);
+    /// request.suggestion = ProtocolVersion::new(2, 6);
+    /// assert_eq!(request.response_version(), ProtocolVersion::new(2, 4));
+    /// request = Envelope { version: ProtocolVersion::new(5, 0), suggestion: ProtocolVersion::new(0, 0), ..request };
+    /// assert_eq!(request.response_version(), ProtocolVersion::OLDEST);
     /// ```
     pub fn response_version(&self) -> ProtocolVersion {
         self.newest_version().negotiated()

@@ -38,7 +38,7 @@ use crate::wire::{WireList, WireReader, WireWriter};
 /// It borrows from the bytes that it was read from, and allocates nothing. Whatever was read is written as it came.
 ///
 /// ```
-/// use tendot_proto::{Body, Handle, Message, Now, Opcode, Request};
+/// use tendot_proto::{MessageBody, Handle, Message, Now, Opcode, Request};
 ///
 /// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
 /// let request = Message::resolution(Handle::from("10.1000/182"), 7, now);
@@ -47,7 +47,7 @@ use crate::wire::{WireList, WireReader, WireWriter};
 ///
 /// let read = Message::from_bytes(&bytes)?;
 /// assert_eq!(read.header.opcode, Opcode::RESOLUTION);
-/// let Body::Request(Request::Resolve { handle, .. }) = read.body else { panic!() };
+/// let MessageBody::Request(Request::Resolve { handle, .. }) = read.body else { panic!() };
 /// assert_eq!(handle, Handle::from("10.1000/182"));
 ///
 /// // The length of the handle is wrong.

@@ -5,11 +5,11 @@ use core::fmt;
 /// Ordered by number; the ancient 5.x is an old 2.0 under a wrong number, and ranks so.
 ///
 /// ```
-/// use tendot_proto::Version;
+/// use tendot_proto::ProtocolVersion;
 ///
-/// assert!(Version::new(2, 11) > Version::new(2, 3));
-/// assert!(Version::new(5, 0) < Version::new(2, 1));
-/// assert_eq!(Version::OURS.to_string(), "2.11");
+/// assert!(ProtocolVersion::new(2, 11) > ProtocolVersion::new(2, 3));
+/// assert!(ProtocolVersion::new(5, 0) < ProtocolVersion::new(2, 1));
+/// assert_eq!(ProtocolVersion::LATEST.to_string(), "2.11");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ProtocolVersion {
@@ -48,17 +48,17 @@ impl ProtocolVersion {
         Self { major, minor }
     }
 
-    /// What is really spoken with a peer whose newest version this is: at most [`OURS`](Self::OURS), at least 2.0,
+    /// What is really spoken with a peer whose newest version this is: at most [`LATEST`](Self::OURS), at least 2.0,
     /// and 2.4 in the place of 2.5 and 2.6, whose signed bytes overwrite themselves.
     ///
     /// ```
-    /// use tendot_proto::Version;
+    /// use tendot_proto::ProtocolVersion;
     ///
-    /// assert_eq!(Version::new(2, 3).spoken(), Version::new(2, 3));
-    /// assert_eq!(Version::new(2, 6).spoken(), Version::new(2, 4));
-    /// assert_eq!(Version::new(3, 0).spoken(), Version::OURS);
-    /// assert_eq!(Version::new(5, 0).spoken(), Version::OLDEST);
-    /// assert_eq!(Version::new(0, 0).spoken(), Version::OLDEST, "nobody speaks 0.0");
+    /// assert_eq!(ProtocolVersion::new(2, 3).negotiated(), ProtocolVersion::new(2, 3));
+    /// assert_eq!(ProtocolVersion::new(2, 6).negotiated(), ProtocolVersion::new(2, 4));
+    /// assert_eq!(ProtocolVersion::new(3, 0).negotiated(), ProtocolVersion::LATEST);
+    /// assert_eq!(ProtocolVersion::new(5, 0).negotiated(), ProtocolVersion::OLDEST);
+    /// assert_eq!(ProtocolVersion::new(0, 0).negotiated(), ProtocolVersion::OLDEST, "nobody speaks 0.0");
     /// ```
     #[must_use]
     pub fn negotiated(self) -> Self {

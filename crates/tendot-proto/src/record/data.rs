@@ -12,12 +12,12 @@ use crate::handle::Handle;
 /// Value data decoded by value type.
 ///
 /// ```
-/// use tendot_proto::record::{Data, Url};
+/// use tendot_proto::record::{ValueData, Url};
 ///
-/// let Data::Url(url) = Data::decode(b"url.mobile", b"https://example.org/")? else { panic!() };
+/// let ValueData::Url(url) = ValueData::decode(b"url.mobile", b"https://example.org/")? else { panic!() };
 /// assert_eq!(url.as_str(), "https://example.org/");
-/// assert_eq!(Data::decode(b"X", b"\0\x01")?, Data::Other(b"\0\x01"));
-/// assert!(Data::decode(b"HS_ADMIN", b"\0\x01").is_err());
+/// assert_eq!(ValueData::decode(b"X", b"\0\x01")?, ValueData::Other(b"\0\x01"));
+/// assert!(ValueData::decode(b"HS_ADMIN", b"\0\x01").is_err());
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]

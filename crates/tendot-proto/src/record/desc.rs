@@ -4,10 +4,10 @@ use crate::error::DecodeError;
 /// Data of a `DESC` value: free-text description.
 ///
 /// ```
-/// use tendot_proto::record::Description;
+/// use tendot_proto::record::DescriptionText;
 ///
-/// assert_eq!(Description::from_bytes("Grüße".as_bytes())?.as_str(), "Grüße");
-/// assert!(Description::from_bytes(b"\xff").is_err());
+/// assert_eq!(DescriptionText::from_bytes("Grüße".as_bytes())?.as_str(), "Grüße");
+/// assert!(DescriptionText::from_bytes(b"\xff").is_err());
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,15 +5,15 @@ use crate::error::{DecodeError, DecodeErrorKind};
 /// Data of a `10320/headers` value: HTTP header fields and HTML head elements to add to responses.
 ///
 /// ```
-/// use tendot_proto::record::{ExtraHeader, Headers};
+/// use tendot_proto::record::{ExtraHeader, ExtraHeaders};
 ///
-/// let headers = Headers::from_bytes(b"Signposting: yes\r\n<meta name=\"a\" content=\"b\">\n")?;
+/// let headers = ExtraHeaders::from_bytes(b"Signposting: yes\r\n<meta name=\"a\" content=\"b\">\n")?;
 /// assert!(headers.iter().eq([
-///     ExtraHeader::Field { name: "Signposting", value: "yes" },
+///     ExtraHeader::RecordField { name: "Signposting", value: "yes" },
 ///     ExtraHeader::Element("<meta name=\"a\" content=\"b\">"),
 /// ]));
 ///
-/// let error = Headers::from_bytes(b"A: 1\nno field").unwrap_err();
+/// let error = ExtraHeaders::from_bytes(b"A: 1\nno field").unwrap_err();
 /// assert_eq!(error.to_string(), "10320/headers at byte 5: has no meaning here");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```

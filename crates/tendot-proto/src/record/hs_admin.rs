@@ -9,11 +9,11 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 /// The bytes are permissions, handle, index; RFC 3651 has another order, which nobody writes.
 ///
 /// ```
-/// use tendot_proto::{Reference, record::{Admin, AdminPermissions}};
+/// use tendot_proto::{ValueReference, record::{Admin, AdminPermissions}};
 ///
 /// let admin = Admin {
 ///     permissions: AdminPermissions::ADD_VALUE | AdminPermissions::MODIFY_VALUE,
-///     reference: Reference::parse("200:0.NA/10"),
+///     reference: ValueReference::parse("200:0.NA/10"),
 ///     legacy_byte_length: false,
 /// };
 /// let bytes = admin.to_bytes();

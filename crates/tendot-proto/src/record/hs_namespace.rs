@@ -12,8 +12,8 @@ use crate::error::DecodeError;
 ///     b"<namespace><status>inactive</status><locs>10.SERV/CROSSREF</locs><DOI.RA>10.SERV/CROSSREF</DOI.RA></namespace>",
 /// )?;
 /// assert!(!namespace.is_active());
-/// assert_eq!(namespace.locations(), Some("10.SERV/CROSSREF"));
-/// assert_eq!(namespace.text("DOI.RA"), Some("10.SERV/CROSSREF"));
+/// assert_eq!(namespace.locations_handle(), Some("10.SERV/CROSSREF"));
+/// assert_eq!(namespace.element_text("DOI.RA"), Some("10.SERV/CROSSREF"));
 /// assert_eq!(namespace.contact(), None);
 ///
 /// assert!(Namespace::from_bytes(b"<!DOCTYPE namespace><namespace/>").is_err());

@@ -3,10 +3,10 @@ use crate::handle::Handle;
 /// Data of an `HS_SERV` or `HS_SERV.PREFIX` value: service handle.
 ///
 /// ```
-/// use tendot_proto::{Handle, record::Service};
+/// use tendot_proto::{Handle, record::ServiceHandle};
 ///
-/// assert!(Service(Handle::from("0.na/0.na")).is_root());
-/// assert!(!Service(Handle::from("10.5555/SERVICE")).is_root());
+/// assert!(ServiceHandle(Handle::from("0.na/0.na")).is_root());
+/// assert!(!ServiceHandle(Handle::from("10.5555/SERVICE")).is_root());
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ServiceHandle<'a>(pub Handle<'a>);

@@ -13,15 +13,15 @@ use crate::wire::{WireReader, WireWriter};
 /// and for the protocols.
 ///
 /// ```
-/// use tendot_proto::record::{HashOption, Interface, InterfaceKind, Server, Site, Transport};
+/// use tendot_proto::record::{HashOption, ServerInterface, InterfaceKind, SiteServer, Site, InterfaceProtocol};
 ///
 /// let site = Site {
 ///     flags: Site::FLAG_PRIMARY,
-///     servers: vec![Server {
+///     servers: vec![SiteServer {
 ///         id: 1,
-///         address: Server::address_of([192, 0, 2, 1].into()),
-///         interfaces: vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::TCP, port: 2641 }],
-///         ..Server::default()
+///         address: SiteServer::encode_address([192, 0, 2, 1].into()),
+///         interfaces: vec![ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::TCP, port: 2641 }],
+///         ..SiteServer::default()
 ///     }],
 ///     ..Site::default()
 /// };
@@ -136,7 +136,7 @@ impl<'a> Site<'a> {
         self.attribute("desc")
     }
 
-    /// A second address of a server, by its [`Server::id`]: `alt_addr.<id>`, or `alt_addr` where there is one server.
+    /// A second address of a server, by its [`SiteServer::id`]: `alt_addr.<id>`, or `alt_addr` where there is one server.
     pub fn alternative_address(&self, id: u32) -> Option<IpAddr> {
         let general = self.servers.len() == 1;
         self.indexed_attribute("alt_addr", id)
@@ -217,9 +217,9 @@ pub struct SiteAttribute<'a> {
 pub struct SiteServer<'a> {
     /// The number by which the site calls it.
     pub id: u32,
-    /// Its address as it came; [`Server::ip`] knows how to read it.
+    /// Its address as it came; [`SiteServer::ip`] knows how to read it.
     pub address: [u8; 16],
-    /// The bytes of the key by which it signs, or none; [`Server::key`] reads them.
+    /// The bytes of the key by which it signs, or none; [`SiteServer::key`] reads them.
     pub public_key: Cow<'a, [u8]>,
     /// Where it listens, and for what.
     pub interfaces: Vec<ServerInterface>,
@@ -256,9 +256,9 @@ impl<'a> SiteServer<'a> {
     /// The address. Both twelve zeros and `::ffff` in front mean IPv4.
     ///
     /// ```
-    /// use tendot_proto::record::Server;
+    /// use tendot_proto::record::SiteServer;
     ///
-    /// let ip = |text: &str| Server { address: Server::address_of(text.parse().unwrap()), ..Server::default() }.ip();
+    /// let ip = |text: &str| SiteServer { address: SiteServer::encode_address(text.parse().unwrap()), ..SiteServer::default() }.ip();
     /// assert_eq!(ip("192.0.2.1").to_string(), "192.0.2.1");
     /// assert_eq!(ip("::ffff:192.0.2.1").to_string(), "192.0.2.1");
     /// assert_eq!(ip("2001:db8::1").to_string(), "2001:db8::1");

@@ -7,9 +7,9 @@ use crate::wire::{ListItem, WireList, WireReader, WireWriter};
 /// Data of an `HS_VLIST` value: value references, used as an admin group.
 ///
 /// ```
-/// use tendot_proto::{Reference, record::ValueList};
+/// use tendot_proto::{ValueReference, record::ValueList};
 ///
-/// let group = ValueList { members: vec![Reference::parse("300:10.1000/A"), Reference::parse("0:0.NA/10")] };
+/// let group = ValueList { members: vec![ValueReference::parse("300:10.1000/A"), ValueReference::parse("0:0.NA/10")] };
 /// let mut bytes = group.to_bytes();
 /// assert_eq!(ValueList::from_bytes(&bytes)?, group);
 ///

@@ -1,7 +1,7 @@
 //! Records: values and the types of their data, a file each.
 //!
-//! A [`Value`] has its data as bytes; each type has a struct that reads them and writes them back as they were.
-//! For JSON, [`Value`] and [`Record`] are written by serde and read by `from_json`.
+//! A [`HandleValue`] has its data as bytes; each type has a struct that reads them and writes them back as they were.
+//! For JSON, [`HandleValue`] and [`HandleRecord`] are written by serde and read by `from_json`.
 
 mod data;
 mod desc;

@@ -8,11 +8,11 @@ use super::HandleValue;
 /// Its JSON form is by serde, as the REST interface of Handle.Net writes and reads it.
 ///
 /// ```
-/// use tendot_proto::{Value, record::Record};
+/// use tendot_proto::{HandleValue, record::HandleRecord};
 ///
-/// let record = Record {
+/// let record = HandleRecord {
 ///     handle: b"10.1000/1".into(),
-///     values: vec![Value::new(1, "URL", "https://example.org/")],
+///     values: vec![HandleValue::new(1, "URL", "https://example.org/")],
 /// };
 /// let json = serde_json::to_string(&record).unwrap();
 /// assert_eq!(
@@ -20,7 +20,7 @@ use super::HandleValue;
 ///     r#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL","data":"#.to_owned()
 ///         + r#"{"format":"string","value":"https://example.org/"},"ttl":86400}]}"#,
 /// );
-/// assert_eq!(Record::from_json(json.as_bytes()), Ok(record));
+/// assert_eq!(HandleRecord::from_json(json.as_bytes()), Ok(record));
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HandleRecord<'a> {

@@ -47,11 +47,11 @@ impl Ttl {
     /// ```
     /// use tendot_proto::Ttl;
     ///
-    /// assert!(!Ttl::Relative(60).is_over(1_000, 1_060));
-    /// assert!(Ttl::Relative(60).is_over(1_000, 1_061));
-    /// assert!(Ttl::Relative(0).is_over(1_000, 1_000), "never to be kept");
-    /// assert!(!Ttl::Absolute(1_060).is_over(1_000, 1_060));
-    /// assert!(Ttl::Absolute(u32::MAX).is_over(1_000, 1_000 + 172_801), "two days at most");
+    /// assert!(!Ttl::Relative(60).is_expired(1_000, 1_060));
+    /// assert!(Ttl::Relative(60).is_expired(1_000, 1_061));
+    /// assert!(Ttl::Relative(0).is_expired(1_000, 1_000), "never to be kept");
+    /// assert!(!Ttl::Absolute(1_060).is_expired(1_000, 1_060));
+    /// assert!(Ttl::Absolute(u32::MAX).is_expired(1_000, 1_000 + 172_801), "two days at most");
     /// ```
     pub fn is_expired(self, resolved: u64, now: u64) -> bool {
         let age = now.saturating_sub(resolved);

@@ -12,12 +12,12 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 /// permissions, type, data, references. RFC 3652 has another order and a timestamp of eight bytes, which nobody speaks.
 ///
 /// ```
-/// use tendot_proto::Value;
+/// use tendot_proto::HandleValue;
 ///
-/// let url = Value::new(1, "URL", "https://example.org/");
+/// let url = HandleValue::new(1, "URL", "https://example.org/");
 /// let bytes = url.to_bytes();
-/// assert_eq!(Value::from_bytes(&bytes)?, url);
-/// assert!(Value::from_bytes(&bytes[..20]).is_err());
+/// assert_eq!(HandleValue::from_bytes(&bytes)?, url);
+/// assert!(HandleValue::from_bytes(&bytes[..20]).is_err());
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Eq, PartialEq)]

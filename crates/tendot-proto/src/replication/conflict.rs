@@ -5,14 +5,14 @@ use crate::time::Now;
 /// The later one wins; of two at the same time the one with the higher priority.
 ///
 /// ```
-/// use tendot_proto::replication::Stamp;
+/// use tendot_proto::replication::VersionStamp;
 ///
-/// let stored = Stamp { time: 5_000, priority: 2 };
-/// assert!(Stamp { time: 5_000, priority: 2 }.supersedes(Some(stored)), "the same once more does no harm");
-/// assert!(Stamp { time: 5_000, priority: 3 }.supersedes(Some(stored)));
-/// assert!(!Stamp { time: 5_000, priority: 1 }.supersedes(Some(stored)));
-/// assert!(!Stamp { time: 4_999, priority: 9 }.supersedes(Some(stored)));
-/// assert!(Stamp { time: 0, priority: 0 }.supersedes(None));
+/// let stored = VersionStamp { time: 5_000, priority: 2 };
+/// assert!(VersionStamp { time: 5_000, priority: 2 }.supersedes(Some(stored)), "the same once more does no harm");
+/// assert!(VersionStamp { time: 5_000, priority: 3 }.supersedes(Some(stored)));
+/// assert!(!VersionStamp { time: 5_000, priority: 1 }.supersedes(Some(stored)));
+/// assert!(!VersionStamp { time: 4_999, priority: 9 }.supersedes(Some(stored)));
+/// assert!(VersionStamp { time: 0, priority: 0 }.supersedes(None));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct VersionStamp {
@@ -32,11 +32,11 @@ impl VersionStamp {
     ///
     /// ```
     /// use tendot_proto::Now;
-    /// use tendot_proto::replication::Stamp;
+    /// use tendot_proto::replication::VersionStamp;
     ///
     /// let now = Now { elapsed: Default::default(), unix: 5 };
-    /// assert_eq!(Stamp::local(now, 1, None).time, 5_000);
-    /// assert_eq!(Stamp::local(now, 1, Some(Stamp { time: 9_000, priority: 2 })).time, 9_001);
+    /// assert_eq!(VersionStamp::next_local(now, 1, None).time, 5_000);
+    /// assert_eq!(VersionStamp::next_local(now, 1, Some(VersionStamp { time: 9_000, priority: 2 })).time, 9_001);
     /// ```
     pub fn next_local(now: Now, priority: i32, stored: Option<Self>) -> Self {
         let after = stored.map_or(i64::MIN, |stored| stored.time.saturating_add(1));

@@ -22,10 +22,10 @@ pub enum DumpRecord<'a> {
     },
     /// How far the sender itself has got with others, if it is a mirror: a [`StreamTable`](super::StreamTable).
     OtherStates {
-        /// The text, as it came; for [`States::from_stream_table`](super::States::from_stream_table).
+        /// The text, as it came; for [`ReplicationStates::from_stream_table`](super::States::from_stream_table).
         text: Cow<'a, [u8]>,
     },
-    /// From where on to ask for transactions when the dump is over. The last record in [`Format::One`].
+    /// From where on to ask for transactions when the dump is over. The last record in [`StreamFormat::One`].
     Position(ReplicationPosition),
     /// When a handle was last created or deleted, with several primaries.
     HandleDate {

@@ -27,7 +27,7 @@ pub enum ReplicationError {
     /// The signature's algorithm is unknown, or not allowed.
     #[error(transparent)]
     Algorithm(AuthError),
-    /// It would cost too much. The same can be tried again with more [`Work`](crate::Work).
+    /// It would cost too much. The same can be tried again with more [`Budget`](crate::Work).
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }

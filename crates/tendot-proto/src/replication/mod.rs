@@ -2,41 +2,41 @@
 //! the same connection. In no RFC; this is what the deployed software speaks.
 //!
 //! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes and records, with or without signatures, of either stream;
-//! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`Transactions`] and of a [`Dump`];
-//! - [`States`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
-//! - [`needs_redump`], [`goes_to`], [`Stamp`]: the decisions on both sides.
+//! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`TransactionStream`] and of a [`DumpStream`];
+//! - [`ReplicationStates`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
+//! - [`needs_redump`], [`goes_to`], [`VersionStamp`]: the decisions on both sides.
 //!
 //! A sender of transactions, and a receiver, inside TLS:
 //!
 //! ```
-//! use tendot_proto::Work;
+//! use tendot_proto::Budget;
 //! use tendot_proto::replication::{
-//!     Action, Event, Format, Status, ReplicationReader, ReplicationWriter, Transaction, TransactionRecord, Transactions,
+//!     TransactionAction, ReplicationEvent, StreamFormat, TransactionStatus, ReplicationReader, ReplicationWriter, Transaction, TransactionRecord, TransactionStream,
 //! };
 //!
 //! let records = [
-//!     TransactionRecord::Begin { format: Format::One, status: Status::SENDING },
+//!     TransactionRecord::Begin { format: StreamFormat::JwsJsonSignature, status: TransactionStatus::SENDING },
 //!     TransactionRecord::Transaction(Transaction {
 //!         id: 101,
 //!         handle: b"10.1000/1".into(),
-//!         action: Action::DELETE,
+//!         action: TransactionAction::DELETE,
 //!         time: 1_700_000_000_000,
 //!         values: vec![],
 //!     }),
 //!     TransactionRecord::End { time: Some(1_700_000_001_000) },
 //! ];
 //! let mut stream = Vec::new();
-//! let mut writer = ReplicationWriter::<Transactions>::inside_tls();
+//! let mut writer = ReplicationWriter::<TransactionStream>::inside_tls();
 //! for record in &records {
-//!     writer.write(record, &mut stream, &mut { Work::PER_REQUEST })?;
+//!     writer.write(record, &mut stream, &mut { Budget::PER_REQUEST })?;
 //! }
 //!
-//! let mut reader = ReplicationReader::<Transactions>::inside_tls();
+//! let mut reader = ReplicationReader::<TransactionStream>::inside_tls();
 //! let mut received = Vec::new();
 //! for piece in stream.chunks(7) {
 //!     reader.push(piece);
-//!     while let Some(event) = reader.next_event(&mut { Work::PER_REQUEST })? {
-//!         let Event::Record(record) = event else { unreachable!() };
+//!     while let Some(event) = reader.next_event(&mut { Budget::PER_REQUEST })? {
+//!         let ReplicationEvent::HandleRecord(record) = event else { unreachable!() };
 //!         received.push(record.into_owned());
 //!     }
 //! }
@@ -96,7 +96,7 @@ const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 
 /// Replication stream: [`TransactionStream`] or [`DumpStream`] (sealed).
 ///
-/// [`Transactions`] or a [`Dump`].
+/// [`TransactionStream`] or a [`DumpStream`].
 pub trait ReplicationStream: grammar::StreamLayout {}
 
 impl ReplicationStream for TransactionStream {}

@@ -18,21 +18,21 @@ use crate::work::Budget;
 /// signed stream are given out when their signature has been verified, not before.
 ///
 /// ```
-/// use tendot_proto::Work;
-/// use tendot_proto::auth::Policy;
+/// use tendot_proto::Budget;
+/// use tendot_proto::auth::AuthPolicy;
 /// use tendot_proto::crypto::AwsLcProvider;
-/// use tendot_proto::replication::{Accept, Dump, Event, ReplicationError, ReplicationReader};
+/// use tendot_proto::replication::{ReceiverConfig, DumpStream, ReplicationEvent, ReplicationError, ReplicationReader};
 ///
-/// let accept = || Accept { key: None, policy: Policy::default(), crypto: &AwsLcProvider, unsigned: false };
+/// let accept = || ReceiverConfig { key: None, policy: AuthPolicy::default(), crypto: &AwsLcProvider, unsigned: false };
 ///
-/// let mut reader = ReplicationReader::<Dump>::new(accept());
+/// let mut reader = ReplicationReader::<DumpStream>::new(accept());
 /// reader.push(b"TLS_MARKER\0and a handshake");
-/// assert_eq!(reader.next_event(&mut { Work::PER_REQUEST })?, Some(Event::StartTls));
-/// assert_eq!(reader.into_rest(), b"and a handshake");
+/// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST })?, Some(ReplicationEvent::StartTls));
+/// assert_eq!(reader.into_remaining(), b"and a handshake");
 ///
-/// let mut reader = ReplicationReader::<Dump>::new(accept());
+/// let mut reader = ReplicationReader::<DumpStream>::new(accept());
 /// reader.push(&[0xff; 4]);
-/// assert_eq!(reader.next_event(&mut { Work::PER_REQUEST }), Err(ReplicationError::Unsigned));
+/// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST }), Err(ReplicationError::Unsigned));
 /// # Ok::<(), ReplicationError>(())
 /// ```
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct ReplicationReader<'k, S> {
 pub struct ReceiverConfig<'k> {
     /// The key of the sending server, as its site says. Without it no signed stream is read.
     pub key: Option<PublicKey<'k>>,
-    /// Which signatures are good enough. What the deployed software signs needs [`Policy::sha1`].
+    /// Which signatures are good enough. What the deployed software signs needs [`AuthPolicy::sha1`].
     pub policy: AuthPolicy,
     /// Who verifies them.
     pub crypto: &'k dyn CryptoProvider,

@@ -7,11 +7,11 @@ use crate::record::HashOption;
 ///
 /// ```
 /// use tendot_proto::Handle;
-/// use tendot_proto::message::Receiver;
+/// use tendot_proto::message::HashPartition;
 /// use tendot_proto::record::HashOption;
 /// use tendot_proto::replication::belongs_to;
 ///
-/// let receiver = |index| Receiver { hash_option: HashOption::WHOLE, servers: 3, index };
+/// let receiver = |index| HashPartition { hash_option: HashOption::WHOLE, servers: 3, index };
 /// assert!(belongs_to(Handle::from("10.1000/abc"), &receiver(1)));
 /// assert!(!belongs_to(Handle::from("10.1000/abc"), &receiver(2)));
 /// ```

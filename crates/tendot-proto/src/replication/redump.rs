@@ -26,12 +26,12 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 ///
 /// ```
 /// use tendot_proto::Now;
-/// use tendot_proto::replication::{OldestTransaction, Position, Queue, needs_redump};
+/// use tendot_proto::replication::{OldestTransaction, ReplicationPosition, QueueExtent, needs_redump};
 ///
 /// let now = Now { elapsed: Default::default(), unix: 1_700_000_000 };
-/// let queue = Queue { last_id: 900, oldest: Some(OldestTransaction { id: 500, time: 1_690_000_000_000 }) };
-/// assert!(!needs_redump(&queue, Position { last_id: 600, last_time: 1_695_000_000_000 }, now));
-/// assert!(needs_redump(&queue, Position { last_id: 100, last_time: 1_600_000_000_000 }, now));
+/// let queue = QueueExtent { last_id: 900, oldest: Some(OldestTransaction { id: 500, time: 1_690_000_000_000 }) };
+/// assert!(!needs_redump(&queue, ReplicationPosition { last_id: 600, last_time: 1_695_000_000_000 }, now));
+/// assert!(needs_redump(&queue, ReplicationPosition { last_id: 100, last_time: 1_600_000_000_000 }, now));
 /// ```
 pub fn needs_redump(queue: &QueueExtent, receiver: ReplicationPosition, now: Now) -> bool {
     if queue.last_id <= 0 {

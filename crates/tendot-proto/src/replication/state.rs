@@ -35,17 +35,17 @@ impl ReplicationPosition {
 /// Replication positions of a receiver by queue.
 ///
 /// ```
-/// use tendot_proto::replication::{Position, States};
+/// use tendot_proto::replication::{ReplicationPosition, ReplicationStates};
 ///
 /// let json = r#"{"replicationServerStates":{"0:1:0.NA/10":{"lastTxnId":7,"lastTimestamp":1700000000000}},"#.to_owned()
 ///     + r#""ownName":"2:0.NA/10"}"#;
-/// let states = States::from_json(json.as_bytes())?;
+/// let states = ReplicationStates::from_json(json.as_bytes())?;
 /// let source = "0:1:0.NA/10".parse().unwrap();
-/// assert_eq!(states.sources[&source], Position { last_id: 7, last_time: 1_700_000_000_000 });
+/// assert_eq!(states.sources[&source], ReplicationPosition { last_id: 7, last_time: 1_700_000_000_000 });
 /// assert_eq!(states.to_json(), json);
 ///
 /// let text = states.to_stream_table()?;
-/// assert_eq!(States::from_stream_table(&text, states.own_name.clone())?, states);
+/// assert_eq!(ReplicationStates::from_stream_table(&text, states.own_name.clone())?, states);
 /// # Ok::<(), tendot_proto::replication::ReplicationStatesError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -67,7 +67,7 @@ impl ReplicationStates {
         self.own_name.as_ref().is_some_and(|own| *own == source.site)
     }
 
-    /// Reads what stands in a request for transactions of several sources ([`Since::States`]).
+    /// Reads what stands in a request for transactions of several sources ([`ReplicationStart::States`]).
     pub fn from_json(json: &[u8]) -> Result<Self, ReplicationStatesError> {
         let json: Json = serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))?;
         let root = JsonNode::new(&json);

@@ -22,19 +22,19 @@ pub enum TransactionRecord<'a> {
     },
     /// Something that was done.
     Transaction(Transaction<'a>),
-    /// The transactions that follow are of this source. [`Format::Two`] only.
+    /// The transactions that follow are of this source. [`StreamFormat::Two`] only.
     Queue {
         /// A [`QueueName`](super::QueueName), as it came.
         name: Cow<'a, [u8]>,
     },
-    /// There are no more of this source. [`Format::Two`] only.
+    /// There are no more of this source. [`StreamFormat::Two`] only.
     QueueEnd {
         /// What to say as the last time the next time, in milliseconds since 1970.
         time: i64,
     },
     /// The last.
     End {
-        /// What to say as the last time the next time, in milliseconds since 1970. [`Format::One`] only, and always.
+        /// What to say as the last time the next time, in milliseconds since 1970. [`StreamFormat::One`] only, and always.
         time: Option<i64>,
     },
 }

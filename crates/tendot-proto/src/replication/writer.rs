@@ -16,14 +16,14 @@ use crate::work::Budget;
 /// stream is as it was before.
 ///
 /// ```
-/// use tendot_proto::Work;
-/// use tendot_proto::replication::{Dump, DumpRecord, Format, ReplicationWriter, ReplicationWriteError};
+/// use tendot_proto::Budget;
+/// use tendot_proto::replication::{DumpStream, DumpRecord, StreamFormat, ReplicationWriter, ReplicationWriteError};
 ///
 /// let mut stream = Vec::new();
-/// let mut writer = ReplicationWriter::<Dump>::unsigned();
-/// let mut write = |record| writer.write(&record, &mut stream, &mut { Work::PER_REQUEST });
+/// let mut writer = ReplicationWriter::<DumpStream>::unsigned();
+/// let mut write = |record| writer.write(&record, &mut stream, &mut { Budget::PER_REQUEST });
 /// assert_eq!(write(DumpRecord::Done), Err(ReplicationWriteError::OutOfPlace));
-/// assert_eq!(write(DumpRecord::Begin { format: Format::Two }), Ok(()));
+/// assert_eq!(write(DumpRecord::Begin { format: StreamFormat::Two }), Ok(()));
 /// assert_eq!(write(DumpRecord::Done), Ok(()));
 /// assert_eq!(stream, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0xff]);
 /// ```
@@ -56,7 +56,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
 
     /// A stream with a signature after every record.
     ///
-    /// The deployed software signs by [`Hash::Sha1`], and verifies that and [`Hash::Sha256`], which is the one to take:
+    /// The deployed software signs by [`HashAlgorithm::Sha1`], and verifies that and [`HashAlgorithm::Sha256`], which is the one to take:
     /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLcProvider`](crate::crypto) do not.
     pub const fn signed(key: &'k dyn SigningKey, hash: HashAlgorithm) -> Self {
         Self::with_protection(StreamProtection::Signed(key, hash))

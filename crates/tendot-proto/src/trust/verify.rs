@@ -42,15 +42,15 @@ const SIGNATURES: usize = 16;
 /// values.
 ///
 /// ```
-/// use tendot_proto::{Handle, Value, Work};
-/// use tendot_proto::auth::Policy;
+/// use tendot_proto::{Handle, HandleValue, Budget};
+/// use tendot_proto::auth::AuthPolicy;
 /// use tendot_proto::crypto::AwsLcProvider;
-/// use tendot_proto::trust::{Known, TrustAnchors, verify};
+/// use tendot_proto::trust::{RecordSet, TrustAnchors, verify};
 ///
-/// let values = [Value::new(1, "URL", "https://example.org/")];
+/// let values = [HandleValue::new(1, "URL", "https://example.org/")];
 /// let verdict = verify(
-///     Handle::from("10.1000/1"), &values, &Known::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
-///     &Policy::default(), &AwsLcProvider, &mut Work::new(1_000),
+///     Handle::from("10.1000/1"), &values, &RecordSet::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
+///     &AuthPolicy::default(), &AwsLcProvider, &mut Budget::new(1_000),
 /// )?;
 /// assert!(!verdict.is_trusted());
 /// assert_eq!(verdict.unsigned, [1]);

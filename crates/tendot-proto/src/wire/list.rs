@@ -27,11 +27,11 @@ pub trait ListItem<'a>: Sized {
 /// Counted list: validated wire bytes decoded on iteration, or borrowed items to encode. Never allocates.
 ///
 /// ```
-/// use tendot_proto::wire::{List, Reader};
+/// use tendot_proto::wire::{WireList, WireReader};
 ///
-/// let read: List<u32> = List::decode(&mut Reader::new(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]), "indexes")?;
+/// let read: WireList<u32> = WireList::decode(&mut WireReader::new(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]), "indexes")?;
 /// assert!(read.iter().eq([7, 9]));
-/// assert_eq!(read, List::from(&[7, 9][..]));
+/// assert_eq!(read, WireList::from(&[7, 9][..]));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 pub struct WireList<'a, T>(Repr<'a, T>);

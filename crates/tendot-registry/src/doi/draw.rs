@@ -14,7 +14,7 @@ use crate::refusal::RegistryErrorKind;
 use crate::validate::{check_indexes, check_record, check_value};
 use crate::{RecordLimits, RegistryError, ValueFault};
 
-/// Where the address of a registered name stands; its administrator stands at [`ADMIN`].
+/// Where the address of a registered name stands; its administrator stands at [`ADMIN_INDEX`].
 const URL_INDEX: u32 = 1;
 
 /// Record change built from a request: created, updated or unchanged.

@@ -89,17 +89,17 @@ pub struct ApiToken {
 /// Command: create an API token.
 #[derive(Clone, Debug)]
 pub struct CreateToken {
-    /// See [`Token::role`].
+    /// See [`ApiToken::role`].
     pub role: Role,
-    /// See [`Token::subject`].
+    /// See [`ApiToken::subject`].
     pub subject: Option<Box<str>>,
-    /// See [`Token::scopes`].
+    /// See [`ApiToken::scopes`].
     pub scopes: Option<Vec<Scope>>,
-    /// See [`Token::prefixes`].
+    /// See [`ApiToken::prefixes`].
     pub prefixes: Vec<Box<str>>,
-    /// See [`Token::expires`].
+    /// See [`ApiToken::expires`].
     pub expires: Option<u64>,
-    /// See [`Token::label`].
+    /// See [`ApiToken::label`].
     pub label: Option<Box<str>>,
     /// What its id and its secret are made of.
     pub random: [u8; 48],

@@ -11,18 +11,18 @@ use crate::{Error, RecordLimits};
 /// only those are refused that could break an answer. The others come back as a warning each.
 ///
 /// ```
-/// use tendot_proto::{Handle, Value};
-/// use tendot_registry::{Limits, check_import};
+/// use tendot_proto::{Handle, HandleValue};
+/// use tendot_registry::{RecordLimits, check_import};
 ///
-/// let record = |url: &'static str| [Value::new(1, "URL", url)];
-/// let check = |url| check_import(Handle::from("10.1000/1"), &record(url), &Limits::default());
+/// let record = |url: &'static str| [HandleValue::new(1, "URL", url)];
+/// let check = |url| check_import(Handle::from("10.1000/1"), &record(url), &RecordLimits::default());
 /// assert!(check("https://example.org/").unwrap().is_empty());
 /// assert_eq!(
 ///     check("javascript:x").unwrap()[0].to_string(),
-///     "the value at index 1 is a URL that has the scheme `javascript`, which is not taken",
+///     "the value at index 1 is a URL_INDEX that has the scheme `javascript`, which is not taken",
 /// );
 /// assert!(check("https://example.org/\r\nSet-Cookie: a=1").is_err());
-/// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &Limits::default()).is_err());
+/// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &RecordLimits::default()).is_err());
 /// ```
 pub fn check_import(
     name: Handle<'_>,

@@ -52,15 +52,15 @@ impl EmbeddedStore {
 /// The backup is read and checked before anything is replaced.
 ///
 /// ```
-/// use tendot_store::{Embedded, RestoreError, restore};
+/// use tendot_store::{EmbeddedStore, RestoreError, restore};
 ///
 /// let directory = tempfile::tempdir()?;
 /// let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 /// let mut file = tempfile::tempfile()?;
-/// Embedded::open(&from)?.backup(&mut file)?;
+/// EmbeddedStore::open(&from)?.backup(&mut file)?;
 ///
 /// restore(&mut file, &to, false)?;
-/// assert!(Embedded::open(&to).is_ok());
+/// assert!(EmbeddedStore::open(&to).is_ok());
 /// assert!(matches!(restore(&mut file, &to, false), Err(RestoreError::Occupied { .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

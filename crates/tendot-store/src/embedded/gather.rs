@@ -26,12 +26,12 @@ const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 /// They can be made in any thread.
 ///
 /// ```
-/// use tendot_store::{Batch, EmbeddedImporter};
-/// use tendot_proto::Value;
+/// use tendot_store::{WriteBatch, EmbeddedImporter};
+/// use tendot_proto::HandleValue;
 ///
 /// let directory = tempfile::tempdir()?;
-/// let mut batch = Batch::new();
-/// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
+/// let mut batch = WriteBatch::new();
+/// batch.put("10.1000/1", &[HandleValue::new(1, "URL", "https://example.org/1")])?;
 /// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
 /// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
 /// importer.put_all(&batch)?;

@@ -61,21 +61,21 @@ use crate::{
 /// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
 ///
 /// ```
-/// use tendot_store::{Change, Edit, Embedded, Precondition, Key, Store};
-/// use tendot_proto::Value;
+/// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, NameKey, Store};
+/// use tendot_proto::HandleValue;
 ///
 /// # pollster::block_on(async {
 /// let directory = tempfile::tempdir()?;
-/// let store = Embedded::open(directory.path())?;
-/// let values = vec![Value::new(1, "URL", "https://example.org/")];
+/// let store = EmbeddedStore::open(directory.path())?;
+/// let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
 /// let put = Edit::Put { name: "10.1000/182".into(), values, expect: Precondition::Absent };
-/// store.commit(Change { by: "operator".into(), at: 1_700_000_000_000, edits: vec![put] }).await?;
+/// store.commit(ChangeSet { by: "operator".into(), at: 1_700_000_000_000, edits: vec![put] }).await?;
 ///
 /// // One process writes; others may read.
-/// assert!(Embedded::open(directory.path()).is_err());
+/// assert!(EmbeddedStore::open(directory.path()).is_err());
 /// drop(store);
-/// let store = Embedded::open(directory.path())?;
-/// assert!(store.get(&Key::new("10.1000/182")?).await?.is_some());
+/// let store = EmbeddedStore::open(directory.path())?;
+/// assert!(store.get(&NameKey::new("10.1000/182")?).await?.is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

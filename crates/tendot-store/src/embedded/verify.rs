@@ -69,10 +69,10 @@ impl EmbeddedStore {
     /// how far it is.
     ///
     /// ```
-    /// use tendot_store::Embedded;
+    /// use tendot_store::EmbeddedStore;
     ///
     /// let directory = tempfile::tempdir()?;
-    /// let store = Embedded::open(directory.path())?;
+    /// let store = EmbeddedStore::open(directory.path())?;
     /// assert!(store.verify(|_| {})?.damage.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -39,19 +39,19 @@ const MAX_REPORTED_DIFFERENCES: usize = 100;
 /// what is new is compared, unless `compare_all` says otherwise. `progress` is told now and then how far it is.
 ///
 /// ```
-/// use tendot_store::{Change, Edit, Embedded, Store, migrate};
+/// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Store, migrate};
 ///
 /// # pollster::block_on(async {
 /// let folder = tempfile::tempdir()?;
-/// let source = Embedded::open(&folder.path().join("source"))?;
+/// let source = EmbeddedStore::open(&folder.path().join("source"))?;
 /// let home = Edit::Home { prefix: "10.1000".into() };
-/// source.commit(Change { by: "operator".into(), at: 1_700_000_000_000, edits: vec![home] }).await?;
+/// source.commit(ChangeSet { by: "operator".into(), at: 1_700_000_000_000, edits: vec![home] }).await?;
 ///
-/// let mut target = Embedded::open_target(&folder.path().join("target"))?;
+/// let mut target = EmbeddedStore::open_target(&folder.path().join("target"))?;
 /// let moved = migrate(&source, &mut target, false, |_| {}).await?;
 /// assert_eq!((moved.sequence, moved.different), (1, 0));
 /// drop(target);
-/// assert!(Embedded::open(&folder.path().join("target"))?.is_homed(b"10.1000").await?);
+/// assert!(EmbeddedStore::open(&folder.path().join("target"))?.is_homed(b"10.1000").await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

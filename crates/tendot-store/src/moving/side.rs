@@ -99,7 +99,7 @@ pub(crate) struct MigratedHistoryEntry {
     pub(crate) past: HistoryEntry,
     /// Whether it is the first one of the name.
     pub(crate) is_first: bool,
-    /// As that of [`Taken`], if there was a record.
+    /// As that of [`MigratedRecord`], if there was a record.
     pub(crate) brought: Option<u64>,
 }
 

@@ -134,13 +134,13 @@ impl PostgresStore {
 /// the history), or after it.
 ///
 /// ```no_run
-/// use tendot_proto::Value;
-/// use tendot_store::{Postgres, PostgresSettings};
+/// use tendot_proto::HandleValue;
+/// use tendot_store::{PostgresStore, PostgresSettings};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Postgres::open("postgres://tendot@db.example.org/tendot", &PostgresSettings::default()).await?;
+/// let store = PostgresStore::open("postgres://tendot@db.example.org/tendot", &PostgresSettings::default()).await?;
 /// let mut importer = store.importer("operator", 1_700_000_000_000)?;
-/// importer.put("10.1000/1".into(), &[Value::new(1, "URL", "https://example.org/1")])?;
+/// importer.put("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
 /// importer.home("10.1000")?;
 /// assert_eq!(importer.finish(|_| {}).await?.created, 1);
 /// # Ok(())

@@ -55,11 +55,11 @@ use crate::{
 /// PostgreSQL store.
 ///
 /// ```no_run
-/// use tendot_store::{Postgres, PostgresSettings, Store};
+/// use tendot_store::{PostgresStore, PostgresSettings, Store};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let settings = PostgresSettings::default();
-/// let store = Postgres::open("postgres://tendot:secret@db.example.org/tendot", &settings).await?;
+/// let store = PostgresStore::open("postgres://tendot:secret@db.example.org/tendot", &settings).await?;
 /// assert!(store.changes(0, 1).await?.is_empty());
 /// # Ok(())
 /// # }

@@ -6,9 +6,9 @@ use serde_json::Value as Json;
 /// JSON error: path and problem.
 ///
 /// ```
-/// use tendot_proto::record::Record;
+/// use tendot_proto::record::HandleRecord;
 ///
-/// let error = Record::from_json(br#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL"}]}"#).unwrap_err();
+/// let error = HandleRecord::from_json(br#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL"}]}"#).unwrap_err();
 /// assert_eq!(error.to_string(), "values[0].data: is missing");
 /// assert_eq!(error.path(), "values[0].data");
 /// ```

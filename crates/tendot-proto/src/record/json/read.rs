@@ -27,16 +27,16 @@ impl HandleValue<'_> {
     /// Reads the JSON of a value; members without a meaning are passed over.
     ///
     /// ```
-    /// use tendot_proto::Value;
+    /// use tendot_proto::HandleValue;
     ///
-    /// let value = Value::from_json(br#"{"index":1,"type":"URL","data":"https://example.org/"}"#).unwrap();
-    /// assert_eq!(value, Value::new(1, "URL", "https://example.org/"));
+    /// let value = HandleValue::from_json(br#"{"index":1,"type":"URL","data":"https://example.org/"}"#).unwrap();
+    /// assert_eq!(value, HandleValue::new(1, "URL", "https://example.org/"));
     /// assert_eq!(
     ///     serde_json::to_string(&value).unwrap(),
     ///     r#"{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"},"ttl":86400}"#,
     /// );
     ///
-    /// let error = Value::from_json(br#"{"index":1.5,"type":"URL","data":""}"#).unwrap_err();
+    /// let error = HandleValue::from_json(br#"{"index":1.5,"type":"URL","data":""}"#).unwrap_err();
     /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not 1.5");
     /// ```
     pub fn from_json(json: &[u8]) -> Result<HandleValue<'static>, JsonError> {

@@ -99,10 +99,10 @@ impl MetadataFormat {
     /// The format of a media type, whatever its case and parameters.
     ///
     /// ```
-    /// use tendot_registry::metadata::Format;
+    /// use tendot_registry::metadata::MetadataFormat;
     ///
-    /// assert_eq!(Format::from_media_type("Application/X-BibTeX; charset=utf-8"), Some(Format::BibTeX));
-    /// assert_eq!(Format::from_media_type("text/html"), None);
+    /// assert_eq!(MetadataFormat::from_media_type("Application/X-BibTeX; charset=utf-8"), Some(MetadataFormat::BibTeX));
+    /// assert_eq!(MetadataFormat::from_media_type("text/html"), None);
     /// ```
     pub fn from_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default().trim();

@@ -335,7 +335,7 @@ impl HttpServer {
     }
 }
 
-/// A problem where only programs ask: an [`Answer`] when nothing is to be added. Its title is what the code says.
+/// A problem where only programs ask: an [`Reply`] when nothing is to be added. Its title is what the code says.
 pub(crate) fn problem(
     status: StatusCode,
     code: &'static str,
