@@ -512,6 +512,11 @@ fn idempotency_records_expire(store: StoreKind) {
         let (status, body) = fixtures.request("POST", path, OPERATOR_TOKEN, &[&header], body);
         assert!(matches!(status, 200 | 201), "{body}");
     };
+    let unix_ms = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.unwrap().as_millis() as u64
+    };
+    let start = unix_ms();
     let line = |number: usize| format!("{{\"name\":\"10.70000/b{number}\",\"url\":\"https://e.org/\"}}\n");
     let many: String = (0..20_000).map(line).collect();
     deposit("one", "/api/v1/dois", &line(100_000));
@@ -522,14 +527,13 @@ fn idempotency_records_expire(store: StoreKind) {
     assert!(receipts > 20, "{receipts}");
     // A journal entry without its header.
     fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
-    sweep(now);
+    sweep(unix_ms());
     assert_eq!((notes("receipt/"), notes("")), (receipts, all));
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
-    sweep(now + DAY - 60_000);
+    sweep(start + DAY - 60_000);
     assert_eq!(notes("receipt/"), receipts);
-    sweep(now + DAY + 60_000);
+    sweep(unix_ms() + DAY + 60_000);
     assert_eq!((notes("receipt/"), notes("")), (0, all - receipts));
 }

@@ -222,7 +222,8 @@ fn niceness(name: &str) -> Vec<i32> {
 fn attack_long_lookups(store: StoreKind) {
     let gated = GatedStore { store: store.open(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
-    let time = Duration::from_millis(1_500);
+    // The last lookup has to end within it on a busy machine, in a thread with a low priority.
+    let time = Duration::from_secs(5);
     let server = start_over(AnyStore::boxed(gated), bind(), records(), HttpLimits::default(), None, |http| {
         http.reverse_lookup_timeout(time)
     });
