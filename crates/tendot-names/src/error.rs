@@ -9,7 +9,7 @@ use core::fmt;
 ///
 /// let error = Doi::new("10.10O0/123456").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::BadRegistrant);
-/// assert_eq!(error.at(), 5);
+/// assert_eq!(error.offset(), 5);
 /// assert_eq!(error.kind().code(), "bad-registrant");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -86,9 +86,9 @@ impl Doi {
     ///
     /// // URN registration, "Character set"
     /// let name = Doi::new("10.1000/456#789")?;
-    /// assert_eq!(name.written_as(OutputForm::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
-    /// assert_eq!(name.written_as(OutputForm::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
-    /// assert!(name.written_as(OutputForm::Eidr).is_none());
+    /// assert_eq!(name.format(OutputForm::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
+    /// assert_eq!(name.format(OutputForm::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
+    /// assert!(name.format(OutputForm::Eidr).is_none());
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {

@@ -9,9 +9,9 @@ use crate::{Error, ErrorKind, SyntaxRules, cast};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
-/// `Name` is to [`DoiBuf`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
+/// `Doi` is to [`DoiBuf`](crate::DoiBuf) what `str` is to `String`. Creating one copies nothing, decodes nothing and
 /// trims nothing: in a bare name "all characters represent themselves" (Z39.84 appendix E). For URLs, URNs and
-/// other written forms use a [`Parser`](crate::Reader).
+/// other written forms use a [`Parser`](crate::Parser).
 ///
 /// Equality, order and hash follow Z39.84 section 4: `a` to `z` count as `A` to `Z`, then octets are compared.
 /// Letters outside Basic Latin are never folded (2024 draft, section 2, note 3).
@@ -128,7 +128,7 @@ impl Doi {
     /// use tendot_names::Doi;
     ///
     /// let mut key = Vec::new();
-    /// Doi::new("10.1000/Abc")?.write_key(&mut key);
+    /// Doi::new("10.1000/Abc")?.append_comparison_key(&mut key);
     /// assert_eq!(key, b"10.1000/ABC");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
@@ -190,7 +190,7 @@ impl Hash for Doi {
     }
 }
 
-/// The name as written; [`written_as`](Self::written_as) gives the other forms.
+/// The name as written; [`format`](Self::format) gives the other forms.
 impl fmt::Display for Doi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)

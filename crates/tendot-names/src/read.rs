@@ -19,14 +19,14 @@ use crate::{Doi, DoiBuf, Error, ErrorKind, FormDisplay, OutputForm, ShortDoi, Sy
 /// ```
 /// use tendot_names::{Adjustment, Parser, InputForm};
 ///
-/// let reading = Parser::lenient().read(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
+/// let reading = Parser::lenient().parse(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
 /// assert_eq!(reading.doi().unwrap().as_str(), "10.1000/182");
 /// assert_eq!(reading.input_form(), InputForm::ProxyUrl);
 /// assert!(reading.adjustments().contains(Adjustment::Trimmed));
 /// assert!(reading.adjustments().contains(Adjustment::LabelDropped));
 ///
 /// // A strict reading refuses it, and says where.
-/// assert_eq!(Parser::strict().read("DOI: 10.1000/182").unwrap_err().at(), 4);
+/// assert_eq!(Parser::strict().parse("DOI: 10.1000/182").unwrap_err().offset(), 4);
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 ///
@@ -49,8 +49,6 @@ impl Parser {
 
     /// Also accepts labels, surrounding white space and quotes, URLs without scheme, doubled proxy URLs, invisible characters;
     /// [`ParsedName::adjustments`] lists the changes.
-    ///
-    /// [`ParsedName::notes`] tells what was changed.
     pub const fn lenient() -> Self {
         Self { lenient: true, ..Self::strict() }
     }
@@ -60,7 +58,7 @@ impl Parser {
     /// ```
     /// # use tendot_names::{Parser, SyntaxRules};
     /// let reader = Parser::strict().rules(SyntaxRules::Minimal2002);
-    /// assert_eq!(reader.read("doi:1.23/2002/january/21/4690")?.doi().unwrap().prefix(), "1.23");
+    /// assert_eq!(reader.parse("doi:1.23/2002/january/21/4690")?.doi().unwrap().prefix(), "1.23");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub const fn rules(self, rules: SyntaxRules) -> Self {
@@ -73,7 +71,7 @@ impl Parser {
     ///
     /// ```
     /// # use tendot_names::{ErrorKind, Parser};
-    /// let error = Parser::lenient().max_len(256).read(&"a".repeat(257)).unwrap_err();
+    /// let error = Parser::lenient().max_len(256).parse(&"a".repeat(257)).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::TooLong);
     /// ```
     pub const fn max_len(self, bytes: usize) -> Self {
@@ -325,7 +323,7 @@ impl DoiOrShortDoi<'_> {
         }
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Doi::write_key`] does.
+    /// Writes the comparison key to the end of `key`, as [`Doi::append_comparison_key`] does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.as_str().as_bytes());
     }

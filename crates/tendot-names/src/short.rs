@@ -15,7 +15,7 @@ use crate::form::FormDisplay;
 /// ```
 /// use tendot_names::{Parser, DoiOrShortDoi};
 ///
-/// let reading = Parser::strict().read("https://doi.org/10/gf4gqc")?;
+/// let reading = Parser::strict().parse("https://doi.org/10/gf4gqc")?;
 /// let DoiOrShortDoi::Short(short) = reading.identifier() else { panic!("a shortDOI") };
 /// assert_eq!(short.as_str(), "10/gf4gqc");
 /// # Ok::<(), tendot_names::Error>(())
@@ -49,7 +49,7 @@ impl<'a> ShortDoi<'a> {
         self.0.split_once('/').map_or("", |(_, suffix)| suffix)
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Doi::write_key`](crate::Name::write_key) does.
+    /// Writes the comparison key to the end of `key`, as [`Doi::append_comparison_key`](crate::Doi::append_comparison_key) does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.0.as_bytes());
     }

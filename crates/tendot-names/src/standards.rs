@@ -39,7 +39,7 @@
 //!
 //! ```
 //! # use tendot_names::*;
-//! let read = |text| Parser::strict().read(text).map(|reading| reading.identifier().as_str().to_owned());
+//! let read = |text| Parser::strict().parse(text).map(|reading| reading.identifier().as_str().to_owned());
 //! assert_eq!(read("http://dx.doi.org/10.123/456")?, "10.123/456");
 //! assert_eq!(read("http://dx.doi.org/10.1000/456%23789")?, "10.1000/456#789");
 //! assert_eq!(read("http://dx.doi.org/10.1000/456#789")?, "10.1000/456");
@@ -56,9 +56,9 @@
 //! ```
 //! # use tendot_names::*;
 //! let name = Doi::new("10.1000/%\"# <>{}^[]`|\\")?;
-//! let minimal = name.written_as(OutputForm::UrlMinimal).unwrap().to_string();
+//! let minimal = name.format(OutputForm::UrlMinimal).unwrap().to_string();
 //! assert_eq!(minimal, "https://doi.org/10.1000/%25%22%23%20<>{}^[]`|\\");
-//! let readable = name.written_as(OutputForm::Url).unwrap().to_string();
+//! let readable = name.format(OutputForm::Url).unwrap().to_string();
 //! assert_eq!(readable, "https://doi.org/10.1000/%25%22%23%20%3C%3E%7B%7D%5E%5B%5D%60%7C%5C");
 //! # Ok::<(), Error>(())
 //! ```
@@ -74,7 +74,7 @@
 //!     ("doi:10.abc/ab/cd/ef", "10.abc", "ab/cd/ef"),
 //!     ("doi:1.23/2002/january/21/4690", "1.23", "2002/january/21/4690"),
 //! ] {
-//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).read(uri)?;
+//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).parse(uri)?;
 //!     let name = reading.doi().unwrap();
 //!     assert_eq!((name.prefix(), name.suffix()), (prefix, suffix));
 //! }
@@ -107,8 +107,8 @@
 //!     "doi:dk/p%c3%a6dagogi%2037(2),%20562",
 //!     "doi:dk%2FP%C3%A6dagogi%2037%282%29%2C%20562",
 //! ] {
-//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).read(uri)?;
-//!     let canonical = reading.doi().unwrap().written_as(OutputForm::Uri2003).unwrap().to_string();
+//!     let reading = Parser::strict().rules(SyntaxRules::Minimal2002).parse(uri)?;
+//!     let canonical = reading.doi().unwrap().format(OutputForm::Uri2003).unwrap().to_string();
 //!     assert_eq!(canonical, "doi:DK/P%C3%A6DAGOGI%2037(2),%20562");
 //! }
 //! # Ok::<(), Error>(())

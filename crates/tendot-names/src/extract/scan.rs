@@ -12,14 +12,14 @@ use super::{ExtractStep, ExtractedDoi, Extractor};
 /// ```
 /// use tendot_names::{Extractor, ExtractStep};
 ///
-/// let mut scan = Extractor::new().incremental();
+/// let mut extractor = Extractor::new().incremental();
 /// let mut text = b"see 10.1000/1".to_vec();
 /// // The name may go on, so more is asked for.
-/// let ExtractStep::NeedMore(keep_from) = scan.next(&text, false) else { panic!() };
+/// let ExtractStep::NeedMore(keep_from) = extractor.next_doi(&text, false) else { panic!() };
 /// text.drain(..keep_from);
-/// scan.consume(keep_from);
+/// extractor.consume(keep_from);
 /// text.extend_from_slice(b"82, page 3");
-/// let ExtractStep::ExtractedDoi(found) = scan.next(&text, true) else { panic!() };
+/// let ExtractStep::Found(found) = extractor.next_doi(&text, true) else { panic!() };
 /// assert_eq!(found.name.as_str(), "10.1000/182");
 /// ```
 #[derive(Clone, Debug)]
@@ -42,11 +42,10 @@ impl IncrementalExtractor {
         Self { options, at: 0, floor: 0, in_overlong: false, ten: PrefixFinder::new() }
     }
 
-    /// Next DOI in `text`. On `NeedMoreInput { keep_from }`, drop the bytes before that offset, call [`consume`](Self::consume),
-    /// append more and call again.
+    /// Next DOI in `text`; `last` says that no more text follows.
     ///
-    /// [`ExtractStep::NeedMore`] tells from which offset on the text is still needed: drop what is before, tell it with
-    /// [`forget`](Self::forget), append more, and ask again.
+    /// On [`ExtractStep::NeedMore`], drop the bytes before its offset, call [`consume`](Self::consume), append more
+    /// text and call again.
     pub fn next_doi<'t>(&mut self, text: &'t [u8], last: bool) -> ExtractStep<'t> {
         loop {
             if self.in_overlong {
