@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use crate::escape::encoded_offset;
+use crate::percent::encoded_offset;
 use crate::{Doi, DoiBuf, DoiOrShortDoi, Extractor, Parser};
 
 /// Result of [`repair`]: the DOI and the text removed around it.

@@ -1,6 +1,7 @@
 //! What stands before a candidate.
 
-use crate::escape::decode_triplet;
+use crate::ascii_case::ends_with_ignore_case;
+use crate::percent::decode_triplet;
 
 /// How far back from a candidate its address or label is looked for, and from there whatever was opened before.
 pub(super) const MAX_LOOK_BACK: usize = 256;
@@ -149,9 +150,4 @@ pub(super) fn is_quote_open(text: &[u8], floor: usize, lead: usize) -> bool {
         }
     }
     open && is_known
-}
-
-pub(super) fn ends_with_ignore_case(text: &[u8], end: &[u8]) -> bool {
-    text.len() >= end.len()
-        && text.get(text.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }

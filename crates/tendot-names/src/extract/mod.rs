@@ -6,22 +6,24 @@
 //! in the next line; `decoded` keeps a candidate that differs from the text, and `tail` cuts off what is not part of
 //! the name.
 
+mod incremental;
+
 mod context;
-mod decoded;
-mod join;
 mod prefix;
-mod scan;
-mod tail;
-mod token;
-mod walk;
 
-use alloc::borrow::Cow;
-use core::fmt;
-use core::ops::Range;
+mod candidate;
+mod escaped_char;
+mod line_join;
+mod unescaped;
 
-use crate::Doi;
+mod name_extent;
+mod publisher_tail;
+mod trim;
 
-pub use scan::IncrementalExtractor;
+mod extracted_doi;
+
+pub use extracted_doi::{ExtractedDoi, ExtractionFlag, ExtractionFlags};
+pub use incremental::{ExtractStep, IncrementalExtractor};
 
 /// Finds the DOI names in `text`, with the default settings of [`Extractor`].
 ///
@@ -116,87 +118,5 @@ impl Extractor {
 impl Default for Extractor {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// DOI found in text, with its byte range and flags.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ExtractedDoi<'t> {
-    /// The name, decoded.
-    pub name: Cow<'t, Doi>,
-    /// The bytes of the text that hold it.
-    pub span: Range<usize>,
-    /// How it was found.
-    pub flags: ExtractionFlags,
-}
-
-/// Result of one step of an incremental extraction.
-#[derive(Clone, Debug)]
-pub enum ExtractStep<'t> {
-    /// A name.
-    Found(ExtractedDoi<'t>),
-    /// What stands from this offset on can be judged only with the text that follows.
-    NeedMore(usize),
-    /// No more names.
-    End,
-}
-
-/// Property of an extracted DOI.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum ExtractionFlag {
-    /// It stood in an address.
-    InUrl,
-    /// Percent-encoding, entities or escapes were decoded.
-    Decoded,
-    /// A publisher's tail or a glued note was cut off.
-    TailCut,
-    /// It may go on in the next line.
-    MaybeTruncated,
-    /// It was put together from more than one line.
-    Joined,
-}
-
-impl ExtractionFlag {
-    const ALL: [Self; 5] = [Self::InUrl, Self::Decoded, Self::TailCut, Self::MaybeTruncated, Self::Joined];
-
-    /// The flag's stable name in kebab case.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::InUrl => "in-url",
-            Self::Decoded => "decoded",
-            Self::TailCut => "tail-cut",
-            Self::MaybeTruncated => "maybe-truncated",
-            Self::Joined => "joined",
-        }
-    }
-}
-
-/// Set of [`ExtractionFlag`]s.
-#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
-pub struct ExtractionFlags(u8);
-
-impl ExtractionFlags {
-    /// True when `flag` is among them.
-    pub const fn contains(self, flag: ExtractionFlag) -> bool {
-        self.0 & (1 << flag as u8) != 0
-    }
-
-    /// The flags, one by one.
-    pub fn iter(self) -> impl Iterator<Item = ExtractionFlag> {
-        ExtractionFlag::ALL.into_iter().filter(move |&flag| self.contains(flag))
-    }
-
-    pub(crate) fn insert_if(&mut self, flag: ExtractionFlag, on: bool) {
-        if on {
-            self.0 |= 1 << flag as u8;
-        }
-    }
-}
-
-impl fmt::Debug for ExtractionFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
     }
 }

@@ -1,9 +1,9 @@
 //! The beginning of a name: where one may stand, its prefix, its slash.
 
-use super::context::ends_with_ignore_case;
-use super::token::{decode_escaped_char, decode_utf8_char};
-use crate::character::is_removable_invisible;
-use crate::escape::decode_triplet;
+use super::escaped_char::{decode_escaped_char, decode_utf8_char};
+use crate::ascii_case::ends_with_ignore_case;
+use crate::percent::decode_triplet;
+use crate::syntax::character::is_removable_invisible;
 
 /// Whether a DOI may start here: not inside a number or word.
 pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {

@@ -29,6 +29,25 @@ fn uppercase_chunk(mut chunk: [u8; 16]) -> [u8; 16] {
     chunk
 }
 
+/// Whether `text` starts with `start`, ignoring ASCII case.
+#[inline]
+pub(crate) fn starts_with_ignore_case(text: &[u8], start: &[u8]) -> bool {
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+/// Whether `text` ends with `end`, ignoring ASCII case.
+#[inline]
+pub(crate) fn ends_with_ignore_case(text: &[u8], end: &[u8]) -> bool {
+    text.len() >= end.len()
+        && text.get(text.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+}
+
+/// Offset of the first `word` in `text`, ignoring ASCII case.
+#[inline]
+pub(crate) fn find_ignore_case(text: &[u8], word: &[u8]) -> Option<usize> {
+    text.windows(word.len()).position(|bytes| bytes.eq_ignore_ascii_case(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,11 +75,11 @@ impl Adjustments {
         Adjustment::ALL.iter().copied().filter(move |&note| self.contains(note))
     }
 
-    pub(crate) const fn with(self, note: Adjustment) -> Self {
+    pub(super) const fn with(self, note: Adjustment) -> Self {
         Self(self.0 | 1 << note as u16)
     }
 
-    pub(crate) const fn union(self, other: Self) -> Self {
+    pub(super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }

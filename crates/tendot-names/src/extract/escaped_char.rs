@@ -1,7 +1,7 @@
 //! One character of a candidate, however it is escaped: as itself, as an HTML or XML entity, with the backslash of
 //! JSON, Markdown or TeX.
 
-use crate::escape::hex_value;
+use crate::percent::hex_value;
 
 /// One character and the number of input bytes that encode it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

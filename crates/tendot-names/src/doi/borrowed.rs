@@ -4,8 +4,8 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::rules::split_prefix;
-use crate::{Error, ErrorKind, SyntaxRules, cast};
+use crate::syntax::split_prefix;
+use crate::{Error, ErrorKind, SyntaxRules};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
@@ -56,7 +56,7 @@ impl Doi {
     /// Validates `text` with the given rules.
     pub fn with_rules(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, false)?;
-        Ok(cast::name(text))
+        Ok(Doi::new_unchecked(text))
     }
 
     /// Validates bytes with the current rules.
@@ -77,7 +77,15 @@ impl Doi {
     #[cfg(feature = "alloc")]
     pub(crate) fn allowing_unassigned(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, true)?;
-        Ok(cast::name(text))
+        Ok(Doi::new_unchecked(text))
+    }
+
+    /// Converts validated text without checking it again. The only `unsafe` code of this crate.
+    #[allow(unsafe_code, reason = "reference cast to an unsized newtype")]
+    pub(crate) const fn new_unchecked(text: &str) -> &Self {
+        // SAFETY: `Doi` is `repr(transparent)` over `str`, so both references have the same layout and lifetime;
+        // memory safety does not depend on the text being valid.
+        unsafe { &*(core::ptr::from_ref::<str>(text) as *const Self) }
     }
 
     /// The name as written.
@@ -134,7 +142,7 @@ impl Doi {
     /// ```
     #[cfg(feature = "alloc")]
     pub fn append_comparison_key(&self, key: &mut alloc::vec::Vec<u8>) {
-        crate::fold::append_uppercase(key, self.0.as_bytes());
+        crate::ascii_case::append_uppercase(key, self.0.as_bytes());
     }
 
     /// Compares code points, including case.

@@ -1,6 +1,11 @@
 //! The three grammars of a name, and the check of a text against one of them.
 
-use crate::{Error, ErrorKind, character};
+pub(crate) mod character;
+mod unicode_table;
+
+use crate::{Error, ErrorKind};
+
+pub use unicode_table::UNICODE_VERSION;
 
 /// Syntax rules that a DOI must satisfy.
 ///

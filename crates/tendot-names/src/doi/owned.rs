@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
-use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
+use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules};
 
 /// Owned, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
@@ -62,7 +62,7 @@ impl Deref for DoiBuf {
     type Target = Doi;
 
     fn deref(&self) -> &Doi {
-        cast::name(&self.0)
+        Doi::new_unchecked(&self.0)
     }
 }
 

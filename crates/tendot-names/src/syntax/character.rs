@@ -1,8 +1,8 @@
 //! Which characters a name may have: Unicode's basic type Graphic (letters, marks, numbers, punctuation,
 //! symbols and spaces), by Z39.84 section 4.1 and section 2 of the 2024 draft.
 
+use super::unicode_table::NON_GRAPHIC_RANGES;
 use crate::ErrorKind;
-use crate::unicode_table::NON_GRAPHIC_RANGES;
 
 /// Why `c` is not allowed in a DOI.
 pub(crate) fn character_error(c: char) -> Option<ErrorKind> {

@@ -1,6 +1,7 @@
 //! Names that are broken at a line's end.
 
-use super::scan::MAX_LOOK_AHEAD;
+use super::incremental::MAX_LOOK_AHEAD;
+use crate::ascii_case::starts_with_ignore_case;
 
 /// Where the first word of the next line begins, if nothing but white space stands between and no blank line.
 pub(super) fn next_line_start(text: &[u8], at: usize) -> Option<usize> {
@@ -22,9 +23,8 @@ pub(super) fn continues_on_next_line(last: u8, next: &[u8]) -> bool {
     let Some(first) = word.first() else { return false };
     let has_digit = word.iter().any(u8::is_ascii_digit);
     let leads = [&b"http"[..], b"doi", b"pmid", b"www."];
-    let begins_anew =
-        leads.iter().any(|lead| word.get(..lead.len()).is_some_and(|start| start.eq_ignore_ascii_case(lead)))
-            || word.starts_with(b"10.") && word.contains(&b'/');
+    let begins_anew = leads.iter().any(|lead| starts_with_ignore_case(word, lead))
+        || word.starts_with(b"10.") && word.contains(&b'/');
     if begins_anew {
         return false;
     }

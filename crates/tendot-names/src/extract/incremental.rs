@@ -1,11 +1,12 @@
 //! The walk over the text, from one `10.` to the next.
 
-use super::context::{CandidateContext, MAX_LOOK_BACK, ends_with_ignore_case, has_label};
+use super::candidate::TextCandidate;
+use super::context::{CandidateContext, MAX_LOOK_BACK, has_label};
 use super::prefix::{
     MAX_PREFIX_LEN, PrefixMatch, can_start_at, is_eidr_urn, match_prefix, needs_more_input, slash_len,
 };
-use super::walk::TextCandidate;
-use super::{ExtractStep, ExtractedDoi, Extractor};
+use super::{ExtractedDoi, Extractor};
+use crate::ascii_case::ends_with_ignore_case;
 
 /// Extractor for text that arrives in chunks.
 ///
@@ -32,6 +33,17 @@ pub struct IncrementalExtractor {
     /// The text goes on with something too long to be a name, up to the next white space, quote or tag.
     in_overlong: bool,
     ten: PrefixFinder,
+}
+
+/// Result of one step of an incremental extraction.
+#[derive(Clone, Debug)]
+pub enum ExtractStep<'t> {
+    /// A name.
+    Found(ExtractedDoi<'t>),
+    /// What stands from this offset on can be judged only with the text that follows.
+    NeedMore(usize),
+    /// No more names.
+    End,
 }
 
 /// How many bytes beyond a candidate's end may decide about it: most of all the rest of a SICI code, with its escapes.

@@ -5,14 +5,15 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use alloc::vec::Vec;
 
-use crate::character::is_removable_invisible;
-use crate::escape::{InvalidTriplet, encoded_offset, percent_decode};
-use crate::fold::append_uppercase;
-use crate::notes::{Adjustment, Adjustments};
-use crate::peel::{self, FastPathInput, StrippedInput, strip_decoded, strip_lenient};
-use crate::{Doi, DoiBuf, Error, ErrorKind, FormDisplay, OutputForm, ShortDoi, SyntaxRules, cast};
+use super::adjustment::{Adjustment, Adjustments};
+use super::fast_path::{FastPathInput, match_fast_path};
+use super::input_form::InputForm;
+use super::parsed::{DoiOrShortDoi, ParsedName};
+use super::strip::{StrippedInput, strip_decoded, strip_lenient, strip_strict};
+use crate::percent::{InvalidTriplet, encoded_offset, percent_decode};
+use crate::syntax::character::is_removable_invisible;
+use crate::{Doi, DoiBuf, Error, ErrorKind, ShortDoi, SyntaxRules};
 
 /// Parser for DOIs in any input form.
 ///
@@ -96,7 +97,7 @@ impl Parser {
             return Ok(reading);
         }
         if !self.lenient {
-            return self.parse_stripped(peel::strip_strict(text)?, Adjustments::default());
+            return self.parse_stripped(strip_strict(text)?, Adjustments::default());
         }
         if text.is_ascii() || !text.contains(is_removable_invisible) {
             return self.parse_stripped(strip_lenient(text)?, Adjustments::default());
@@ -113,10 +114,14 @@ impl Parser {
     /// All else, and all that is wrong, is left to the long way.
     #[inline]
     fn parse_fast_path<'a>(&self, text: &'a str) -> Option<ParsedName<'a>> {
-        let FastPathInput { name, form, encoded } = peel::match_fast_path(text)?;
+        let FastPathInput { name, form, encoded } = match_fast_path(text)?;
         if !encoded {
             self.rules.check_structure(name).ok()?;
-            return Some(ParsedName::from_doi(Cow::Borrowed(cast::name(name)), form, Adjustments::default()));
+            return Some(ParsedName::from_doi(
+                Cow::Borrowed(Doi::new_unchecked(name)),
+                form,
+                Adjustments::default(),
+            ));
         }
         let Cow::Owned(name) = percent_decode(name, InvalidTriplet::Refuse).ok()?.text else { return None };
         self.rules.check(&name, false).ok()?;
@@ -200,7 +205,7 @@ impl Parser {
             notes = notes.with(Adjustment::UnassignedAccepted);
         }
         let name = match text {
-            Cow::Borrowed(text) => Cow::Borrowed(cast::name(text)),
+            Cow::Borrowed(text) => Cow::Borrowed(Doi::new_unchecked(text)),
             Cow::Owned(text) => Cow::Owned(DoiBuf::from_validated(text)),
         };
         Ok(ParsedName::from_doi(name, form, notes))
@@ -227,157 +232,4 @@ fn original_offset(text: &str, clean_at: usize) -> usize {
         left = left.saturating_sub(c.len_utf8());
     }
     text.len()
-}
-
-/// Result of parsing: the DOI or shortDOI, its input form, and the adjustments.
-#[derive(Clone, Debug)]
-pub struct ParsedName<'a> {
-    target: DoiOrShortDoi<'a>,
-    form: InputForm,
-    notes: Adjustments,
-}
-
-impl<'a> ParsedName<'a> {
-    fn from_doi(name: Cow<'a, Doi>, form: InputForm, notes: Adjustments) -> Self {
-        Self { target: DoiOrShortDoi::Doi(name), form, notes }
-    }
-
-    /// The name, or the shortDOI.
-    pub const fn identifier(&self) -> &DoiOrShortDoi<'a> {
-        &self.target
-    }
-
-    /// The name, or the shortDOI, taken out.
-    pub fn into_identifier(self) -> DoiOrShortDoi<'a> {
-        self.target
-    }
-
-    /// The DOI; `None` for a shortDOI.
-    pub fn doi(&self) -> Option<&Doi> {
-        match &self.target {
-            DoiOrShortDoi::Doi(name) => Some(name),
-            DoiOrShortDoi::Short(_) => None,
-        }
-    }
-
-    /// The form in which it was written.
-    pub const fn input_form(&self) -> InputForm {
-        self.form
-    }
-
-    /// Adjustments made by lenient parsing; empty after strict parsing.
-    pub const fn adjustments(&self) -> Adjustments {
-        self.notes
-    }
-
-    fn into_owned<'b>(self) -> ParsedName<'b> {
-        let target = match self.target {
-            DoiOrShortDoi::Doi(name) => DoiOrShortDoi::Doi(Cow::Owned(name.into_owned())),
-            DoiOrShortDoi::Short(short) => {
-                DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string())))
-            }
-        };
-        ParsedName { target, form: self.form, notes: self.notes }
-    }
-}
-
-/// A DOI or a shortDOI.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum DoiOrShortDoi<'a> {
-    /// A DOI name.
-    Doi(Cow<'a, Doi>),
-    /// A shortDOI, which is not a DOI name but stands for one.
-    Short(ShortDoi<'a>),
-}
-
-impl DoiOrShortDoi<'_> {
-    /// The name or shortDOI as written, decoded.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Doi(name) => name.as_str(),
-            Self::Short(short) => short.as_str(),
-        }
-    }
-
-    /// The part before the first slash.
-    pub fn prefix(&self) -> &str {
-        match self {
-            Self::Doi(name) => name.prefix(),
-            Self::Short(short) => short.prefix(),
-        }
-    }
-
-    /// The part after the first slash.
-    pub fn suffix(&self) -> &str {
-        match self {
-            Self::Doi(name) => name.suffix(),
-            Self::Short(short) => short.suffix(),
-        }
-    }
-
-    /// In another form; nothing when there is none, as with [`OutputForm::Eidr`] for names of others.
-    pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
-        match self {
-            Self::Doi(name) => name.format(form),
-            Self::Short(short) => short.written_as(form),
-        }
-    }
-
-    /// Writes the comparison key to the end of `key`, as [`Doi::append_comparison_key`] does.
-    pub fn write_key(&self, key: &mut Vec<u8>) {
-        append_uppercase(key, self.as_str().as_bytes());
-    }
-}
-
-/// Input form of a parsed DOI.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum InputForm {
-    /// The name alone.
-    Name,
-    /// After `doi:`, as URI or for display.
-    Doi,
-    /// After `urn:doi:`.
-    Urn,
-    /// As the address of the DOI proxy.
-    ProxyUrl,
-    /// As the address of the Handle proxy.
-    HandleUrl,
-    /// After `info:doi/`.
-    Info,
-    /// After `hdl:`.
-    Hdl,
-    /// After `urn:eidr:`.
-    UrnEidr,
-}
-
-impl InputForm {
-    /// The form's stable name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Doi => "doi",
-            Self::Urn => "urn",
-            Self::ProxyUrl => "proxy-url",
-            Self::HandleUrl => "handle-url",
-            Self::Info => "info",
-            Self::Hdl => "hdl",
-            Self::UrnEidr => "urn-eidr",
-        }
-    }
-
-    /// Of two forms around the same name, the one that is told: an address rather than a URN or URI, these
-    /// rather than a label.
-    pub(crate) const fn more_specific(self, inner: Self) -> Self {
-        if inner.specificity() > self.specificity() { inner } else { self }
-    }
-
-    const fn specificity(self) -> u8 {
-        match self {
-            Self::Name => 0,
-            Self::Doi => 1,
-            Self::Urn | Self::Info | Self::Hdl | Self::UrnEidr => 2,
-            Self::ProxyUrl | Self::HandleUrl => 3,
-        }
-    }
 }

@@ -6,9 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::OutputForm;
-use crate::fold::append_uppercase;
-use crate::form::FormDisplay;
+use crate::ascii_case::append_uppercase;
+use crate::{FormDisplay, OutputForm};
 
 /// ShortDOI such as `10/gf4gqc`; comparisons ignore ASCII case.
 ///

@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Write as _};
 
-use crate::escape::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
-use crate::{Doi, cast};
+use crate::Doi;
+use crate::percent::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
 
 /// Output form of a DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -166,7 +166,7 @@ impl<'a> FormDisplay<'a> {
 
 /// Whether the prefix belongs to the Entertainment ID Registry (EIDR).
 fn has_eidr_prefix(text: &str) -> bool {
-    matches!(cast::name(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
+    matches!(Doi::new_unchecked(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
 }
 
 impl fmt::Display for FormDisplay<'_> {
@@ -177,7 +177,7 @@ impl fmt::Display for FormDisplay<'_> {
             OutputForm::Canonical => AsciiUppercaseWriter(f).write_str(text),
             OutputForm::Uri => write_with_scheme(f, "doi:", text, UnencodedSet::URI),
             OutputForm::Uri202411 => {
-                let name = cast::name(text);
+                let name = Doi::new_unchecked(text);
                 write_with_scheme(f, "doi:", name.prefix(), UnencodedSet::URI_2024_11)?;
                 write_with_scheme(f, "/", name.suffix(), UnencodedSet::URI_2024_11)
             }
@@ -195,7 +195,7 @@ impl fmt::Display for FormDisplay<'_> {
                 f.write_str(text)
             }
             OutputForm::Eidr => {
-                let name = cast::name(text);
+                let name = Doi::new_unchecked(text);
                 write_with_scheme(f, "urn:eidr:", name.prefix(), UnencodedSet::EIDR)?;
                 write_with_scheme(f, ":", name.suffix(), UnencodedSet::EIDR)
             }

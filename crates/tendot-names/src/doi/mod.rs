@@ -1,0 +1,13 @@
+//! DOI types: borrowed, owned, shortDOI.
+
+mod borrowed;
+#[cfg(feature = "alloc")]
+mod owned;
+#[cfg(feature = "alloc")]
+mod short;
+
+pub use borrowed::Doi;
+#[cfg(feature = "alloc")]
+pub use owned::DoiBuf;
+#[cfg(feature = "alloc")]
+pub use short::ShortDoi;
