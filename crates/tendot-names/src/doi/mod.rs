@@ -1,4 +1,6 @@
 //! DOI types: borrowed, owned, shortDOI.
+//!
+//! A value of these types is always valid; comparisons ignore ASCII case.
 
 mod borrowed;
 #[cfg(feature = "alloc")]
