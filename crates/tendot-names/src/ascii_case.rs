@@ -1,4 +1,4 @@
-//! ASCII letters in upper case, many bytes at a time.
+//! ASCII case folding and comparison.
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ pub(crate) fn append_uppercase(out: &mut Vec<u8>, text: &[u8]) {
         rest = after;
     }
     match text.last_chunk::<16>() {
-        // The last sixteen bytes, moved so that those which are left come first; what follows them is dropped. A
-        // copy of a length known to the compiler costs less than one that is not.
+        // Reads the last 16 bytes again, shifts the remaining ones to the front, and truncates: a copy of constant
+        // length is cheaper than one of variable length.
         Some(last) if !rest.is_empty() => {
-            let left = u128::from_le_bytes(*last) >> (8 * (16 - rest.len()));
-            out.extend_from_slice(&uppercase_chunk(left.to_le_bytes()));
+            let remaining = u128::from_le_bytes(*last) >> (8 * (16 - rest.len()));
+            out.extend_from_slice(&uppercase_chunk(remaining.to_le_bytes()));
             out.truncate(end);
         }
         _ => out.extend(rest.iter().map(u8::to_ascii_uppercase)),
@@ -24,7 +24,7 @@ pub(crate) fn append_uppercase(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 fn uppercase_chunk(mut chunk: [u8; 16]) -> [u8; 16] {
-    // Of a length known to the compiler, so this is a few instructions.
+    // Constant length: compiles to a few vector instructions.
     chunk.make_ascii_uppercase();
     chunk
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_byte_by_byte() {
+    fn append_uppercase_matches_scalar() {
         let bytes: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
         for len in 0..70 {
             for text in bytes.windows(len.max(1)).map(|window| &window[..len]) {

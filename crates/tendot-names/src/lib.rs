@@ -28,7 +28,7 @@ mod repair;
 
 #[cfg(feature = "serde")]
 pub mod serde;
-// Documentation only, and run as tests.
+// Documentation only; its examples run as doc tests.
 #[cfg(all(any(doc, doctest), feature = "alloc"))]
 pub mod standards;
 

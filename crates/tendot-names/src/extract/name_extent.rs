@@ -101,7 +101,7 @@ impl<'t> TextCandidate<'_, 't> {
     fn percent_decode_doi(&mut self, name: &str) -> Option<(usize, DoiBuf)> {
         let is_bare = self.context.lead == self.start && !self.encoded_slash;
         let malformed =
-            if is_bare && !self.context.url { InvalidTriplet::Refuse } else { InvalidTriplet::Keep };
+            if is_bare && !self.context.url { InvalidTriplet::Reject } else { InvalidTriplet::Keep };
         let decoded = percent_decode(name, malformed).ok()?.text;
         let mut kept = decoded.trim_end();
         // What was encoded in an address is data; elsewhere the text around the name may have been encoded with it.

@@ -6,16 +6,16 @@ use crate::syntax::character::is_printable_ascii;
 
 /// Input that strict and lenient parsing treat alike: printable ASCII, bare or after `doi:`, `urn:doi:` or a proxy URL.
 pub(super) struct FastPathInput<'a> {
-    pub(super) name: &'a str,
+    pub(super) doi: &'a str,
     pub(super) form: InputForm,
-    /// Whether something in it may be percent-encoded.
-    pub(super) encoded: bool,
+    /// Whether it contains `%` in a form that is percent-decoded.
+    pub(super) may_be_encoded: bool,
 }
 
-/// Takes such an input apart, if it is one.
+/// Matches input of the fast path; `None` for all other input.
 #[inline]
 pub(super) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
-    let (name, form) = match text.as_bytes().first()? {
+    let (doi, form) = match text.as_bytes().first()? {
         b'1' => (text, InputForm::Name),
         b'd' => (text.strip_prefix("doi:")?, InputForm::Doi),
         b'h' => {
@@ -27,28 +27,28 @@ pub(super) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
         b'u' => (text.strip_prefix("urn:doi:")?, InputForm::Urn),
         _ => return None,
     };
-    // A space at the end is dropped by a lenient reading.
-    if !name.starts_with("10.") || name.ends_with(' ') {
+    // Lenient parsing trims a trailing space.
+    if !doi.starts_with("10.") || doi.ends_with(' ') {
         return None;
     }
-    let bytes = name.as_bytes();
-    let (fits, encoded) = match form {
+    let bytes = doi.as_bytes();
+    let (is_plain, may_be_encoded) = match form {
         InputForm::Name => (is_printable_ascii(bytes), false),
         InputForm::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
         _ => {
-            let ByteClasses { printable, percent, query_or_fragment } = classify_bytes(bytes);
-            (printable && !(query_or_fragment && form == InputForm::ProxyUrl), percent)
+            let ByteClasses { is_printable, has_percent, has_query_or_fragment } = classify_bytes(bytes);
+            (is_printable && !(has_query_or_fragment && form == InputForm::ProxyUrl), has_percent)
         }
     };
-    fits.then_some(FastPathInput { name, form, encoded })
+    is_plain.then_some(FastPathInput { doi, form, may_be_encoded })
 }
 
 /// Byte classes that occur in a text.
 struct ByteClasses {
-    /// All are printable ASCII.
-    printable: bool,
-    percent: bool,
-    query_or_fragment: bool,
+    /// Whether all bytes are printable ASCII.
+    is_printable: bool,
+    has_percent: bool,
+    has_query_or_fragment: bool,
 }
 
 /// Classifies all bytes, 16 at a time (vectorized).
@@ -57,36 +57,36 @@ fn classify_bytes(bytes: &[u8]) -> ByteClasses {
     const UNPRINTABLE: u8 = 1;
     const PERCENT: u8 = 2;
     const QUERY_OR_FRAGMENT: u8 = 4;
-    let judge = |byte: u8| {
+    let classify = |byte: u8| {
         let unprintable = u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') * UNPRINTABLE;
         let percent = u8::from(byte == b'%') * PERCENT;
-        let end = u8::from((byte == b'?') | (byte == b'#')) * QUERY_OR_FRAGMENT;
-        unprintable | percent | end
+        let query_or_fragment = u8::from((byte == b'?') | (byte == b'#')) * QUERY_OR_FRAGMENT;
+        unprintable | percent | query_or_fragment
     };
-    // Each of sixteen places collects what was found there, which is vectorized.
-    let mut places = [0u8; 16];
-    let mut look = |chunk: &[u8; 16]| {
-        for (place, byte) in places.iter_mut().zip(chunk) {
-            *place |= judge(*byte);
+    // One accumulator per lane, so the loop is vectorized.
+    let mut lanes = [0u8; 16];
+    let mut accumulate = |chunk: &[u8; 16]| {
+        for (lane, byte) in lanes.iter_mut().zip(chunk) {
+            *lane |= classify(*byte);
         }
     };
     let found = match bytes.last_chunk::<16>() {
         Some(last) => {
             let mut rest = bytes;
             while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
-                look(chunk);
+                accumulate(chunk);
                 rest = after;
             }
-            // The last sixteen again, since some of them may be left: cheaper than a shorter read.
-            look(last);
-            places.iter().fold(0, |found, place| found | place)
+            // Reads the last 16 bytes again: cheaper than a partial load.
+            accumulate(last);
+            lanes.iter().fold(0, |found, lane| found | lane)
         }
-        None => bytes.iter().fold(0, |found, byte| found | judge(*byte)),
+        None => bytes.iter().fold(0, |found, byte| found | classify(*byte)),
     };
     ByteClasses {
-        printable: found & UNPRINTABLE == 0,
-        percent: found & PERCENT != 0,
-        query_or_fragment: found & QUERY_OR_FRAGMENT != 0,
+        is_printable: found & UNPRINTABLE == 0,
+        has_percent: found & PERCENT != 0,
+        has_query_or_fragment: found & QUERY_OR_FRAGMENT != 0,
     }
 }
 
@@ -95,16 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_bytes_at_a_time_are_judged_like_each_alone() {
+    fn classify_bytes_matches_scalar() {
         for byte in 0..=255u8 {
             for len in [1, 7, 8, 9, 15, 16, 17, 33] {
                 for at in 0..len {
                     let mut bytes = alloc::vec![b'a'; len];
                     bytes[at] = byte;
                     let found = classify_bytes(&bytes);
-                    assert_eq!(found.printable, matches!(byte, b' '..=b'~'));
-                    assert_eq!(found.percent, byte == b'%');
-                    assert_eq!(found.query_or_fragment, b"?#".contains(&byte));
+                    assert_eq!(found.is_printable, matches!(byte, b' '..=b'~'));
+                    assert_eq!(found.has_percent, byte == b'%');
+                    assert_eq!(found.has_query_or_fragment, b"?#".contains(&byte));
                 }
             }
         }

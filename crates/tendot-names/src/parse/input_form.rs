@@ -4,26 +4,26 @@
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum InputForm {
-    /// The name alone.
+    /// Bare DOI.
     Name,
-    /// After `doi:`, as URI or for display.
+    /// `doi:` URI or label.
     Doi,
-    /// After `urn:doi:`.
+    /// `urn:doi:`.
     Urn,
-    /// As the address of the DOI proxy.
+    /// Proxy URL (doi.org).
     ProxyUrl,
-    /// As the address of the Handle proxy.
+    /// Handle proxy URL (hdl.handle.net).
     HandleUrl,
-    /// After `info:doi/`.
+    /// `info:doi/`.
     Info,
-    /// After `hdl:`.
+    /// `hdl:`.
     Hdl,
-    /// After `urn:eidr:`.
+    /// `urn:eidr:`.
     UrnEidr,
 }
 
 impl InputForm {
-    /// The form's stable name.
+    /// Stable code in kebab case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -37,8 +37,7 @@ impl InputForm {
         }
     }
 
-    /// Of two forms around the same name, the one that is told: an address rather than a URN or URI, these
-    /// rather than a label.
+    /// Of two nested forms the one to report: URL before URN or URI, these before a label.
     pub(super) const fn more_specific(self, inner: Self) -> Self {
         if inner.specificity() > self.specificity() { inner } else { self }
     }

@@ -1,6 +1,8 @@
 //! Parsing of input forms.
 //!
-//! `parser` tries the fast path first; other input is stripped of its wrappers, percent-decoded once and validated.
+//! `parser` tries the fast path first. Other input is stripped of its wrappers (labels, schemes, proxy URLs),
+//! percent-decoded once, and validated. Strict parsing accepts the forms defined by the standards; lenient parsing also
+//! accepts common variations and reports each as an [`Adjustment`].
 
 mod parser;
 

@@ -11,98 +11,98 @@ use crate::{Doi, FormDisplay, OutputForm, ShortDoi};
 /// Result of parsing: the DOI or shortDOI, its input form, and the adjustments.
 #[derive(Clone, Debug)]
 pub struct ParsedName<'a> {
-    pub(super) target: DoiOrShortDoi<'a>,
-    pub(super) form: InputForm,
-    pub(super) notes: Adjustments,
+    pub(super) identifier: DoiOrShortDoi<'a>,
+    pub(super) input_form: InputForm,
+    pub(super) adjustments: Adjustments,
 }
 
 impl<'a> ParsedName<'a> {
-    pub(super) fn from_doi(name: Cow<'a, Doi>, form: InputForm, notes: Adjustments) -> Self {
-        Self { target: DoiOrShortDoi::Doi(name), form, notes }
+    pub(super) fn from_doi(doi: Cow<'a, Doi>, input_form: InputForm, adjustments: Adjustments) -> Self {
+        Self { identifier: DoiOrShortDoi::Doi(doi), input_form, adjustments }
     }
 
-    /// The name, or the shortDOI.
+    /// The DOI or shortDOI.
     pub const fn identifier(&self) -> &DoiOrShortDoi<'a> {
-        &self.target
+        &self.identifier
     }
 
-    /// The name, or the shortDOI, taken out.
+    /// Converts the result to the DOI or shortDOI.
     pub fn into_identifier(self) -> DoiOrShortDoi<'a> {
-        self.target
+        self.identifier
     }
 
     /// The DOI; `None` for a shortDOI.
     pub fn doi(&self) -> Option<&Doi> {
-        match &self.target {
-            DoiOrShortDoi::Doi(name) => Some(name),
+        match &self.identifier {
+            DoiOrShortDoi::Doi(doi) => Some(doi),
             DoiOrShortDoi::Short(_) => None,
         }
     }
 
-    /// The form in which it was written.
+    /// Input form of the DOI or shortDOI.
     pub const fn input_form(&self) -> InputForm {
-        self.form
+        self.input_form
     }
 
     /// Adjustments made by lenient parsing; empty after strict parsing.
     pub const fn adjustments(&self) -> Adjustments {
-        self.notes
+        self.adjustments
     }
 
     pub(super) fn into_owned<'b>(self) -> ParsedName<'b> {
-        let target = match self.target {
-            DoiOrShortDoi::Doi(name) => DoiOrShortDoi::Doi(Cow::Owned(name.into_owned())),
+        let identifier = match self.identifier {
+            DoiOrShortDoi::Doi(doi) => DoiOrShortDoi::Doi(Cow::Owned(doi.into_owned())),
             DoiOrShortDoi::Short(short) => {
                 DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string())))
             }
         };
-        ParsedName { target, form: self.form, notes: self.notes }
+        ParsedName { identifier, input_form: self.input_form, adjustments: self.adjustments }
     }
 }
 
 /// A DOI or a shortDOI.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DoiOrShortDoi<'a> {
-    /// A DOI name.
+    /// DOI.
     Doi(Cow<'a, Doi>),
-    /// A shortDOI, which is not a DOI name but stands for one.
+    /// ShortDOI: an alias of a DOI, without registrant code.
     Short(ShortDoi<'a>),
 }
 
 impl DoiOrShortDoi<'_> {
-    /// The name or shortDOI as written, decoded.
+    /// The decoded DOI or shortDOI in its input spelling.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Doi(name) => name.as_str(),
+            Self::Doi(doi) => doi.as_str(),
             Self::Short(short) => short.as_str(),
         }
     }
 
-    /// The part before the first slash.
+    /// Prefix: the part before the first slash.
     pub fn prefix(&self) -> &str {
         match self {
-            Self::Doi(name) => name.prefix(),
+            Self::Doi(doi) => doi.prefix(),
             Self::Short(short) => short.prefix(),
         }
     }
 
-    /// The part after the first slash.
+    /// Suffix: the part after the first slash.
     pub fn suffix(&self) -> &str {
         match self {
-            Self::Doi(name) => name.suffix(),
+            Self::Doi(doi) => doi.suffix(),
             Self::Short(short) => short.suffix(),
         }
     }
 
-    /// In another form; nothing when there is none, as with [`OutputForm::Eidr`] for names of others.
+    /// Formats the DOI or shortDOI; `None` for [`OutputForm::Eidr`] unless it has an EIDR prefix.
     pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         match self {
-            Self::Doi(name) => name.format(form),
+            Self::Doi(doi) => doi.format(form),
             Self::Short(short) => short.written_as(form),
         }
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Doi::append_comparison_key`] does.
+    /// Appends the comparison key, see [`Doi::append_comparison_key`].
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.as_str().as_bytes());
     }

@@ -1,7 +1,4 @@
-//! Reading a name in any of its written forms.
-//!
-//! A strict reading takes what the standards define and nothing else. A lenient one also takes what people
-//! paste, and says what it changed.
+//! Strict and lenient parser.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -20,46 +17,46 @@ use crate::{Doi, DoiBuf, Error, ErrorKind, ShortDoi, SyntaxRules};
 /// ```
 /// use tendot_names::{Adjustment, Parser, InputForm};
 ///
-/// let reading = Parser::lenient().parse(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
-/// assert_eq!(reading.doi().unwrap().as_str(), "10.1000/182");
-/// assert_eq!(reading.input_form(), InputForm::ProxyUrl);
-/// assert!(reading.adjustments().contains(Adjustment::Trimmed));
-/// assert!(reading.adjustments().contains(Adjustment::LabelDropped));
+/// let parsed = Parser::lenient().parse(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
+/// assert_eq!(parsed.doi().unwrap().as_str(), "10.1000/182");
+/// assert_eq!(parsed.input_form(), InputForm::ProxyUrl);
+/// assert!(parsed.adjustments().contains(Adjustment::Trimmed));
+/// assert!(parsed.adjustments().contains(Adjustment::LabelDropped));
 ///
-/// // A strict reading refuses it, and says where.
+/// // Strict parsing rejects the space after the label.
 /// assert_eq!(Parser::strict().parse("DOI: 10.1000/182").unwrap_err().offset(), 4);
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 ///
-/// # What is not read
+/// # Unsupported forms
 ///
-/// Names inside other addresses, such as publishers' pages, are found by [`find_iter`](crate::find_iter), not
-/// read. `https://doi.org/gf4gqc`, a shortDOI without its `10/`, only a proxy can tell from its own pages.
+/// DOIs inside other URLs, such as those of publishers, are extracted by [`find_iter`](crate::find_iter), not parsed.
+/// `https://doi.org/gf4gqc`, a shortDOI without `10/`, is rejected: only the proxy can distinguish it from its own pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Parser {
     rules: SyntaxRules,
-    lenient: bool,
+    is_lenient: bool,
     max_len: usize,
 }
 
 impl Parser {
     /// Accepts the input forms defined by the standards.
     pub const fn strict() -> Self {
-        Self { rules: SyntaxRules::Current, lenient: false, max_len: usize::MAX }
+        Self { rules: SyntaxRules::Current, is_lenient: false, max_len: usize::MAX }
     }
 
-    /// Also accepts labels, surrounding white space and quotes, URLs without scheme, doubled proxy URLs, invisible characters;
-    /// [`ParsedName::adjustments`] lists the changes.
+    /// Also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs and invisible
+    /// characters; [`ParsedName::adjustments`] lists the changes.
     pub const fn lenient() -> Self {
-        Self { lenient: true, ..Self::strict() }
+        Self { is_lenient: true, ..Self::strict() }
     }
 
-    /// Checks names by these rules instead of the current ones.
+    /// Validates with the given rules instead of [`SyntaxRules::Current`].
     ///
     /// ```
     /// # use tendot_names::{Parser, SyntaxRules};
-    /// let reader = Parser::strict().rules(SyntaxRules::Minimal2002);
-    /// assert_eq!(reader.parse("doi:1.23/2002/january/21/4690")?.doi().unwrap().prefix(), "1.23");
+    /// let parser = Parser::strict().rules(SyntaxRules::Minimal2002);
+    /// assert_eq!(parser.parse("doi:1.23/2002/january/21/4690")?.doi().unwrap().prefix(), "1.23");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub const fn rules(self, rules: SyntaxRules) -> Self {
@@ -67,8 +64,6 @@ impl Parser {
     }
 
     /// Rejects inputs longer than `bytes`; unlimited by default.
-    ///
-    /// There is no limit otherwise, as in the standards.
     ///
     /// ```
     /// # use tendot_names::{ErrorKind, Parser};
@@ -87,83 +82,81 @@ impl Parser {
     }
 
     /// Parses text; allocates only if something is decoded or removed.
-    ///
-    /// Nothing is copied unless something had to be decoded or dropped.
     pub fn parse<'a>(&self, text: &'a str) -> Result<ParsedName<'a>, Error> {
         if text.len() > self.max_len {
             return Err(Error::new(ErrorKind::TooLong, self.max_len));
         }
-        if let Some(reading) = self.parse_fast_path(text) {
-            return Ok(reading);
+        if let Some(parsed) = self.parse_fast_path(text) {
+            return Ok(parsed);
         }
-        if !self.lenient {
+        if !self.is_lenient {
             return self.parse_stripped(strip_strict(text)?, Adjustments::default());
         }
         if text.is_ascii() || !text.contains(is_removable_invisible) {
             return self.parse_stripped(strip_lenient(text)?, Adjustments::default());
         }
         let clean: String = text.chars().filter(|&c| !is_removable_invisible(c)).collect();
-        let place = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
-        let notes = Adjustments::default().with(Adjustment::InvisibleDropped);
-        let peeled = strip_lenient(&clean).map_err(place)?;
-        Ok(self.parse_stripped(peeled, notes).map_err(place)?.into_owned())
+        let in_input = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
+        let adjustments = Adjustments::default().with(Adjustment::InvisibleDropped);
+        let stripped = strip_lenient(&clean).map_err(in_input)?;
+        Ok(self.parse_stripped(stripped, adjustments).map_err(in_input)?.into_owned())
     }
 
     /// Parses plain input; `None` leaves it to the full parser, errors included.
-    ///
-    /// All else, and all that is wrong, is left to the long way.
     #[inline]
     fn parse_fast_path<'a>(&self, text: &'a str) -> Option<ParsedName<'a>> {
-        let FastPathInput { name, form, encoded } = match_fast_path(text)?;
-        if !encoded {
-            self.rules.check_structure(name).ok()?;
+        let FastPathInput { doi, form, may_be_encoded } = match_fast_path(text)?;
+        if !may_be_encoded {
+            self.rules.check_structure(doi).ok()?;
             return Some(ParsedName::from_doi(
-                Cow::Borrowed(Doi::new_unchecked(name)),
+                Cow::Borrowed(Doi::new_unchecked(doi)),
                 form,
                 Adjustments::default(),
             ));
         }
-        let Cow::Owned(name) = percent_decode(name, InvalidTriplet::Refuse).ok()?.text else { return None };
-        self.rules.check(&name, false).ok()?;
-        Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(name)), form, Adjustments::default()))
+        let Cow::Owned(doi) = percent_decode(doi, InvalidTriplet::Reject).ok()?.text else { return None };
+        self.rules.check(&doi, false).ok()?;
+        Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(doi)), form, Adjustments::default()))
     }
 
-    /// Decodes and validates what is left after stripping.
+    /// Decodes and validates stripped input.
     fn parse_stripped<'a>(
         &self,
-        peeled: StrippedInput<'a>,
-        notes: Adjustments,
+        stripped: StrippedInput<'a>,
+        adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
-        let StrippedInput { text, offset, form, eidr, notes: peeled_notes } = peeled;
-        let mut notes = notes.union(peeled_notes);
-        if eidr {
-            return self.parse_eidr(text, offset, form, notes);
+        let StrippedInput { text, offset, form, is_eidr, adjustments: stripped_adjustments } = stripped;
+        let mut adjustments = adjustments.union(stripped_adjustments);
+        if is_eidr {
+            return self.parse_eidr(text, offset, form, adjustments);
         }
-        let encoded =
-            if form == InputForm::Name { self.lenient && has_only_encoded_slash(text) } else { true };
-        if !encoded {
-            return self.validate(Cow::Borrowed(text), form, notes).map_err(|error| error.shifted_by(offset));
+        let may_be_encoded =
+            if form == InputForm::Name { self.is_lenient && has_only_encoded_slash(text) } else { true };
+        if !may_be_encoded {
+            return self
+                .validate(Cow::Borrowed(text), form, adjustments)
+                .map_err(|error| error.shifted_by(offset));
         }
-        let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
-        let decoded = percent_decode(text, malformed).map_err(|error| error.shifted_by(offset))?;
+        let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
+        let decoded = percent_decode(text, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
         if form == InputForm::Name {
-            notes = notes.with(Adjustment::Decoded);
+            adjustments = adjustments.with(Adjustment::Decoded);
         }
-        if decoded.stray_percent {
-            notes = notes.with(Adjustment::PercentKept);
+        if decoded.has_literal_percent {
+            adjustments = adjustments.with(Adjustment::PercentKept);
         }
-        let place = |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
-        if self.lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
-            // `https://doi.org/doi%3A10.1000%2F182`: the label shows only now. It is not decoded again.
-            let inner = strip_decoded(&decoded.text).map_err(place)?;
+        let in_input = |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
+        if self.is_lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
+            // `https://doi.org/doi%3A10.1000%2F182`: the label becomes visible only after decoding; decoding happens once.
+            let inner = strip_decoded(&decoded.text).map_err(in_input)?;
             if inner.offset > 0 {
                 let form = form.more_specific(inner.form);
-                let notes = notes.union(inner.notes).with(Adjustment::LabelDropped);
-                let reading = self.validate(Cow::Borrowed(inner.text), form, notes);
-                return Ok(reading.map_err(|error| place(error.shifted_by(inner.offset)))?.into_owned());
+                let adjustments = adjustments.union(inner.adjustments).with(Adjustment::LabelDropped);
+                let parsed = self.validate(Cow::Borrowed(inner.text), form, adjustments);
+                return Ok(parsed.map_err(|error| in_input(error.shifted_by(inner.offset)))?.into_owned());
             }
         }
-        self.validate(decoded.text, form, notes).map_err(place)
+        self.validate(decoded.text, form, adjustments).map_err(in_input)
     }
 
     /// Parses `urn:eidr:`, in which `:` stands for the first `/` (RFC 7972).
@@ -172,43 +165,46 @@ impl Parser {
         text: &str,
         offset: usize,
         form: InputForm,
-        notes: Adjustments,
+        adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
-        let name = match text.split_once(':') {
+        let encoded = match text.split_once(':') {
             Some((prefix, suffix)) if !prefix.contains('/') => [prefix, "/", suffix].concat(),
-            _ if self.lenient || text.is_empty() => String::from(text),
+            _ if self.is_lenient || text.is_empty() => String::from(text),
             _ => return Err(Error::new(ErrorKind::MissingSlash, offset + text.len())),
         };
-        let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
-        let decoded = percent_decode(&name, malformed).map_err(|error| error.shifted_by(offset))?;
-        let notes = if decoded.stray_percent { notes.with(Adjustment::PercentKept) } else { notes };
-        let place = |error: Error| Error::new(error.kind(), offset + encoded_offset(&name, error.offset()));
-        Ok(self.validate(decoded.text, form, notes).map_err(place)?.into_owned())
+        let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
+        let decoded = percent_decode(&encoded, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
+        let adjustments =
+            if decoded.has_literal_percent { adjustments.with(Adjustment::PercentKept) } else { adjustments };
+        let in_input =
+            |error: Error| Error::new(error.kind(), offset + encoded_offset(&encoded, error.offset()));
+        Ok(self.validate(decoded.text, form, adjustments).map_err(in_input)?.into_owned())
     }
 
+    /// Validates decoded text as a shortDOI or DOI.
     fn validate<'a>(
         &self,
         text: Cow<'a, str>,
         form: InputForm,
-        notes: Adjustments,
+        adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
         if ShortDoi::is_short_doi(&text) {
-            let target = DoiOrShortDoi::Short(ShortDoi::from_validated(text));
-            return Ok(ParsedName { target, form, notes });
+            let identifier = DoiOrShortDoi::Short(ShortDoi::from_validated(text));
+            return Ok(ParsedName { identifier, input_form: form, adjustments });
         }
-        let mut notes = notes;
+        let mut adjustments = adjustments;
         if let Err(error) = self.rules.check(&text, false) {
-            if !self.lenient || error.kind() != ErrorKind::UnassignedCharacter {
+            if !self.is_lenient || error.kind() != ErrorKind::UnassignedCharacter {
                 return Err(error);
             }
             self.rules.check(&text, true)?;
-            notes = notes.with(Adjustment::UnassignedAccepted);
+            adjustments = adjustments.with(Adjustment::UnassignedAccepted);
         }
-        let name = match text {
+        let doi = match text {
             Cow::Borrowed(text) => Cow::Borrowed(Doi::new_unchecked(text)),
             Cow::Owned(text) => Cow::Owned(DoiBuf::from_validated(text)),
         };
-        Ok(ParsedName::from_doi(name, form, notes))
+        Ok(ParsedName::from_doi(doi, form, adjustments))
     }
 }
 
@@ -220,16 +216,16 @@ fn has_only_encoded_slash(text: &str) -> bool {
 }
 
 /// Maps an offset in the cleaned text to the input.
-fn original_offset(text: &str, clean_at: usize) -> usize {
-    let mut left = clean_at;
-    for (at, c) in text.char_indices() {
+fn original_offset(text: &str, clean_offset: usize) -> usize {
+    let mut remaining = clean_offset;
+    for (offset, c) in text.char_indices() {
         if is_removable_invisible(c) {
             continue;
         }
-        if left == 0 {
-            return at;
+        if remaining == 0 {
+            return offset;
         }
-        left = left.saturating_sub(c.len_utf8());
+        remaining = remaining.saturating_sub(c.len_utf8());
     }
     text.len()
 }

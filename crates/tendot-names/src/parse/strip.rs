@@ -10,12 +10,12 @@ use crate::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StrippedInput<'a> {
     pub(super) text: &'a str,
-    /// Where `text` begins in the input.
+    /// Offset of `text` in the input.
     pub(super) offset: usize,
     pub(super) form: InputForm,
-    /// It stood after `urn:eidr:`, perhaps inside an address: its first `:` stands for `/`.
-    pub(super) eidr: bool,
-    pub(super) notes: Adjustments,
+    /// Whether it followed `urn:eidr:`, perhaps inside a URL: its first `:` stands for `/`.
+    pub(super) is_eidr: bool,
+    pub(super) adjustments: Adjustments,
 }
 
 /// Label, scheme or proxy URL before a DOI: its form and length.
@@ -25,7 +25,7 @@ struct Wrapper {
     len: usize,
 }
 
-/// The hosts that resolve DOI names. Compared exactly: `evil-doi.org` and `doi.org.example` are others.
+/// Hosts of the DOI and Handle proxies; matched exactly, so `evil-doi.org` and `doi.org.example` are rejected.
 const PROXY_HOSTS: [(&str, InputForm); 4] = [
     ("doi.org", InputForm::ProxyUrl),
     ("dx.doi.org", InputForm::ProxyUrl),
@@ -35,25 +35,30 @@ const PROXY_HOSTS: [(&str, InputForm); 4] = [
 
 /// Removes the one wrapper that strict parsing accepts.
 pub(super) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let bare =
-        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
+    let bare = StrippedInput {
+        text,
+        offset: 0,
+        form: InputForm::Name,
+        is_eidr: false,
+        adjustments: Adjustments::default(),
+    };
     if text.starts_with("10.") {
         return Ok(bare);
     }
-    if let Some(lead) = match_scheme(text) {
-        let peeled = bare.strip_wrapper(lead);
-        return if matches!(lead.form, InputForm::Urn | InputForm::UrnEidr) {
-            check_urn(peeled)
+    if let Some(wrapper) = match_scheme(text) {
+        let stripped = bare.strip_wrapper(wrapper);
+        return if matches!(wrapper.form, InputForm::Urn | InputForm::UrnEidr) {
+            check_urn(stripped)
         } else {
-            Ok(peeled.strip_query_and_fragment())
+            Ok(stripped.strip_query_and_fragment())
         };
     }
     match match_proxy_url(text)? {
-        Some(address) if !address.port && address.scheme => {
-            Ok(bare.strip_wrapper(address.lead).strip_slash().strip_api_path().strip_query_and_fragment())
+        Some(url) if !url.has_default_port && url.has_scheme => {
+            Ok(bare.strip_wrapper(url.wrapper).strip_slash().strip_api_path().strip_query_and_fragment())
         }
-        Some(ProxyUrl { port: true, scheme: true, lead }) => {
-            Err(Error::new(ErrorKind::UnknownForm, lead.len))
+        Some(ProxyUrl { has_default_port: true, has_scheme: true, wrapper }) => {
+            Err(Error::new(ErrorKind::UnknownForm, wrapper.len))
         }
         _ => Ok(bare),
     }
@@ -61,108 +66,118 @@ pub(super) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
 
 /// Removes every wrapper that lenient parsing accepts.
 pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let mut peeled =
-        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
+    let mut stripped = StrippedInput {
+        text,
+        offset: 0,
+        form: InputForm::Name,
+        is_eidr: false,
+        adjustments: Adjustments::default(),
+    };
     loop {
-        let before = peeled.text.len();
-        peeled = peeled.trim_whitespace().strip_delimiters();
-        if peeled.text.starts_with("10.") {
+        let before = stripped.text.len();
+        stripped = stripped.trim_whitespace().strip_delimiters();
+        if stripped.text.starts_with("10.") {
             break;
         }
-        if peeled.text.len() < before {
+        if stripped.text.len() < before {
             continue;
         }
-        if let Some(lead) = match_scheme(peeled.text) {
-            peeled = peeled.strip_wrapper(lead);
+        if let Some(wrapper) = match_scheme(stripped.text) {
+            stripped = stripped.strip_wrapper(wrapper);
             continue;
         }
-        if let Some(lead) = match_label(peeled.text) {
-            peeled = peeled.strip_wrapper(lead);
-            peeled.notes = peeled.notes.with(Adjustment::LabelDropped);
+        if let Some(wrapper) = match_label(stripped.text) {
+            stripped = stripped.strip_wrapper(wrapper);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::LabelDropped);
             continue;
         }
-        let is_first_address = !peeled.form.is_url();
-        let Some(address) = match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))?
+        let is_first_url = !stripped.form.is_url();
+        let Some(url) = match_proxy_url(stripped.text).map_err(|error| error.shifted_by(stripped.offset))?
         else {
             break;
         };
-        peeled = peeled.strip_wrapper(address.lead);
-        for (happened, note) in [
-            (!is_first_address, Adjustment::DoubledAddress),
-            (!address.scheme, Adjustment::SchemeMissing),
-            (address.port, Adjustment::DefaultPort),
+        stripped = stripped.strip_wrapper(url.wrapper);
+        for (applies, adjustment) in [
+            (!is_first_url, Adjustment::DoubledAddress),
+            (!url.has_scheme, Adjustment::SchemeMissing),
+            (url.has_default_port, Adjustment::DefaultPort),
         ] {
-            if happened {
-                peeled.notes = peeled.notes.with(note);
+            if applies {
+                stripped.adjustments = stripped.adjustments.with(adjustment);
             }
         }
-        peeled = peeled.strip_slash().strip_extra_slashes().strip_api_path();
+        stripped = stripped.strip_slash().strip_extra_slashes().strip_api_path();
     }
-    let whole = peeled;
-    peeled = peeled.strip_query_and_fragment();
-    if peeled.form == InputForm::Urn || peeled.form == InputForm::UrnEidr {
-        let tail = whole.text.get(peeled.text.len()..).unwrap_or_default();
+    let whole = stripped;
+    stripped = stripped.strip_query_and_fragment();
+    if stripped.form == InputForm::Urn || stripped.form == InputForm::UrnEidr {
+        let tail = whole.text.get(stripped.text.len()..).unwrap_or_default();
         if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
-            peeled.notes = peeled.notes.with(Adjustment::QueryCut);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::QueryCut);
         } else if check_urn(whole).is_err() {
-            peeled.notes = peeled.notes.with(Adjustment::RawInUrn);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::RawInUrn);
         }
     }
-    Ok(peeled)
+    Ok(stripped)
 }
 
 /// Removes wrappers that appear only after percent-decoding: `doi%3A10.1000%2F182`.
 ///
-/// `doi%3A10.1000%2F182`. Nothing is trimmed, since what was encoded is data.
+/// Nothing is trimmed, since encoded characters are data.
 pub(super) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
-    let mut peeled =
-        StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
-    while !peeled.text.starts_with("10.") {
-        if let Some(lead) = match_scheme(peeled.text) {
-            peeled = peeled.strip_wrapper(lead);
-        } else if let Some(ProxyUrl { lead, scheme: true, .. }) =
-            match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))?
+    let mut stripped = StrippedInput {
+        text,
+        offset: 0,
+        form: InputForm::Name,
+        is_eidr: false,
+        adjustments: Adjustments::default(),
+    };
+    while !stripped.text.starts_with("10.") {
+        if let Some(wrapper) = match_scheme(stripped.text) {
+            stripped = stripped.strip_wrapper(wrapper);
+        } else if let Some(ProxyUrl { wrapper, has_scheme: true, .. }) =
+            match_proxy_url(stripped.text).map_err(|error| error.shifted_by(stripped.offset))?
         {
-            peeled = peeled.strip_wrapper(lead).strip_slash();
+            stripped = stripped.strip_wrapper(wrapper).strip_slash();
         } else {
             break;
         }
     }
-    Ok(peeled)
+    Ok(stripped)
 }
 
 impl<'a> StrippedInput<'a> {
-    fn strip_wrapper(self, lead: Wrapper) -> Self {
-        let mut notes = self.notes;
+    fn strip_wrapper(self, wrapper: Wrapper) -> Self {
+        let mut adjustments = self.adjustments;
         let is_second = self.form != InputForm::Name;
-        if is_second && !(self.form.is_url() && lead.form.is_url()) {
-            notes = notes.with(Adjustment::LabelDropped);
+        if is_second && !(self.form.is_url() && wrapper.form.is_url()) {
+            adjustments = adjustments.with(Adjustment::LabelDropped);
         }
-        let eidr = self.eidr || lead.form == InputForm::UrnEidr;
-        Self { form: self.form.more_specific(lead.form), eidr, notes, ..self.skip(lead.len) }
+        let is_eidr = self.is_eidr || wrapper.form == InputForm::UrnEidr;
+        Self { form: self.form.more_specific(wrapper.form), is_eidr, adjustments, ..self.skip(wrapper.len) }
     }
 
-    fn skip(self, at: usize) -> Self {
-        Self { text: self.text.get(at..).unwrap_or_default(), offset: self.offset + at, ..self }
+    fn skip(self, bytes: usize) -> Self {
+        Self { text: self.text.get(bytes..).unwrap_or_default(), offset: self.offset + bytes, ..self }
     }
 
     fn trim_whitespace(self) -> Self {
-        // White space is at most this in ASCII, or outside it.
+        // White space is a byte up to the space, or non-ASCII.
         let may_be_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte <= b' ' || *byte >= 0x80);
         let bytes = self.text.as_bytes();
         if !may_be_space(bytes.first()) && !may_be_space(bytes.last()) {
             return self;
         }
         let text = self.text.trim_start();
-        let dropped = self.text.len() - text.len();
-        let trimmed = Self { text: text.trim_end(), offset: self.offset + dropped, ..self };
+        let leading = self.text.len() - text.len();
+        let trimmed = Self { text: text.trim_end(), offset: self.offset + leading, ..self };
         if trimmed.text.len() == self.text.len() {
             return self;
         }
-        Self { notes: self.notes.with(Adjustment::Trimmed), ..trimmed }
+        Self { adjustments: self.adjustments.with(Adjustment::Trimmed), ..trimmed }
     }
 
-    /// Drops `<…>` and quotes around the whole, with a colon after them, and a colon that has lost its label.
+    /// Removes `<…>` or quotes around the input, also before a trailing colon, and a leading colon left by a label.
     fn strip_delimiters(self) -> Self {
         const DELIMITER_PAIRS: [(char, char); 11] = [
             ('<', '>'),
@@ -180,16 +195,16 @@ impl<'a> StrippedInput<'a> {
         if self.text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return self;
         }
-        let noted = self.notes.with(Adjustment::Unwrapped);
-        if let Some(rest) = self.text.strip_prefix(':').filter(|_| !self.eidr) {
-            return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
+        let adjustments = self.adjustments.with(Adjustment::Unwrapped);
+        if let Some(rest) = self.text.strip_prefix(':').filter(|_| !self.is_eidr) {
+            return Self { text: rest, offset: self.offset + 1, adjustments, ..self };
         }
         let without_colon = self.text.strip_suffix(':').unwrap_or(self.text).trim_end();
         for (open, close) in DELIMITER_PAIRS {
             for text in [self.text, without_colon] {
                 if let Some(inner) = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
                     let offset = self.offset + open.len_utf8();
-                    return Self { text: inner, offset, notes: noted, ..self };
+                    return Self { text: inner, offset, adjustments, ..self };
                 }
             }
         }
@@ -205,18 +220,19 @@ impl<'a> StrippedInput<'a> {
         if extra == 0 {
             return self;
         }
-        Self { notes: self.notes.with(Adjustment::ExtraSlashes), ..self.skip(extra) }
+        Self { adjustments: self.adjustments.with(Adjustment::ExtraSlashes), ..self.skip(extra) }
     }
 
-    /// 2024 draft, section 3: records are asked for under `/api/handles/`.
+    /// Removes the path of the record API (2024 draft, section 3).
     fn strip_api_path(self) -> Self {
         const API_PATH: &str = "api/handles/";
         if self.text.starts_with(API_PATH) { self.skip(API_PATH.len()) } else { self }
     }
 
-    /// Cuts off what is not part of the name: query and fragment of an address, the components of a URN, the
-    /// fragment of an info URI. After `doi:` and `hdl:` and in a bare name, `?` and `#` are data: a `doi` URI has
-    /// neither query nor fragment (2024 draft, section 2).
+    /// Removes the query and fragment of a URL, the components of a URN, or the fragment of an info URI.
+    ///
+    /// After `doi:` and `hdl:` and in a bare DOI, `?` and `#` are data: a `doi` URI has neither query nor fragment
+    /// (2024 draft, section 2).
     pub(super) fn strip_query_and_fragment(self) -> Self {
         let end = match self.form {
             InputForm::ProxyUrl | InputForm::HandleUrl | InputForm::Urn | InputForm::UrnEidr => {
@@ -243,9 +259,7 @@ fn match_scheme(text: &str) -> Option<Wrapper> {
     starts_with_ignore_case(text.as_bytes(), scheme.as_bytes()).then_some(Wrapper { form, len: scheme.len() })
 }
 
-/// Label such as `DOI 10.1000/182`.
-///
-/// `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
+/// Label at the start: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
 fn match_label(text: &str) -> Option<Wrapper> {
     if starts_with_ignore_case(text.as_bytes(), b"url:http") {
         return Some(Wrapper { form: InputForm::Name, len: 4 });
@@ -268,16 +282,14 @@ fn match_label(text: &str) -> Option<Wrapper> {
 
 /// Proxy URL at the start of the input.
 struct ProxyUrl {
-    lead: Wrapper,
-    scheme: bool,
-    port: bool,
+    wrapper: Wrapper,
+    has_scheme: bool,
+    has_default_port: bool,
 }
 
-/// Proxy URL at the start; URLs of other hosts are an error.
-///
-/// An address of another host is refused; other text is none at all.
+/// Proxy URL at the start; `None` if the text is not a URL. URLs of other hosts are an error.
 fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
-    let unknown = |at| Err(Error::new(ErrorKind::UnknownForm, at));
+    let unknown = |offset| Err(Error::new(ErrorKind::UnknownForm, offset));
     let (scheme_len, default_port) = if starts_with_ignore_case(text.as_bytes(), b"https://") {
         (8, Some(":443"))
     } else if starts_with_ignore_case(text.as_bytes(), b"http://") {
@@ -295,7 +307,7 @@ fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
         .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
         .unwrap_or(after_scheme.len());
     let authority = after_scheme.get(..authority_len).unwrap_or_default();
-    let (host, port) = match default_port.and_then(|port| authority.strip_suffix(port)) {
+    let (host, has_default_port) = match default_port.and_then(|port| authority.strip_suffix(port)) {
         Some(host) => (host, true),
         None => (authority, false),
     };
@@ -304,8 +316,8 @@ fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
         .find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
     match known {
         Some((_, form)) if default_port.is_some() || after_scheme.len() > authority_len => {
-            let lead = Wrapper { form, len: scheme_len + authority_len };
-            Ok(Some(ProxyUrl { lead, scheme: default_port.is_some(), port }))
+            let wrapper = Wrapper { form, len: scheme_len + authority_len };
+            Ok(Some(ProxyUrl { wrapper, has_scheme: default_port.is_some(), has_default_port }))
         }
         None if default_port.is_some() => unknown(scheme_len),
         _ => Ok(None),

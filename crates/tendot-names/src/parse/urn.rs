@@ -4,15 +4,15 @@ use super::strip::StrippedInput;
 use crate::percent::{InvalidTriplet, UnencodedSet, percent_decode};
 use crate::{Error, ErrorKind};
 
-/// Checks a URN (RFC 8141) and cuts its r-, q- and f-components.
-pub(super) fn check_urn(peeled: StrippedInput<'_>) -> Result<StrippedInput<'_>, Error> {
-    let name = peeled.strip_query_and_fragment();
-    let bad = |at: usize| Error::new(ErrorKind::BadUrn, peeled.offset + at);
-    if let Some(at) = name.text.bytes().position(|byte| !is_urn_byte(byte)) {
-        return Err(bad(at));
+/// Checks a URN (RFC 8141) and removes its r-, q- and f-components.
+pub(super) fn check_urn(stripped: StrippedInput<'_>) -> Result<StrippedInput<'_>, Error> {
+    let doi = stripped.strip_query_and_fragment();
+    let bad_urn = |offset: usize| Error::new(ErrorKind::BadUrn, stripped.offset + offset);
+    if let Some(offset) = doi.text.bytes().position(|byte| !is_urn_byte(byte)) {
+        return Err(bad_urn(offset));
     }
-    let components = peeled.text.get(name.text.len()..).unwrap_or_default();
-    let mut at = name.text.len();
+    let components = stripped.text.get(doi.text.len()..).unwrap_or_default();
+    let mut offset = doi.text.len();
     let (resolution_and_query, fragment) = components.split_once('#').unwrap_or((components, ""));
     if !resolution_and_query.is_empty() {
         let (resolution, query) = match resolution_and_query.strip_prefix("?+") {
@@ -20,32 +20,32 @@ pub(super) fn check_urn(peeled: StrippedInput<'_>) -> Result<StrippedInput<'_>, 
             None => (None, resolution_and_query.strip_prefix("?=")),
         };
         if resolution.is_none() && query.is_none() {
-            return Err(bad(at));
+            return Err(bad_urn(offset));
         }
         for component in [resolution, query].into_iter().flatten() {
-            at += 2;
-            check_urn_component(component).map_err(|error| error.shifted_by(peeled.offset + at))?;
+            offset += 2;
+            check_urn_component(component).map_err(|error| error.shifted_by(stripped.offset + offset))?;
             if component.is_empty() || component.starts_with(['/', '?']) {
-                return Err(bad(at));
+                return Err(bad_urn(offset));
             }
-            at += component.len();
+            offset += component.len();
         }
     }
-    check_urn_component(fragment).map_err(|error| error.shifted_by(peeled.offset + at + 1))?;
-    Ok(name)
+    check_urn_component(fragment).map_err(|error| error.shifted_by(stripped.offset + offset + 1))?;
+    Ok(doi)
 }
 
-/// What may stand in an r-, q- or f-component, percent-encoding well formed.
+/// Checks the characters and the percent-encoding of an r-, q- or f-component.
 fn check_urn_component(text: &str) -> Result<(), Error> {
-    if let Some(at) = text.bytes().position(|byte| !is_urn_byte(byte) && byte != b'?') {
-        return Err(Error::new(ErrorKind::BadUrn, at));
+    if let Some(offset) = text.bytes().position(|byte| !is_urn_byte(byte) && byte != b'?') {
+        return Err(Error::new(ErrorKind::BadUrn, offset));
     }
-    percent_decode(text, InvalidTriplet::Refuse)
+    percent_decode(text, InvalidTriplet::Reject)
         .map(|_| ())
         .map_err(|error| Error::new(ErrorKind::BadPercentEncoding, error.offset()))
 }
 
-/// `pchar` of RFC 3986 and the slash.
+/// Whether a byte is allowed in the NSS of a URN: `pchar` of RFC 3986, or `/`.
 #[inline]
 pub(super) fn is_urn_byte(byte: u8) -> bool {
     UnencodedSet::URN.contains(byte)
