@@ -32,7 +32,7 @@ pub struct RepairedDoi<'a> {
 /// assert!(repair("not a doi").is_none());
 /// ```
 pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
-    let extractor = Extractor { labelled: true, ..Extractor::new() };
+    let extractor = Extractor { is_single_field: true, ..Extractor::new() };
     let cleaned = remove_html_breaks(field);
     let found = extractor.find_iter(cleaned.as_bytes()).next();
     let Some(found) = found else {

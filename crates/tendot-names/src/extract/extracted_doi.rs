@@ -10,11 +10,11 @@ use crate::Doi;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractedDoi<'t> {
-    /// The name, decoded.
+    /// The decoded DOI.
     pub name: Cow<'t, Doi>,
-    /// The bytes of the text that hold it.
+    /// Byte range in the text.
     pub span: Range<usize>,
-    /// How it was found.
+    /// Properties of the DOI.
     pub flags: ExtractionFlags,
 }
 
@@ -22,22 +22,22 @@ pub struct ExtractedDoi<'t> {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ExtractionFlag {
-    /// It stood in an address.
+    /// Found in a URL.
     InUrl,
     /// Percent-encoding, entities or escapes were decoded.
     Decoded,
-    /// A publisher's tail or a glued note was cut off.
+    /// A publisher tail or annotation was trimmed.
     TailCut,
-    /// It may go on in the next line.
+    /// May continue on the next line.
     MaybeTruncated,
-    /// It was put together from more than one line.
+    /// Joined from several lines.
     Joined,
 }
 
 impl ExtractionFlag {
     const ALL: [Self; 5] = [Self::InUrl, Self::Decoded, Self::TailCut, Self::MaybeTruncated, Self::Joined];
 
-    /// The flag's stable name in kebab case.
+    /// Stable code in kebab case.
     pub const fn code(self) -> &'static str {
         match self {
             Self::InUrl => "in-url",
@@ -54,18 +54,19 @@ impl ExtractionFlag {
 pub struct ExtractionFlags(u8);
 
 impl ExtractionFlags {
-    /// True when `flag` is among them.
+    /// Whether the set contains `flag`.
     pub const fn contains(self, flag: ExtractionFlag) -> bool {
         self.0 & (1 << flag as u8) != 0
     }
 
-    /// The flags, one by one.
+    /// Iterates over the flags.
     pub fn iter(self) -> impl Iterator<Item = ExtractionFlag> {
         ExtractionFlag::ALL.into_iter().filter(move |&flag| self.contains(flag))
     }
 
-    pub(super) fn insert_if(&mut self, flag: ExtractionFlag, on: bool) {
-        if on {
+    /// Adds `flag` if `condition` is true; never removes it.
+    pub(super) fn insert_if(&mut self, flag: ExtractionFlag, condition: bool) {
+        if condition {
             self.0 |= 1 << flag as u8;
         }
     }

@@ -3,7 +3,7 @@
 use super::trim::trim_punctuation;
 use crate::ascii_case::{ends_with_ignore_case, find_ignore_case, starts_with_ignore_case};
 
-/// Endings that publishers' addresses append to a name, wherever they are seen.
+/// Publisher tails: endings of publisher URLs, trimmed everywhere.
 const PUBLISHER_TAILS: [&str; 14] = [
     "/abstract",
     "/epdf",
@@ -21,7 +21,7 @@ const PUBLISHER_TAILS: [&str; 14] = [
     ".full-text",
 ];
 
-/// Endings that are believed only in an address.
+/// Publisher tails that are trimmed only in a URL.
 const URL_TAILS: [&str; 32] = [
     "/citation",
     "/citations",
@@ -57,7 +57,7 @@ const URL_TAILS: [&str; 32] = [
     ".jpg",
 ];
 
-/// Notes that are glued to a name; everything from them on is cut.
+/// Annotations appended to a DOI; trimmed with all text after them.
 const ANNOTATIONS: [&str; 9] = [
     ".....",
     ";jsessionid",
@@ -70,30 +70,30 @@ const ANNOTATIONS: [&str; 9] = [
     "/-/dc",
 ];
 
-/// How many tails are cut off one name: more than anybody has seen, few enough to keep the work linear.
+/// Maximum number of tails trimmed from one DOI; keeps the work linear.
 const MAX_TAIL_CUTS: usize = 8;
 
-/// Cuts tails and notes off. Nothing is cut from the prefix; the suffix begins at `suffix`.
-pub(super) fn trim_publisher_tails(text: &str, suffix: usize, in_address: bool, emphasis: u8) -> &str {
+/// Trims publisher tails and annotations from the suffix, which starts at `suffix_start`.
+pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, in_url: bool, opener: u8) -> &str {
     let mut rest = text;
     for _ in 0..MAX_TAIL_CUTS {
-        let kept = rest.get(suffix..).and_then(|suffix| trim_one_tail(suffix, rest, in_address));
+        let kept = rest.get(suffix_start..).and_then(|suffix| trim_one_tail(suffix, rest, in_url));
         let Some(kept) = kept else { break };
-        rest = trim_punctuation(rest.get(..suffix + kept).unwrap_or_default(), emphasis);
+        rest = trim_punctuation(rest.get(..suffix_start + kept).unwrap_or_default(), opener);
     }
     rest
 }
 
-/// How much of `suffix` is left once one tail is cut off.
-fn trim_one_tail(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
+/// Length of `suffix` after one tail is trimmed; `None` if it has none.
+fn trim_one_tail(suffix: &str, whole: &str, in_url: bool) -> Option<usize> {
     let bytes = suffix.as_bytes();
     let last = *bytes.last()? | 0x20;
-    // No tail ends in a digit, as most suffixes do.
+    // Tails do not end in a digit, but most suffixes do.
     if last.is_ascii_alphabetic() || *bytes.last()? == b']' {
-        let address_tails = if in_address { &URL_TAILS[..] } else { &[] };
+        let url_tails = if in_url { &URL_TAILS[..] } else { &[] };
         let tail = PUBLISHER_TAILS
             .iter()
-            .chain(address_tails)
+            .chain(url_tails)
             .filter(|tail| tail.as_bytes().last() == Some(&last))
             .filter(|tail| bytes.len() > tail.len() && ends_with_ignore_case(bytes, tail.as_bytes()))
             .map(|tail| tail.len())
@@ -105,7 +105,7 @@ fn trim_one_tail(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
             return Some(kept);
         }
     }
-    if in_address {
+    if in_url {
         const URL_FOLDERS: [&[u8]; 4] =
             [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
         let folder = URL_FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
@@ -116,10 +116,11 @@ fn trim_one_tail(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
     before_preprint_version(suffix, whole).or_else(|| before_annotation(bytes))
 }
 
-/// `[CrossRef]`, `[PubMed]` at the end, or the first word of `[Google Scholar]` and `(registering DOI)`. SICI names
-/// have more after their brackets.
+/// Length before a bracketed annotation: `[CrossRef]`, or the first word of `[Google Scholar]` or `(registering DOI)`.
+///
+/// SICI codes have text after their brackets.
 fn before_bracketed_annotation(suffix: &str) -> Option<usize> {
-    let (open, note) = match suffix.strip_suffix(']') {
+    let (open, annotation) = match suffix.strip_suffix(']') {
         Some(inner) => {
             let open = inner.rfind('[')?;
             (open, inner.get(open + 1..)?)
@@ -130,43 +131,47 @@ fn before_bracketed_annotation(suffix: &str) -> Option<usize> {
         }
     };
     let is_closed = suffix.ends_with(']');
-    let is_word =
-        note.len() > if is_closed { 0 } else { 1 } && note.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_word = annotation.len() > if is_closed { 0 } else { 1 }
+        && annotation.bytes().all(|byte| byte.is_ascii_alphabetic());
     if is_word { nonzero(open) } else { None }
 }
 
-/// The version that bioRxiv and medRxiv append in addresses: `10.1101/097196v2`.
+/// Length before the version that bioRxiv and medRxiv append in URLs: `10.1101/097196v2`.
 fn before_preprint_version(suffix: &str, whole: &str) -> Option<usize> {
     if !whole.starts_with("10.1101/") && !whole.starts_with("10.64898/") {
         return None;
     }
     let before = suffix.trim_end_matches(|c: char| c.is_ascii_digit());
     let version_len = suffix.len() - before.len();
-    let name = before.strip_suffix('v')?;
-    ((1..=2).contains(&version_len) && name.ends_with(|c: char| c.is_ascii_digit())).then_some(name.len())
+    let unversioned = before.strip_suffix('v')?;
+    ((1..=2).contains(&version_len) && unversioned.ends_with(|c: char| c.is_ascii_digit()))
+        .then_some(unversioned.len())
 }
 
+/// Length before an annotation.
 fn before_annotation(suffix: &[u8]) -> Option<usize> {
     if !may_contain_annotation(suffix) {
         return None;
     }
-    let begins_note = |at: &usize| {
+    let starts_annotation = |at: &usize| {
         let rest = suffix.get(*at..).unwrap_or_default();
         let first = rest.first().map(u8::to_ascii_lowercase);
         matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'/' | b'a' | b'e'))
-            && ANNOTATIONS.iter().any(|note| starts_with_ignore_case(rest, note.as_bytes()))
+            && ANNOTATIONS.iter().any(|annotation| starts_with_ignore_case(rest, annotation.as_bytes()))
     };
-    let at = (1..suffix.len()).find(begins_note).or_else(|| find_epub_annotation(suffix)).or_else(|| {
-        let host = find_ignore_case(suffix, b".sagepub.com")?;
-        let before = suffix.get(..host)?;
-        let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
-        Some(host - letters)
-    })?;
+    let at =
+        (1..suffix.len()).find(starts_annotation).or_else(|| find_epub_annotation(suffix)).or_else(|| {
+            let host = find_ignore_case(suffix, b".sagepub.com")?;
+            let before = suffix.get(..host)?;
+            let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+            Some(host - letters)
+        })?;
     nonzero(at)
 }
 
-/// False for most suffixes: each note has the beginning of one of these. No step depends on the one before, so this
-/// is vectorized.
+/// Whether an annotation is possible: false for most suffixes.
+///
+/// Every annotation contains one of these byte sequences. Iterations are independent, so the loop is vectorized.
 fn may_contain_annotation(suffix: &[u8]) -> bool {
     let second = suffix.get(1..).unwrap_or_default();
     let third = suffix.get(2..).unwrap_or_default();
@@ -184,19 +189,20 @@ fn may_contain_annotation(suffix: &[u8]) -> bool {
     })
 }
 
-/// `.epub`, `(epub2010` and `.ecollection2014` at the end.
+/// Offset of `.epub`, `(epub2010` or `.ecollection2014` at the end.
 fn find_epub_annotation(suffix: &[u8]) -> Option<usize> {
     for word in [&b"epub"[..], b"ecollection"] {
         let Some(at) = find_ignore_case(suffix, word) else { continue };
-        let marked = at > 0 && suffix.get(at - 1).is_some_and(|byte| b".([;,".contains(byte));
+        let is_separated = at > 0 && suffix.get(at - 1).is_some_and(|byte| b".([;,".contains(byte));
         let rest = suffix.get(at + word.len()..).unwrap_or_default();
-        if marked && rest.iter().all(|byte| byte.is_ascii_alphanumeric()) {
+        if is_separated && rest.iter().all(|byte| byte.is_ascii_alphanumeric()) {
             return Some(at);
         }
     }
     None
 }
 
+/// `None` for 0: at least one character of the suffix remains.
 fn nonzero(at: usize) -> Option<usize> {
     (at > 0).then_some(at)
 }
@@ -206,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails() {
+    fn trims_publisher_tails() {
         check("10.1002/asi.20001/full", "10.1002/asi.20001");
         check("10.1111/j.1540-6261.2005.00815.x/pdf", "10.1111/j.1540-6261.2005.00815.x");
         check("10.1000/a/full/pdf", "10.1000/a");
@@ -217,8 +223,8 @@ mod tests {
         check("10.1021/cr040695c.....106,1077(2006)", "10.1021/cr040695c");
         check("10.1177/0261018315588894csp.sagepub.com", "10.1177/0261018315588894");
         check("10.1371/journal.pone.0174717.ecollection2017", "10.1371/journal.pone.0174717");
-        // names, to the last character
-        for name in [
+        // DOIs that only look as if they had a tail
+        for doi in [
             "10.2210/pdb2br8/pdb",
             "10.5194/tc-7-419-2013-supplement",
             "10.1130/0016-7606(1949)60[439:TSM]2.0.CO;2",
@@ -226,14 +232,14 @@ mod tests {
             "10.1000/full",
             "10.6084/m9.figshare.12345.v2",
         ] {
-            check(name, name);
+            check(doi, doi);
         }
     }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let in_address = text.contains(".full.");
-        let suffix = text.find('/').unwrap() + 1;
-        assert_eq!(trim_publisher_tails(text, suffix, in_address, 0), expected);
+        let in_url = text.contains(".full.");
+        let suffix_start = text.find('/').unwrap() + 1;
+        assert_eq!(trim_publisher_tails(text, suffix_start, in_url, 0), expected);
     }
 }

@@ -2,10 +2,10 @@
 
 /// Trims trailing punctuation, quotes and unbalanced brackets.
 ///
-/// `emphasis` is the character that stood directly before the name, as Markdown's `_` does.
-pub(super) fn trim_punctuation(text: &str, emphasis: u8) -> &str {
+/// `opener` is the character before the DOI, such as the `_` of Markdown opener.
+pub(super) fn trim_punctuation(text: &str, opener: u8) -> &str {
     let mut rest = text;
-    // Opening minus closing brackets of each kind in what is left, counted once.
+    // Opening minus closing brackets of each kind in `rest`, counted once.
     let mut balance: Option<[isize; 4]> = None;
     while let Some(&last) = rest.as_bytes().last() {
         let len = match last {
@@ -26,7 +26,7 @@ pub(super) fn trim_punctuation(text: &str, emphasis: u8) -> &str {
                 }
                 1
             }
-            b'_' | b'~' | b'$' | b'=' if last == emphasis => 1,
+            b'_' | b'~' | b'$' | b'=' if last == opener => 1,
             0x80.. => match rest.chars().next_back() {
                 Some(last) if is_trailing_punctuation(last) => last.len_utf8(),
                 _ => break,
@@ -38,7 +38,7 @@ pub(super) fn trim_punctuation(text: &str, emphasis: u8) -> &str {
     rest
 }
 
-/// Punctuation outside ASCII that ends no name: quotes, closing brackets, marks of notes, and of other scripts' sentences.
+/// Whether a non-ASCII character is trimmed: quotes, closing brackets, footnote marks, sentence marks of other scripts.
 fn is_trailing_punctuation(character: char) -> bool {
     matches!(
         character,
@@ -77,23 +77,23 @@ fn is_trailing_punctuation(character: char) -> bool {
     )
 }
 
-/// Opening minus closing brackets of each kind.
+/// Counts opening minus closing brackets of each kind.
 fn bracket_balance(text: &str) -> [isize; 4] {
     let mut balance = [0; 4];
     for byte in text.bytes() {
-        let by = match byte {
+        let change = match byte {
             b'(' | b'[' | b'{' | b'<' => 1,
             b')' | b']' | b'}' | b'>' => -1,
             _ => continue,
         };
         if let Some(balance) = balance.get_mut(bracket_index(byte)) {
-            *balance += by;
+            *balance += change;
         }
     }
     balance
 }
 
-/// A number for each kind of bracket.
+/// Index of a kind of bracket in the counts.
 pub(super) fn bracket_index(bracket: u8) -> usize {
     match bracket {
         b'(' | b')' => 0,

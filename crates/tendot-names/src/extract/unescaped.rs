@@ -1,4 +1,4 @@
-//! A candidate whose escapes were decoded, and the way back to the text.
+//! Unescaped candidate and its offset map.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,38 +8,38 @@ use core::ops::Range;
 #[derive(Debug)]
 pub(super) struct UnescapedText {
     pub(super) text: String,
-    /// Up to which offset of the input `text` goes.
-    upto: usize,
-    /// Pairs of an offset in `text` and the offset in the input at which the same character stands.
-    places: Vec<(usize, usize)>,
+    /// Offset in the input up to which `text` has been copied.
+    copied_until: usize,
+    /// Pairs of an offset in `text` and the corresponding offset in the input.
+    offset_map: Vec<(usize, usize)>,
 }
 
 impl UnescapedText {
-    /// Nothing yet of a candidate that begins at `start`.
+    /// Empty text of a candidate that starts at `start`.
     pub(super) fn new(start: usize) -> Self {
-        Self { text: String::with_capacity(48), upto: start, places: Vec::new() }
+        Self { text: String::with_capacity(48), copied_until: start, offset_map: Vec::new() }
     }
 
-    /// Takes over the text of the input up to `range`, and `character` or nothing instead of that.
+    /// Copies the input up to `range`, and replaces `range` by `character` or removes it.
     pub(super) fn replace(&mut self, text: &[u8], range: Range<usize>, character: Option<char>) {
         self.copy_until(text, range.start);
         self.text.extend(character);
-        self.upto = range.end;
-        self.places.push((self.text.len(), range.end));
+        self.copied_until = range.end;
+        self.offset_map.push((self.text.len(), range.end));
     }
 
-    /// Takes over the text of the input up to `at`, as it is.
-    pub(super) fn copy_until(&mut self, text: &[u8], at: usize) {
-        let plain = text.get(self.upto..at).unwrap_or_default();
-        // Only whole characters were passed.
+    /// Copies the input up to `end` unchanged.
+    pub(super) fn copy_until(&mut self, text: &[u8], end: usize) {
+        let plain = text.get(self.copied_until..end).unwrap_or_default();
+        // Candidates end at character boundaries, so this is valid UTF-8.
         self.text.push_str(str::from_utf8(plain).unwrap_or_default());
-        self.upto = at;
+        self.copied_until = end;
     }
 
-    /// The offset in the input at which the first `len` bytes of the decoded text end.
+    /// Offset in the input that corresponds to offset `len` in the unescaped text.
     pub(super) fn input_offset(&self, start: usize, len: usize) -> usize {
-        let passed = self.places.iter().take_while(|(decoded, _)| *decoded <= len).last();
-        let (decoded, place) = passed.copied().unwrap_or((0, start));
-        place + (len - decoded)
+        let entry = self.offset_map.iter().take_while(|(unescaped, _)| *unescaped <= len).last();
+        let (unescaped, input) = entry.copied().unwrap_or((0, start));
+        input + (len - unescaped)
     }
 }
