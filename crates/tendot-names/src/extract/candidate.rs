@@ -281,14 +281,14 @@ impl<'s, 't> TextCandidate<'s, 't> {
                 || b":.-_+,;/()".contains(byte)
                 || join_lines && matches!(byte, b'\n' | b'\r')
         };
-        let inner = after.iter().take(MAX_SICI_PART_LEN).take_while(|byte| is_inner(byte)).count();
-        let has_colon = after.get(..inner).unwrap_or_default().contains(&b':');
+        let inner_len = after.iter().take(MAX_SICI_PART_LEN).take_while(|byte| is_inner(byte)).count();
+        let has_colon = after.get(..inner_len).unwrap_or_default().contains(&b':');
         let close =
-            after.get(inner..).and_then(decode_escaped_char).filter(|escaped| escaped.character == '>');
+            after.get(inner_len..).and_then(decode_escaped_char).filter(|escaped| escaped.character == '>');
         let Some(close) = close else { return false };
-        let version = after.get(inner + close.len..).unwrap_or_default();
+        let version = after.get(inner_len + close.len..).unwrap_or_default();
         // The SICI code of an issue has nothing between the brackets.
-        let is_sici = (has_colon || inner == 0)
+        let is_sici = (has_colon || inner_len == 0)
             && matches!(version, [a, b'.', b, ..] if a.is_ascii_digit() && b.is_ascii_digit());
         if is_sici {
             self.adjust_depth('<', 1);
@@ -296,7 +296,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         is_sici
     }
 
-    /// Whether another DOI or URL starts just before the dot.
+    /// Whether another DOI or URL starts just before the dot; if so, moves the end before it.
     fn ends_before_dot(&mut self) -> bool {
         let before = self.text.get(self.suffix_start..self.position).unwrap_or_default();
         let after = self.text.get(self.position + 1..).unwrap_or_default();
@@ -342,20 +342,20 @@ impl<'s, 't> TextCandidate<'s, 't> {
         Some(before.len() - separator_len)
     }
 
-    /// Whether `http:`, `doi:` or `pmid:` ends in the colon.
+    /// Whether a scheme or label such as `http:`, `doi:` or `pmid:` ends at the colon; if so, moves the end before it.
     fn ends_before_colon(&mut self) -> bool {
         let before = self.text.get(self.suffix_start..self.position).unwrap_or_default();
         let after = self.text.get(self.position + 1..).unwrap_or_default();
-        let letters = before.iter().rev().take(5).take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let word = before.get(before.len() - letters..).unwrap_or_default();
+        let word_len = before.iter().rev().take(5).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let word = before.get(before.len() - word_len..).unwrap_or_default();
         let is_followed_by = |starts: &[&[u8]]| starts.iter().any(|start| after.starts_with(start));
-        let ends_word = after.first().is_none_or(u8::is_ascii_whitespace);
+        let is_word_end = after.first().is_none_or(u8::is_ascii_whitespace);
         // Words that start a new item, and what must follow them.
         let words: [(&[u8], bool); 9] = [
             (b"https", is_followed_by(&[b"//", br"\/\/"])),
             (b"http", is_followed_by(&[b"//", br"\/\/"])),
             (b"ftp", is_followed_by(&[b"//"])),
-            (b"doi", is_followed_by(&[b"10.", b"http"]) || ends_word),
+            (b"doi", is_followed_by(&[b"10.", b"http"]) || is_word_end),
             (b"urn", is_followed_by(&[b"doi:", b"DOI:", b"eidr:"])),
             (b"hdl", is_followed_by(&[b"10."])),
             (b"info", is_followed_by(&[b"doi/10."])),

@@ -92,13 +92,13 @@ impl<'t> TextCandidate<'_, 't> {
     /// Text before the first encoded delimiter.
     ///
     /// In an encoded URL the delimiters that end a DOI are encoded too; in a query, spaces are.
-    fn before_encoded_delimiter<'n>(&self, name: &'n str) -> &'n str {
+    fn before_encoded_delimiter<'n>(&self, text: &'n str) -> &'n str {
         let is_nested_url = self.has_encoded_slash && self.context.is_encoded_url;
         let is_delimiter =
             |byte: u8| is_nested_url && b"?#&".contains(&byte) || byte == b' ' && self.context.is_query;
         let end =
-            name.as_bytes().windows(3).position(|bytes| decode_triplet(bytes).is_some_and(is_delimiter));
-        end.and_then(|end| name.get(..end)).unwrap_or(name)
+            text.as_bytes().windows(3).position(|bytes| decode_triplet(bytes).is_some_and(is_delimiter));
+        end.and_then(|end| text.get(..end)).unwrap_or(text)
     }
 
     /// Percent-decodes the DOI; returns the encoded length and the DOI, or `None` if nothing was decoded.

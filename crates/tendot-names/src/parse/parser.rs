@@ -96,6 +96,7 @@ impl Parser {
             return self.parse_stripped(strip_lenient(text)?, Adjustments::default());
         }
         let clean: String = text.chars().filter(|&c| !is_removable_invisible(c)).collect();
+        // Errors refer to the input, not to the cleaned text.
         let in_input = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
         let adjustments = Adjustments::default().with(Adjustment::InvisibleDropped);
         let stripped = strip_lenient(&clean).map_err(in_input)?;

@@ -108,13 +108,13 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
         }
         stripped = stripped.strip_slash().strip_extra_slashes().strip_api_path();
     }
-    let whole = stripped;
+    let with_components = stripped;
     stripped = stripped.strip_query_and_fragment();
     if stripped.form == InputForm::Urn || stripped.form == InputForm::UrnEidr {
-        let tail = whole.text.get(stripped.text.len()..).unwrap_or_default();
+        let tail = with_components.text.get(stripped.text.len()..).unwrap_or_default();
         if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
             stripped.adjustments = stripped.adjustments.with(Adjustment::QueryCut);
-        } else if check_urn(whole).is_err() {
+        } else if check_urn(with_components).is_err() {
             stripped.adjustments = stripped.adjustments.with(Adjustment::RawInUrn);
         }
     }
@@ -147,6 +147,7 @@ pub(super) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
 }
 
 impl<'a> StrippedInput<'a> {
+    /// Removes a wrapper; a second one that is not a repeated URL counts as a label.
     fn strip_wrapper(self, wrapper: Wrapper) -> Self {
         let mut adjustments = self.adjustments;
         let is_second = self.form != InputForm::Name;
@@ -157,12 +158,13 @@ impl<'a> StrippedInput<'a> {
         Self { form: self.form.more_specific(wrapper.form), is_eidr, adjustments, ..self.skip(wrapper.len) }
     }
 
+    /// Removes the first `bytes` bytes.
     fn skip(self, bytes: usize) -> Self {
         Self { text: self.text.get(bytes..).unwrap_or_default(), offset: self.offset + bytes, ..self }
     }
 
     fn trim_whitespace(self) -> Self {
-        // White space is a byte up to the space, or non-ASCII.
+        // First bytes of white space: up to U+0020, or non-ASCII.
         let may_be_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte <= b' ' || *byte >= 0x80);
         let bytes = self.text.as_bytes();
         if !may_be_space(bytes.first()) && !may_be_space(bytes.last()) {
@@ -311,10 +313,9 @@ fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
         Some(host) => (host, true),
         None => (authority, false),
     };
-    let known = PROXY_HOSTS
-        .into_iter()
-        .find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
-    match known {
+    let proxy =
+        PROXY_HOSTS.into_iter().find(|(name, _)| host.len() == name.len() && host.eq_ignore_ascii_case(name));
+    match proxy {
         Some((_, form)) if default_port.is_some() || after_scheme.len() > authority_len => {
             let wrapper = Wrapper { form, len: scheme_len + authority_len };
             Ok(Some(ProxyUrl { wrapper, has_scheme: default_port.is_some(), has_default_port }))
