@@ -248,8 +248,8 @@ struct HtmlEscapeWriter<'a, W>(&'a mut W);
 impl<W: fmt::Write> fmt::Write for HtmlEscapeWriter<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
-            let (plain, from) = rest.split_at(at);
+        while let Some(plain_len) = rest.find(['&', '<', '>', '"', '\'']) {
+            let (plain, from) = rest.split_at(plain_len);
             self.0.write_str(plain)?;
             let mut characters = from.chars();
             self.0.write_str(match characters.next() {

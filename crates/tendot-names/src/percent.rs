@@ -88,8 +88,8 @@ pub(crate) fn write_percent_encoded(
     unencoded: UnencodedSet,
 ) -> fmt::Result {
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| !unencoded.contains(byte)) {
-        let (plain, from) = rest.split_at(at);
+    while let Some(plain_len) = rest.bytes().position(|byte| !unencoded.contains(byte)) {
+        let (plain, from) = rest.split_at(plain_len);
         out.write_str(plain)?;
         let mut characters = from.chars();
         let Some(encoded) = characters.next() else { break };
@@ -114,8 +114,8 @@ pub(crate) struct AsciiUppercaseWriter<W>(pub(crate) W);
 impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
-            let (upper, from) = rest.split_at(at);
+        while let Some(plain_len) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
+            let (upper, from) = rest.split_at(plain_len);
             self.0.write_str(upper)?;
             let mut characters = from.chars();
             if let Some(lower) = characters.next() {
@@ -159,15 +159,15 @@ mod decode {
         text: &str,
         invalid_triplet: InvalidTriplet,
     ) -> Result<PercentDecoded<'_>, Error> {
-        let Some(first) = text.bytes().position(|byte| byte == b'%') else {
+        let Some(first_percent) = text.bytes().position(|byte| byte == b'%') else {
             return Ok(PercentDecoded { text: Cow::Borrowed(text), has_literal_percent: false });
         };
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
-        let mut at = first;
+        let mut plain_len = first_percent;
         let mut has_literal_percent = false;
         loop {
-            let (plain, from) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            let (plain, from) = rest.split_at_checked(plain_len).unwrap_or((rest, &[]));
             bytes.extend_from_slice(plain);
             if from.is_empty() {
                 break;
@@ -187,7 +187,7 @@ mod decode {
                 }
             };
             rest = from.get(len..).unwrap_or_default();
-            at = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
+            plain_len = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
         }
         match String::from_utf8(bytes) {
             Ok(decoded) => Ok(PercentDecoded { text: Cow::Owned(decoded), has_literal_percent }),

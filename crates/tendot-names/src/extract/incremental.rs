@@ -115,16 +115,16 @@ impl IncrementalExtractor {
 
     /// Next `10.` followed by digits and a possible slash.
     fn find_prefix(&self, text: &[u8]) -> Option<usize> {
-        let mut at = self.position;
+        let mut position = self.position;
         loop {
-            let rest = text.get(at..)?;
+            let rest = text.get(position..)?;
             // The next `10.` is often close: a short scalar search is then faster than a vectorized one.
             let near = rest.get(..8).unwrap_or(rest);
             let found = match near.windows(3).position(|bytes| bytes == b"10.") {
                 Some(found) => found,
                 None => self.prefix_finder.find(rest)?,
             };
-            let start = at + found;
+            let start = position + found;
             let digits = text.get(start + 3..)?;
             let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
             match digits.get(count) {
@@ -132,7 +132,7 @@ impl IncrementalExtractor {
                 // Possibly an invisible character, which is removed.
                 Some(0xC2 | 0xE2 | 0xEF) => return Some(start),
                 None => return Some(start),
-                _ => at = start + 3 + count,
+                _ => position = start + 3 + count,
             }
         }
     }

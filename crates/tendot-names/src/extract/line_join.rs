@@ -4,13 +4,13 @@ use super::incremental::MAX_LOOK_AHEAD;
 use crate::ascii_case::starts_with_ignore_case;
 
 /// Offset of the first word of the next line; `None` if the line does not end here or a blank line follows.
-pub(super) fn next_line_start(text: &[u8], at: usize) -> Option<usize> {
+pub(super) fn next_line_start(text: &[u8], line_end: usize) -> Option<usize> {
     let mut breaks = 0;
-    for (offset, byte) in text.get(at..)?.iter().take(MAX_LOOK_AHEAD / 2).enumerate() {
+    for (offset, byte) in text.get(line_end..)?.iter().take(MAX_LOOK_AHEAD / 2).enumerate() {
         match byte {
             b'\n' => breaks += 1,
             b'\r' | b' ' | b'\t' => {}
-            _ => return (breaks == 1).then_some(at + offset),
+            _ => return (breaks == 1).then_some(line_end + offset),
         }
     }
     None

@@ -109,8 +109,8 @@ fn trim_one_tail(suffix: &str, whole: &str, in_url: bool) -> Option<usize> {
         const URL_FOLDERS: [&[u8]; 4] =
             [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
         let folder = URL_FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
-        if let Some(at) = folder.and_then(nonzero) {
-            return Some(at);
+        if let Some(offset) = folder.and_then(nonzero) {
+            return Some(offset);
         }
     }
     before_preprint_version(suffix, whole).or_else(|| before_annotation(bytes))
@@ -153,20 +153,20 @@ fn before_annotation(suffix: &[u8]) -> Option<usize> {
     if !may_contain_annotation(suffix) {
         return None;
     }
-    let starts_annotation = |at: &usize| {
-        let rest = suffix.get(*at..).unwrap_or_default();
+    let starts_annotation = |offset: &usize| {
+        let rest = suffix.get(*offset..).unwrap_or_default();
         let first = rest.first().map(u8::to_ascii_lowercase);
         matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'/' | b'a' | b'e'))
             && ANNOTATIONS.iter().any(|annotation| starts_with_ignore_case(rest, annotation.as_bytes()))
     };
-    let at =
+    let offset =
         (1..suffix.len()).find(starts_annotation).or_else(|| find_epub_annotation(suffix)).or_else(|| {
             let host = find_ignore_case(suffix, b".sagepub.com")?;
             let before = suffix.get(..host)?;
             let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
             Some(host - letters)
         })?;
-    nonzero(at)
+    nonzero(offset)
 }
 
 /// Whether an annotation is possible: false for most suffixes.
@@ -192,19 +192,19 @@ fn may_contain_annotation(suffix: &[u8]) -> bool {
 /// Offset of `.epub`, `(epub2010` or `.ecollection2014` at the end.
 fn find_epub_annotation(suffix: &[u8]) -> Option<usize> {
     for word in [&b"epub"[..], b"ecollection"] {
-        let Some(at) = find_ignore_case(suffix, word) else { continue };
-        let is_separated = at > 0 && suffix.get(at - 1).is_some_and(|byte| b".([;,".contains(byte));
-        let rest = suffix.get(at + word.len()..).unwrap_or_default();
+        let Some(offset) = find_ignore_case(suffix, word) else { continue };
+        let is_separated = offset > 0 && suffix.get(offset - 1).is_some_and(|byte| b".([;,".contains(byte));
+        let rest = suffix.get(offset + word.len()..).unwrap_or_default();
         if is_separated && rest.iter().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Some(at);
+            return Some(offset);
         }
     }
     None
 }
 
 /// `None` for 0: at least one character of the suffix remains.
-fn nonzero(at: usize) -> Option<usize> {
-    (at > 0).then_some(at)
+fn nonzero(offset: usize) -> Option<usize> {
+    (offset > 0).then_some(offset)
 }
 
 #[cfg(test)]

@@ -98,9 +98,9 @@ mod tests {
     fn classify_bytes_matches_scalar() {
         for byte in 0..=255u8 {
             for len in [1, 7, 8, 9, 15, 16, 17, 33] {
-                for at in 0..len {
+                for index in 0..len {
                     let mut bytes = alloc::vec![b'a'; len];
-                    bytes[at] = byte;
+                    bytes[index] = byte;
                     let found = classify_bytes(&bytes);
                     assert_eq!(found.is_printable, matches!(byte, b' '..=b'~'));
                     assert_eq!(found.has_percent, byte == b'%');

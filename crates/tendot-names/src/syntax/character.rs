@@ -66,11 +66,11 @@ pub(crate) fn check_characters(text: &str, allow_unassigned: bool) -> Result<(),
     if is_printable_ascii(text.as_bytes()) {
         return Ok(());
     }
-    for (at, c) in text.char_indices() {
+    for (offset, c) in text.char_indices() {
         match character_error(c) {
             None => {}
             Some(ErrorKind::UnassignedCharacter) if allow_unassigned && !is_noncharacter(c) => {}
-            Some(kind) => return Err(crate::Error::new(kind, at)),
+            Some(kind) => return Err(crate::Error::new(kind, offset)),
         }
     }
     Ok(())
@@ -107,9 +107,9 @@ mod tests {
     fn is_printable_ascii_matches_scalar() {
         for byte in 0..=255u8 {
             for len in [1, 7, 8, 9, 15, 16, 17, 33] {
-                for at in 0..len {
+                for index in 0..len {
                     let mut bytes = std::vec![b'a'; len];
-                    bytes[at] = byte;
+                    bytes[index] = byte;
                     assert_eq!(is_printable_ascii(&bytes), matches!(byte, b' '..=b'~'));
                 }
             }

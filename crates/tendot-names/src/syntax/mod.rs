@@ -121,9 +121,9 @@ fn registrant_code(prefix: &str) -> Result<&str, Error> {
 /// Checks a registrant code: digits, in groups separated by dots.
 fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
     let mut is_group_start = true;
-    for (at, byte) in registrant.bytes().enumerate() {
+    for (index, byte) in registrant.bytes().enumerate() {
         if !byte.is_ascii_digit() && (byte != b'.' || is_group_start) {
-            return Err(Error::new(ErrorKind::BadRegistrant, offset + at));
+            return Err(Error::new(ErrorKind::BadRegistrant, offset + index));
         }
         is_group_start = byte == b'.';
     }
@@ -137,7 +137,7 @@ fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
 fn check_suffix_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
     let mut characters = suffix.char_indices().skip(1);
     match characters.next() {
-        Some((at, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + at)),
+        Some((index, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + index)),
         _ => Ok(()),
     }
 }
