@@ -1,48 +1,48 @@
-//! Why a text is not a DOI name, and where.
+//! Parse error: kind, byte offset, code.
 
 use core::fmt;
 
-/// Why a text could not be read as a DOI name: what is wrong and at which byte of the input.
+/// Parse error: the kind and the byte offset in the input.
 ///
 /// ```
 /// use tendot_names::{ErrorKind, Doi};
 ///
 /// let error = Doi::new("10.10O0/123456").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::BadRegistrant);
-/// assert_eq!(error.at(), 5);
+/// assert_eq!(error.offset(), 5);
 /// assert_eq!(error.kind().code(), "bad-registrant");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Error {
     kind: ErrorKind,
-    at: usize,
+    offset: usize,
 }
 
 impl Error {
-    pub(crate) const fn new(kind: ErrorKind, at: usize) -> Self {
-        Self { kind, at }
+    pub(crate) const fn new(kind: ErrorKind, offset: usize) -> Self {
+        Self { kind, offset }
     }
 
-    /// What is wrong.
+    /// Kind of the error.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// Byte offset of the error in the input; the input's length if something is missing at the end.
     pub const fn offset(&self) -> usize {
-        self.at
+        self.offset
     }
 
     /// Adds the offset of the checked part in a longer text.
     #[cfg(feature = "alloc")]
     pub(crate) const fn shifted_by(self, offset: usize) -> Self {
-        Self { kind: self.kind, at: self.at + offset }
+        Self { kind: self.kind, offset: self.offset + offset }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.kind.message(), self.at)
+        write!(f, "{} (at byte {})", self.kind.message(), self.offset)
     }
 }
 
@@ -50,52 +50,50 @@ impl core::error::Error for Error {}
 
 /// Kind of parse error, with a stable code.
 ///
-/// The order of the checks is fixed, so every parser reports the same error for the same input: …
-///
-/// The order of the checks is fixed, so that every reader of the same text finds the same fault: encoding,
-/// then characters from left to right, then the parts of the name in the order of the variants
-/// [`Empty`](Self::Empty) to [`ReservedSuffix`](Self::ReservedSuffix).
+/// The order of the checks is fixed, so every parser reports the same error for the same input: encoding, then
+/// characters from left to right, then prefix and suffix in the order of the variants [`Empty`](Self::Empty) to
+/// [`ReservedSuffix`](Self::ReservedSuffix).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes, or what percent-encoding stands for, are not UTF-8 (Z39.84 appendix A mandates it).
+    /// Invalid UTF-8, before or after percent-decoding (Z39.84 appendix A requires UTF-8).
     InvalidUtf8,
-    /// A control character (Z39.84 section 4.1 excludes them).
+    /// Control character (excluded by Z39.84 section 4.1).
     ControlCharacter,
-    /// An invisible format character or a line or paragraph separator: not of Unicode's type Graphic.
+    /// Invisible format character, line separator or paragraph separator: not of Unicode's basic type Graphic.
     FormatCharacter,
-    /// A private-use code point: not of type Graphic.
+    /// Private-use code point: not of type Graphic.
     PrivateUseCharacter,
-    /// A code point that Unicode has not assigned, or never will.
+    /// Unassigned code point or noncharacter.
     UnassignedCharacter,
-    /// There is nothing to read.
+    /// Empty input.
     Empty,
     /// No `/` between prefix and suffix.
     MissingSlash,
-    /// Nothing before the first `/`.
+    /// Empty prefix: nothing before the first `/`.
     EmptyPrefix,
-    /// Nothing after the first `/`.
+    /// Empty suffix: nothing after the first `/`.
     EmptySuffix,
-    /// The prefix does not begin with the directory indicator `10` (Z39.84 section 4.2).
+    /// The prefix does not start with the directory indicator `10` (Z39.84 section 4.2).
     BadDirectoryIndicator,
     /// The prefix has no registrant code (Z39.84 section 4.2 requires one).
     MissingRegistrant,
-    /// The registrant code is not made of groups of digits.
+    /// The registrant code is not groups of digits separated by dots.
     BadRegistrant,
-    /// The suffix begins with one character and a slash, which Z39.84 section 4.3 reserves.
+    /// The suffix starts with one character and a slash (reserved by Z39.84 section 4.3).
     ReservedSuffix,
-    /// A URL or URN that is not one of the written forms of DOI names.
+    /// URL or URN that is not an input form of a DOI.
     UnknownForm,
-    /// Not a URN by RFC 8141.
+    /// Invalid URN (RFC 8141).
     BadUrn,
-    /// A `%` that does not begin a percent-encoded byte.
+    /// `%` that is not followed by two hexadecimal digits.
     BadPercentEncoding,
-    /// Longer than the limit that the caller set.
+    /// Longer than the limit set by the caller.
     TooLong,
 }
 
 impl ErrorKind {
-    /// The kind's stable name in kebab case, as `tendot name --json` prints it.
+    /// Stable code in kebab case, as printed by `tendot name --json`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::InvalidUtf8 => "invalid-utf8",

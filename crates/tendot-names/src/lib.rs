@@ -8,54 +8,42 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod cast;
-mod character;
+mod doi;
 mod error;
-mod escape;
-mod form;
-mod name;
-mod rules;
-mod unicode_table;
+mod syntax;
 
 #[cfg(feature = "alloc")]
-mod doi;
+mod parse;
+
+mod format;
+mod percent;
+
+#[cfg(feature = "alloc")]
+mod ascii_case;
+
 #[cfg(feature = "alloc")]
 mod extract;
 #[cfg(feature = "alloc")]
-mod fold;
-#[cfg(feature = "alloc")]
-mod notes;
-#[cfg(feature = "alloc")]
-mod peel;
-#[cfg(feature = "alloc")]
-mod read;
-#[cfg(feature = "alloc")]
 mod repair;
+
 #[cfg(feature = "serde")]
 pub mod serde;
-#[cfg(feature = "alloc")]
-mod short;
-// Documentation only, and run as tests.
+// Documentation only; its examples run as doc tests.
 #[cfg(all(any(doc, doctest), feature = "alloc"))]
 pub mod standards;
 
+pub use doi::Doi;
 pub use error::{Error, ErrorKind};
-pub use form::{FormDisplay, OutputForm};
-pub use name::Doi;
-pub use rules::SyntaxRules;
-pub use unicode_table::UNICODE_VERSION;
+pub use format::{FormDisplay, OutputForm};
+pub use syntax::{SyntaxRules, UNICODE_VERSION};
 
 #[cfg(feature = "alloc")]
-pub use doi::DoiBuf;
+pub use doi::{DoiBuf, ShortDoi};
 #[cfg(feature = "alloc")]
 pub use extract::{
     ExtractStep, ExtractedDoi, ExtractionFlag, ExtractionFlags, Extractor, IncrementalExtractor, find_iter,
 };
 #[cfg(feature = "alloc")]
-pub use notes::{Adjustment, Adjustments};
-#[cfg(feature = "alloc")]
-pub use read::{DoiOrShortDoi, InputForm, ParsedName, Parser};
+pub use parse::{Adjustment, Adjustments, DoiOrShortDoi, InputForm, ParsedName, Parser};
 #[cfg(feature = "alloc")]
 pub use repair::{RepairedDoi, repair};
-#[cfg(feature = "alloc")]
-pub use short::ShortDoi;

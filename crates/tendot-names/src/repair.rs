@@ -1,29 +1,27 @@
-//! Mending a field that should hold one name.
+//! Repair of a field that holds one DOI.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use crate::escape::encoded_offset;
+use crate::percent::encoded_offset;
 use crate::{Doi, DoiBuf, DoiOrShortDoi, Extractor, Parser};
 
 /// Result of [`repair`]: the DOI and the text removed around it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairedDoi<'a> {
-    /// The name, or shortDOI.
+    /// The DOI or shortDOI.
     pub target: DoiOrShortDoi<'a>,
-    /// What stood before the name and is not part of it.
+    /// Text removed before the DOI.
     pub before: Cow<'a, str>,
-    /// What stood after the name and is not part of it.
+    /// Text removed after the DOI.
     pub after: Cow<'a, str>,
 }
 
 /// Extracts the DOI from a field that should hold one, and removes known damage: punctuation, publisher tails, appended
 /// identifiers and annotations.
 ///
-/// This is a guess unless a resolver confirms it: …
-///
-/// Without asking a resolver this is a guess: `/full` or a final full stop can be part of a name.
+/// This is a guess unless a resolver confirms it: `/full` or a final full stop can be part of a DOI.
 ///
 /// ```
 /// use tendot_names::repair;
@@ -34,25 +32,25 @@ pub struct RepairedDoi<'a> {
 /// assert!(repair("not a doi").is_none());
 /// ```
 pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
-    let extractor = Extractor { labelled: true, ..Extractor::new() };
-    let mended = remove_html_breaks(field);
-    let found = extractor.find_iter(mended.as_bytes()).next();
+    let extractor = Extractor { is_single_field: true, ..Extractor::new() };
+    let cleaned = remove_html_breaks(field);
+    let found = extractor.find_iter(cleaned.as_bytes()).next();
     let Some(found) = found else {
         let target = Parser::lenient().parse(field).ok()?.into_identifier();
-        let is_more_than_punctuation =
+        let has_word_character =
             target.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
         let (before, after) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        return is_more_than_punctuation.then_some(RepairedDoi { target, before, after });
+        return has_word_character.then_some(RepairedDoi { target, before, after });
     };
-    let name = trim_field_tail(found.name.as_str());
-    let raw = mended.get(found.span.clone())?;
-    let end = if name.len() == found.name.as_str().len() {
+    let doi = trim_field_tail(found.name.as_str());
+    let raw = cleaned.get(found.span.clone())?;
+    let end = if doi.len() == found.name.as_str().len() {
         found.span.end
     } else {
-        // What was cut off may have been encoded.
-        found.span.start + encoded_offset(raw, name.len())
+        // The trimmed text may have been percent-encoded.
+        found.span.start + encoded_offset(raw, doi.len())
     };
-    let (before, after) = match &mended {
+    let (before, after) = match &cleaned {
         Cow::Borrowed(field) => (
             Cow::Borrowed(field.get(..found.span.start)?),
             Cow::Borrowed(field.get(end..).unwrap_or_default()),
@@ -62,45 +60,46 @@ pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
             (Cow::Owned(String::from(before)), Cow::Owned(String::from(after)))
         }
     };
-    let name = collapse_doubled(name);
-    Doi::new(&name).or_else(|_| Doi::allowing_unassigned(&name, crate::SyntaxRules::Current)).ok()?;
-    Some(RepairedDoi { target: DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(name))), before, after })
+    let doi = collapse_doubled(doi);
+    Doi::new(&doi).or_else(|_| Doi::allowing_unassigned(&doi, crate::SyntaxRules::Current)).ok()?;
+    Some(RepairedDoi { target: DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(doi))), before, after })
 }
 
-/// Line breaks of HTML, which nobody put there on purpose, and a doubled dot in the prefix.
+/// Removes HTML line breaks, and a doubled dot in the prefix.
 fn remove_html_breaks(field: &str) -> Cow<'_, str> {
-    let mut mended = Cow::Borrowed(field);
-    for (wrong, right) in [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")] {
-        if mended.contains(wrong) {
-            mended = Cow::Owned(mended.replace(wrong, right));
+    let mut cleaned = Cow::Borrowed(field);
+    for (damage, replacement) in [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")]
+    {
+        if cleaned.contains(damage) {
+            cleaned = Cow::Owned(cleaned.replace(damage, replacement));
         }
     }
-    mended
+    cleaned
 }
 
-/// What is cut off in a field but not in running text: the year of publication, a lone `#`.
-fn trim_field_tail(name: &str) -> &str {
-    let year = |text: &str| {
+/// Trims endings that are trimmed in a field but not in text: the year of publication, a trailing `#`.
+fn trim_field_tail(doi: &str) -> &str {
+    let is_year = |text: &str| {
         text.len() == 4
             && (text.starts_with("19") || text.starts_with("20"))
             && text.bytes().all(|byte| byte.is_ascii_digit())
     };
-    if let Some((rest, last)) = name.rsplit_once('(')
-        // Pages of the civil engineers, `128:12(1987)`, look the same.
-        && !name.starts_with("10.1061/")
+    if let Some((rest, last)) = doi.rsplit_once('(')
+        // ASCE page ranges (10.1061), `128:12(1987)`, have the same shape.
+        && !doi.starts_with("10.1061/")
         && rest.split_once('/').is_some_and(|(_, suffix)| !suffix.is_empty())
-        && year(last.strip_suffix(')').unwrap_or(last))
+        && is_year(last.strip_suffix(')').unwrap_or(last))
     {
         return rest;
     }
-    match name.strip_suffix('#') {
+    match doi.strip_suffix('#') {
         Some(rest) if !rest.ends_with(['-', '/']) => rest,
-        _ => name,
+        _ => doi,
     }
 }
 
-/// Doubled dots, and doubled underscores in Springer's chapter numbers, which TeX leaves behind.
-fn collapse_doubled(name: &str) -> String {
-    let name = if name.contains("...") { String::from(name) } else { name.replace("..", ".") };
-    if name.starts_with("10.1007/978") { name.replace("__", "_") } else { name }
+/// Collapses doubled dots, and doubled underscores in Springer's chapter DOIs, which TeX leaves behind.
+fn collapse_doubled(doi: &str) -> String {
+    let doi = if doi.contains("...") { String::from(doi) } else { doi.replace("..", ".") };
+    if doi.starts_with("10.1007/978") { doi.replace("__", "_") } else { doi }
 }

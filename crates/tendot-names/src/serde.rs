@@ -1,6 +1,6 @@
-//! Serialization: a name is its string, as written.
+//! serde support: a DOI is serialized as a string.
 //!
-//! Deserializing is strict. To take what people write, name the module [`lenient`] at the field.
+//! Deserialization is strict; with the module [`lenient`] in a field's `with` attribute it is lenient.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -42,66 +42,68 @@ impl Serialize for DoiBuf {
 
 impl<'de> Deserialize<'de> for DoiBuf {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text::<Strict>(PhantomData))
+        deserializer.deserialize_str(DoiVisitor::<Strict>(PhantomData))
     }
 }
 
-/// `#[serde(with = "tendot_names::serde::lenient")]`: reads what people write.
+/// Lenient parsing: `#[serde(with = "tendot_names::serde::lenient")]`.
 pub mod lenient {
     use super::*;
 
-    /// Writes the name as written.
+    /// Serializes the DOI in its input spelling.
     pub fn serialize<S: Serializer>(doi: &DoiBuf, serializer: S) -> Result<S::Ok, S::Error> {
         doi.serialize(serializer)
     }
 
-    /// Reads a name leniently.
+    /// Parses leniently.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DoiBuf, D::Error> {
-        deserializer.deserialize_str(Text::<Lenient>(PhantomData))
+        deserializer.deserialize_str(DoiVisitor::<Lenient>(PhantomData))
     }
 }
 
-/// `#[serde(with = "tendot_names::serde::as_url")]`: writes the address at the DOI proxy, reads any strict form.
+/// Proxy URL as the serialized form: `#[serde(with = "tendot_names::serde::as_url")]`.
 pub mod as_url {
     use super::*;
 
-    /// Writes `https://doi.org/…`.
+    /// Serializes as proxy URL, `https://doi.org/…`.
     pub fn serialize<S: Serializer>(doi: &DoiBuf, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&doi.url())
     }
 
-    /// Reads a name strictly, in any form.
+    /// Parses any strict input form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DoiBuf, D::Error> {
         DoiBuf::deserialize(deserializer)
     }
 }
 
-trait Reads {
-    fn read(text: &str) -> Result<DoiBuf, Error>;
+/// Strict or lenient parsing of a deserialized string.
+trait ParseMode {
+    fn parse(text: &str) -> Result<DoiBuf, Error>;
 }
 
 struct Strict;
 
-impl Reads for Strict {
-    fn read(text: &str) -> Result<DoiBuf, Error> {
+impl ParseMode for Strict {
+    fn parse(text: &str) -> Result<DoiBuf, Error> {
         text.parse()
     }
 }
 
 struct Lenient;
 
-impl Reads for Lenient {
-    fn read(text: &str) -> Result<DoiBuf, Error> {
+impl ParseMode for Lenient {
+    fn parse(text: &str) -> Result<DoiBuf, Error> {
         match Parser::lenient().parse(text)?.into_identifier() {
-            DoiOrShortDoi::Doi(name) => Ok(name.into_owned()),
+            DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
             DoiOrShortDoi::Short(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
         }
     }
 }
 
-struct Text<R>(PhantomData<R>);
+/// serde visitor that parses a DOI from a string.
+struct DoiVisitor<M>(PhantomData<M>);
 
-impl<R: Reads> Visitor<'_> for Text<R> {
+impl<M: ParseMode> Visitor<'_> for DoiVisitor<M> {
     type Value = DoiBuf;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,6 +111,6 @@ impl<R: Reads> Visitor<'_> for Text<R> {
     }
 
     fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<DoiBuf, E> {
-        R::read(text).map_err(E::custom)
+        M::parse(text).map_err(E::custom)
     }
 }

@@ -1,34 +1,36 @@
-//! Finding names in running text.
+//! Extraction of DOIs from text.
 //!
-//! `scan` goes through the text from one `10.` to the next, `walk` over each candidate once, so the work is linear
-//! whatever the input. On the way, `prefix` reads how a name begins, `context` what stands before it (a label, an
-//! address, an open bracket), `token` one character however it is escaped, and `join` decides whether a name goes on
-//! in the next line; `decoded` keeps a candidate that differs from the text, and `tail` cuts off what is not part of
-//! the name.
+//! `incremental` searches the text for `10.`. At each hit, `prefix` matches the prefix and its slash, and `context` looks
+//! back for a label, URL, bracket or quote. `candidate` scans to the end of the candidate: `escaped_char` decodes
+//! escapes, `line_join` continues on the next line, `unescaped` holds the decoded text and maps its offsets back.
+//! `name_extent` then decides which part is the DOI: `trim` removes punctuation, `publisher_tail` tails and annotations.
+//! Each byte is scanned once, and every look back or ahead is bounded, so the work is linear for any input.
+
+mod incremental;
 
 mod context;
-mod decoded;
-mod join;
 mod prefix;
-mod scan;
-mod tail;
-mod token;
-mod walk;
 
-use alloc::borrow::Cow;
-use core::fmt;
-use core::ops::Range;
+mod candidate;
+mod escaped_char;
+mod line_join;
+mod unescaped;
 
-use crate::Doi;
+mod name_extent;
+mod publisher_tail;
+mod trim;
 
-pub use scan::IncrementalExtractor;
+mod extracted_doi;
 
-/// Finds the DOI names in `text`, with the default settings of [`Extractor`].
+pub use extracted_doi::{ExtractedDoi, ExtractionFlag, ExtractionFlags};
+pub use incremental::{ExtractStep, IncrementalExtractor};
+
+/// Extracts the DOIs in `text` with the default settings of [`Extractor`].
 ///
 /// ```
 /// let text = "See (10.1130/2013.2502(04)) and https://doi.org/10.1000/456%23789.".as_bytes();
-/// let names: Vec<_> = tendot_names::find_iter(text).map(|found| found.name.to_string()).collect();
-/// assert_eq!(names, ["10.1130/2013.2502(04)", "10.1000/456#789"]);
+/// let dois: Vec<_> = tendot_names::find_iter(text).map(|found| found.name.to_string()).collect();
+/// assert_eq!(dois, ["10.1130/2013.2502(04)", "10.1000/456#789"]);
 /// ```
 pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
     Extractor::new().find_iter(text)
@@ -46,17 +48,26 @@ pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
 #[derive(Clone, Copy, Debug)]
 pub struct Extractor {
     pub(crate) join_lines: bool,
-    pub(crate) keep_tails: bool,
+    pub(crate) keep_publisher_tails: bool,
     pub(crate) field_separator: Option<u8>,
     pub(crate) max_len: usize,
-    /// The text is one field that holds a name, so a short registrant code needs no label.
-    pub(crate) labelled: bool,
+    /// Whether the text is one field that holds a DOI, so that a short registrant code needs no label.
+    pub(crate) is_single_field: bool,
 }
+
+/// Default of [`Extractor::max_len`], in bytes.
+const DEFAULT_MAX_LEN: usize = 2048;
 
 impl Extractor {
     /// Does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
     pub const fn new() -> Self {
-        Self { join_lines: false, keep_tails: false, field_separator: None, max_len: 2048, labelled: false }
+        Self {
+            join_lines: false,
+            keep_publisher_tails: false,
+            field_separator: None,
+            max_len: DEFAULT_MAX_LEN,
+            is_single_field: false,
+        }
     }
 
     /// Joins a DOI that is broken across lines, as in text from PDF files.
@@ -73,8 +84,8 @@ impl Extractor {
     /// assert_eq!(found(Extractor::new()), "10.1002/asi.20001");
     /// assert_eq!(found(Extractor::new().keep_publisher_tails(true)), "10.1002/asi.20001/full");
     /// ```
-    pub const fn keep_publisher_tails(self, keep_tails: bool) -> Self {
-        Self { keep_tails, ..self }
+    pub const fn keep_publisher_tails(self, keep_publisher_tails: bool) -> Self {
+        Self { keep_publisher_tails, ..self }
     }
 
     /// Field separator of a table (`,` or tab); ends a DOI outside quotes.
@@ -98,10 +109,10 @@ impl Extractor {
         Self { max_len: bytes, ..self }
     }
 
-    /// The names in `text`, in order.
+    /// Extracts the DOIs in `text`, in order.
     pub fn find_iter(self, text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
-        let mut scan = IncrementalExtractor::new(self);
-        core::iter::from_fn(move || match scan.next_doi(text, true) {
+        let mut extractor = IncrementalExtractor::new(self);
+        core::iter::from_fn(move || match extractor.next_doi(text, true) {
             ExtractStep::Found(found) => Some(found),
             ExtractStep::NeedMore(_) | ExtractStep::End => None,
         })
@@ -116,87 +127,5 @@ impl Extractor {
 impl Default for Extractor {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// DOI found in text, with its byte range and flags.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ExtractedDoi<'t> {
-    /// The name, decoded.
-    pub name: Cow<'t, Doi>,
-    /// The bytes of the text that hold it.
-    pub span: Range<usize>,
-    /// How it was found.
-    pub flags: ExtractionFlags,
-}
-
-/// Result of one step of an incremental extraction.
-#[derive(Clone, Debug)]
-pub enum ExtractStep<'t> {
-    /// A name.
-    Found(ExtractedDoi<'t>),
-    /// What stands from this offset on can be judged only with the text that follows.
-    NeedMore(usize),
-    /// No more names.
-    End,
-}
-
-/// Property of an extracted DOI.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum ExtractionFlag {
-    /// It stood in an address.
-    InUrl,
-    /// Percent-encoding, entities or escapes were decoded.
-    Decoded,
-    /// A publisher's tail or a glued note was cut off.
-    TailCut,
-    /// It may go on in the next line.
-    MaybeTruncated,
-    /// It was put together from more than one line.
-    Joined,
-}
-
-impl ExtractionFlag {
-    const ALL: [Self; 5] = [Self::InUrl, Self::Decoded, Self::TailCut, Self::MaybeTruncated, Self::Joined];
-
-    /// The flag's stable name in kebab case.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::InUrl => "in-url",
-            Self::Decoded => "decoded",
-            Self::TailCut => "tail-cut",
-            Self::MaybeTruncated => "maybe-truncated",
-            Self::Joined => "joined",
-        }
-    }
-}
-
-/// Set of [`ExtractionFlag`]s.
-#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
-pub struct ExtractionFlags(u8);
-
-impl ExtractionFlags {
-    /// True when `flag` is among them.
-    pub const fn contains(self, flag: ExtractionFlag) -> bool {
-        self.0 & (1 << flag as u8) != 0
-    }
-
-    /// The flags, one by one.
-    pub fn iter(self) -> impl Iterator<Item = ExtractionFlag> {
-        ExtractionFlag::ALL.into_iter().filter(move |&flag| self.contains(flag))
-    }
-
-    pub(crate) fn insert_if(&mut self, flag: ExtractionFlag, on: bool) {
-        if on {
-            self.0 |= 1 << flag as u8;
-        }
-    }
-}
-
-impl fmt::Debug for ExtractionFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
     }
 }

@@ -1,9 +1,9 @@
-//! The beginning of a name: where one may stand, its prefix, its slash.
+//! Start of a candidate: prefix and slash.
 
-use super::context::ends_with_ignore_case;
-use super::token::{decode_escaped_char, decode_utf8_char};
-use crate::character::is_removable_invisible;
-use crate::escape::decode_triplet;
+use super::escaped_char::{decode_escaped_char, decode_utf8_char};
+use crate::ascii_case::ends_with_ignore_case;
+use crate::percent::decode_triplet;
+use crate::syntax::character::is_removable_invisible;
 
 /// Whether a DOI may start here: not inside a number or word.
 pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
@@ -22,57 +22,57 @@ pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
     }
 }
 
-/// A longer prefix is taken for a number.
+/// Maximum length of a prefix in bytes; longer ones are numbers.
 pub(super) const MAX_PREFIX_LEN: usize = 64;
 
 /// DOI prefix found in text: directory indicator and registrant code.
 pub(super) struct PrefixMatch {
     pub(super) end: usize,
-    /// Digits of the registrant code, all groups together.
-    pub(super) digits: usize,
-    /// It could as well be an address of the Internet: `10.0.0.1`.
+    /// Number of digits in the registrant code, in all groups.
+    pub(super) registrant_digits: usize,
+    /// Whether it has the form of an IPv4 address: `10.0.0.1`.
     pub(super) is_ip_address: bool,
-    /// Characters stand in it that are to be dropped.
+    /// Whether it contains invisible characters, which are removed.
     pub(super) has_invisible: bool,
 }
 
-/// The directory indicator and registrant code at `start`.
+/// Matches the directory indicator and registrant code at `start`.
 pub(super) fn match_prefix(text: &[u8], start: usize) -> PrefixMatch {
-    let mut found = PrefixMatch { end: start + 3, digits: 0, is_ip_address: false, has_invisible: false };
-    let mut at = start + 3;
-    let (mut groups, mut group, mut value, mut small) = (0, 0usize, 0u32, true);
-    while at - start <= MAX_PREFIX_LEN {
-        match text.get(at) {
+    let mut found =
+        PrefixMatch { end: start + 3, registrant_digits: 0, is_ip_address: false, has_invisible: false };
+    let mut position = start + 3;
+    let (mut groups, mut group_len, mut value, mut is_ipv4) = (0, 0usize, 0u32, true);
+    while position - start <= MAX_PREFIX_LEN {
+        match text.get(position) {
             Some(digit @ b'0'..=b'9') => {
-                groups += u32::from(group == 0);
-                group += 1;
+                groups += u32::from(group_len == 0);
+                group_len += 1;
                 value = (value * 10 + u32::from(digit - b'0')).min(1000);
-                small &= value <= 255;
-                found.digits += 1;
-                at += 1;
-                found.end = at;
+                is_ipv4 &= value <= 255;
+                found.registrant_digits += 1;
+                position += 1;
+                found.end = position;
             }
-            // A dot is part of the prefix only when another group follows.
-            Some(b'.') if group > 0 => {
-                (group, value) = (0, 0);
-                at += 1;
+            // A dot is part of the prefix only if another group follows.
+            Some(b'.') if group_len > 0 => {
+                (group_len, value) = (0, 0);
+                position += 1;
             }
             Some(0x80..) => {
-                let invisible = decode_utf8_char(text.get(at..).unwrap_or_default());
-                let Some(invisible) = invisible.filter(|token| is_removable_invisible(token.character))
-                else {
+                let invisible = decode_utf8_char(text.get(position..).unwrap_or_default());
+                let Some(invisible) = invisible.filter(|c| is_removable_invisible(c.character)) else {
                     break;
                 };
                 found.has_invisible = true;
-                at += invisible.len;
-                if group > 0 || found.digits == 0 {
-                    found.end = at;
+                position += invisible.len;
+                if group_len > 0 || found.registrant_digits == 0 {
+                    found.end = position;
                 }
             }
             _ => break,
         }
     }
-    found.is_ip_address = groups == 3 && small;
+    found.is_ip_address = groups == 3 && is_ipv4;
     found
 }
 
@@ -87,14 +87,12 @@ pub(super) fn slash_len(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'/' => Some(1),
         b'%' => (decode_triplet(text) == Some(b'/')).then_some(3),
-        b'\\' | b'&' => {
-            decode_escaped_char(text).filter(|token| token.character == '/').map(|token| token.len)
-        }
+        b'\\' | b'&' => decode_escaped_char(text).filter(|c| c.character == '/').map(|c| c.len),
         _ => None,
     }
 }
 
-/// True for a URN of the Entertainment ID Registry, which has a colon for the slash (RFC 7972).
+/// Whether the prefix follows `urn:eidr:`, where a colon stands for the slash (RFC 7972).
 pub(super) fn is_eidr_urn(text: &[u8], start: usize, end: usize) -> bool {
     text.get(end) == Some(&b':') && ends_with_ignore_case(text.get(..start).unwrap_or_default(), b"urn:eidr:")
 }
@@ -104,18 +102,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings() {
+    fn candidate_starts() {
         for text in ["", " ", "(", "doi:", "DOI", "21924DOI", "%2F", "\\n", "的", "a.", "/"] {
-            assert!(can_start_at(format(text).as_bytes(), text.len()), "{text}");
+            assert!(can_start_at(with_doi(text).as_bytes(), text.len()), "{text}");
         }
         for text in ["1", "20", "v1.", "x", "foo", "foodoi", "e"] {
-            assert!(!can_start_at(format(text).as_bytes(), text.len()), "{text}");
+            assert!(!can_start_at(with_doi(text).as_bytes(), text.len()), "{text}");
         }
     }
 
     #[test]
-    fn prefixes() {
-        for (text, end, digits, is_ip_address) in [
+    fn prefix_matches() {
+        for (text, end, registrant_digits, is_ip_address) in [
             ("10.1000/1", 7, 4, false),
             ("10.1000.10/1", 10, 6, false),
             ("10.978.8898392/1", 14, 10, false),
@@ -127,14 +125,14 @@ mod tests {
         ] {
             let found = match_prefix(text.as_bytes(), 0);
             assert_eq!(
-                (found.end, found.digits, found.is_ip_address),
-                (end, digits, is_ip_address),
+                (found.end, found.registrant_digits, found.is_ip_address),
+                (end, registrant_digits, is_ip_address),
                 "{text}"
             );
         }
     }
 
-    fn format(lead: &str) -> alloc::string::String {
-        alloc::format!("{lead}10.1000/182")
+    fn with_doi(before: &str) -> alloc::string::String {
+        alloc::format!("{before}10.1000/182")
     }
 }

@@ -1,10 +1,10 @@
-//! Percent-encoding: which characters each written form leaves as they are, and decoding, once.
+//! Percent-encoding and decoding (RFC 3986).
 
 use core::fmt;
 
 /// Set of ASCII characters that an output form writes without percent-encoding.
 ///
-/// All others, and every byte of a character outside ASCII, are percent-encoded.
+/// All other bytes, and every byte of a non-ASCII character, are percent-encoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct UnencodedSet(u128);
 
@@ -12,29 +12,30 @@ impl UnencodedSet {
     /// Letters, digits and `-._~` (RFC 3986 section 2.3).
     const UNRESERVED: Self = Self::from_bytes(b"-._~").with_alphanumeric();
 
-    /// The June 2024 draft, section 2, step 2: unreserved and `/`. It also serves `urn:doi:`, for which it
-    /// contains the intent of the registration's rule.
+    /// June 2024 draft, section 2, step 2: unreserved and `/`. Also used for `urn:doi:`, where it meets the intent of
+    /// the registration.
     pub(crate) const URI: Self = Self::UNRESERVED.with(b"/");
 
-    /// The scheme as published in November 2024: what may stand in a path segment (RFC 3986 section 3.3).
-    /// Slashes inside the suffix are encoded, the one after the prefix is written apart.
+    /// Scheme as published in November 2024: characters of a path segment (RFC 3986 section 3.3).
+    ///
+    /// Slashes inside the suffix are encoded; the slash after the prefix is written separately.
     pub(crate) const URI_2024_11: Self = Self::UNRESERVED.with(b"!$&'()*+,;=:@");
 
-    /// The 2003 draft's canonical form: what RFC 2396 lets stand in a URI, without `? & = #`, which the 2002
+    /// Canonical form of the 2003 draft: characters allowed in a URI by RFC 2396, without `? & = #`, which the 2002
     /// draft reserves (section 2.2).
     pub(crate) const URI_2003: Self = Self::from_bytes(b"-_.!~*'();/:@+$,").with_alphanumeric();
 
-    /// Table 1 of Z39.84 appendix E, and `?`, which would begin a query.
+    /// All but table 1 of Z39.84 appendix E, and `?`, which would start a query.
     pub(crate) const URL_MINIMAL: Self = Self::printable_ascii().without(b"%\"# ?");
 
-    /// Tables 1 and 2 of Z39.84 appendix E. The row `' (%6o)` of table 2 is read as the grave accent (`%60`).
+    /// All but tables 1 and 2 of Z39.84 appendix E, and `?`. The row `' (%6o)` of table 2 means the grave accent (`%60`).
     pub(crate) const URL: Self = Self::URL_MINIMAL.without(b"<>{}^[]`|\\");
 
-    /// What may stand in a URN's name (RFC 8141 section 2): path characters, slashes, and percent-encoding.
+    /// Characters of a URN (RFC 8141 section 2): path characters, slashes, and percent-encoding.
     #[cfg(feature = "alloc")]
     pub(crate) const URN: Self = Self::URI_2024_11.with(b"/%");
 
-    /// RFC 7972 writes the name in the older URN syntax, which had no slash.
+    /// `urn:eidr:` (RFC 7972), which uses the older URN syntax without slash.
     pub(crate) const EIDR: Self = Self::UNRESERVED;
 
     const fn from_bytes(bytes: &[u8]) -> Self {
@@ -63,9 +64,9 @@ impl UnencodedSet {
         self.with(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
     }
 
-    /// True when the byte is written as it is.
+    /// Whether the byte is written unencoded.
     pub(crate) const fn contains(self, byte: u8) -> bool {
-        // Two halves, because a shift of 128 bits takes several instructions.
+        // Two 64-bit halves: a 128-bit shift takes several instructions.
         let half = if byte < 64 { self.0 as u64 } else { (self.0 >> 64) as u64 };
         byte < 128 && half >> (byte & 63) & 1 == 1
     }
@@ -84,11 +85,11 @@ const fn bit_mask(mut bytes: &[u8]) -> u128 {
 pub(crate) fn write_percent_encoded(
     out: &mut impl fmt::Write,
     text: &str,
-    literal: UnencodedSet,
+    unencoded: UnencodedSet,
 ) -> fmt::Result {
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| !literal.contains(byte)) {
-        let (plain, from) = rest.split_at(at);
+    while let Some(plain_len) = rest.bytes().position(|byte| !unencoded.contains(byte)) {
+        let (plain, from) = rest.split_at(plain_len);
         out.write_str(plain)?;
         let mut characters = from.chars();
         let Some(encoded) = characters.next() else { break };
@@ -113,8 +114,8 @@ pub(crate) struct AsciiUppercaseWriter<W>(pub(crate) W);
 impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
-            let (upper, from) = rest.split_at(at);
+        while let Some(plain_len) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
+            let (upper, from) = rest.split_at(plain_len);
             self.0.write_str(upper)?;
             let mut characters = from.chars();
             if let Some(lower) = characters.next() {
@@ -140,7 +141,8 @@ mod decode {
     /// Handling of a `%` that is not followed by two hexadecimal digits.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub(crate) enum InvalidTriplet {
-        Refuse,
+        Reject,
+        /// Keep the `%` as a literal.
         Keep,
     }
 
@@ -148,59 +150,60 @@ mod decode {
     #[derive(Debug)]
     pub(crate) struct PercentDecoded<'a> {
         pub(crate) text: Cow<'a, str>,
-        /// A `%` stood for itself.
-        pub(crate) stray_percent: bool,
+        /// Whether an invalid `%` was kept as a literal.
+        pub(crate) has_literal_percent: bool,
     }
 
     /// Percent-decodes once; `+` is not a space.
-    ///
-    /// `+` is never a space.
-    pub(crate) fn percent_decode(text: &str, malformed: InvalidTriplet) -> Result<PercentDecoded<'_>, Error> {
-        let Some(first) = text.bytes().position(|byte| byte == b'%') else {
-            return Ok(PercentDecoded { text: Cow::Borrowed(text), stray_percent: false });
+    pub(crate) fn percent_decode(
+        text: &str,
+        invalid_triplet: InvalidTriplet,
+    ) -> Result<PercentDecoded<'_>, Error> {
+        let Some(first_percent) = text.bytes().position(|byte| byte == b'%') else {
+            return Ok(PercentDecoded { text: Cow::Borrowed(text), has_literal_percent: false });
         };
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
-        let mut at = first;
-        let mut stray_percent = false;
+        let mut plain_len = first_percent;
+        let mut has_literal_percent = false;
         loop {
-            let (plain, from) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            let (plain, from) = rest.split_at_checked(plain_len).unwrap_or((rest, &[]));
             bytes.extend_from_slice(plain);
             if from.is_empty() {
                 break;
             }
-            let taken = match decode_triplet(from) {
+            let len = match decode_triplet(from) {
                 Some(decoded) => {
                     bytes.push(decoded);
                     3
                 }
-                None if malformed == InvalidTriplet::Refuse => {
+                None if invalid_triplet == InvalidTriplet::Reject => {
                     return Err(Error::new(ErrorKind::BadPercentEncoding, text.len() - from.len()));
                 }
                 None => {
-                    stray_percent = true;
+                    has_literal_percent = true;
                     bytes.push(b'%');
                     1
                 }
             };
-            rest = from.get(taken..).unwrap_or_default();
-            at = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
+            rest = from.get(len..).unwrap_or_default();
+            plain_len = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
         }
         match String::from_utf8(bytes) {
-            Ok(decoded) => Ok(PercentDecoded { text: Cow::Owned(decoded), stray_percent }),
+            Ok(decoded) => Ok(PercentDecoded { text: Cow::Owned(decoded), has_literal_percent }),
             Err(error) => {
-                let at = encoded_offset(text, error.utf8_error().valid_up_to());
-                Err(Error::new(ErrorKind::InvalidUtf8, at))
+                let offset = encoded_offset(text, error.utf8_error().valid_up_to());
+                Err(Error::new(ErrorKind::InvalidUtf8, offset))
             }
         }
     }
 
     /// Maps an offset in the decoded text to the encoded text.
-    pub(crate) fn encoded_offset(encoded: &str, decoded_at: usize) -> usize {
+    pub(crate) fn encoded_offset(encoded: &str, decoded_offset: usize) -> usize {
         let mut rest = encoded.as_bytes();
-        for _ in 0..decoded_at {
-            let taken = if decode_triplet(rest).is_some() { 3 } else { 1 };
-            rest = rest.get(taken..).unwrap_or_default();
+        for _ in 0..decoded_offset {
+            let len = if decode_triplet(rest).is_some() { 3 } else { 1 };
+            rest = rest.get(len..).unwrap_or_default();
         }
         encoded.len() - rest.len()
     }
@@ -213,7 +216,7 @@ mod decode {
         }
     }
 
-    /// The value of a hexadecimal digit.
+    /// Value of a hexadecimal digit.
     pub(crate) fn hex_value(digit: u8) -> Option<u8> {
         match digit {
             b'0'..=b'9' => Some(digit - b'0'),

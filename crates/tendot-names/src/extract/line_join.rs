@@ -1,43 +1,43 @@
-//! Names that are broken at a line's end.
+//! DOIs broken across lines.
 
-use super::scan::MAX_LOOK_AHEAD;
+use super::incremental::MAX_LOOK_AHEAD;
+use crate::ascii_case::starts_with_ignore_case;
 
-/// Where the first word of the next line begins, if nothing but white space stands between and no blank line.
-pub(super) fn next_line_start(text: &[u8], at: usize) -> Option<usize> {
+/// Offset of the first word of the next line; `None` if the line does not end here or a blank line follows.
+pub(super) fn next_line_start(text: &[u8], line_end: usize) -> Option<usize> {
     let mut breaks = 0;
-    for (offset, byte) in text.get(at..)?.iter().take(MAX_LOOK_AHEAD / 2).enumerate() {
+    for (offset, byte) in text.get(line_end..)?.iter().take(MAX_LOOK_AHEAD / 2).enumerate() {
         match byte {
             b'\n' => breaks += 1,
             b'\r' | b' ' | b'\t' => {}
-            _ => return (breaks == 1).then_some(at + offset),
+            _ => return (breaks == 1).then_some(line_end + offset),
         }
     }
     None
 }
 
-/// True when a name that breaks off after `last` seems to go on with `next`.
+/// Whether a DOI whose line ends in `last` seems to continue with `next`.
 pub(super) fn continues_on_next_line(last: u8, next: &[u8]) -> bool {
     let word = next.iter().take(MAX_LOOK_AHEAD / 2).take_while(|byte| byte.is_ascii_graphic()).count();
     let word = next.get(..word).unwrap_or_default();
     let Some(first) = word.first() else { return false };
     let has_digit = word.iter().any(u8::is_ascii_digit);
-    let leads = [&b"http"[..], b"doi", b"pmid", b"www."];
-    let begins_anew =
-        leads.iter().any(|lead| word.get(..lead.len()).is_some_and(|start| start.eq_ignore_ascii_case(lead)))
-            || word.starts_with(b"10.") && word.contains(&b'/');
-    if begins_anew {
+    let new_items = [&b"http"[..], b"doi", b"pmid", b"www."];
+    let starts_new_item = new_items.iter().any(|start| starts_with_ignore_case(word, start))
+        || word.starts_with(b"10.") && word.contains(&b'/');
+    if starts_new_item {
         return false;
     }
-    let alone = next.get(word.len()).is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
+    let is_alone = next.get(word.len()).is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
     match last {
         b'-' | b'_' | b'(' => first.is_ascii_alphanumeric(),
-        // A slash ends no sentence, but the next line may begin one.
+        // A slash does not end a sentence, but the next line may start one.
         b'/' | b':' => {
             !first.is_ascii_uppercase() && (first.is_ascii_alphanumeric() || *first == b'(') || has_digit
         }
-        b'.' if first.is_ascii_digit() => alone || !is_list_number(word),
+        b'.' if first.is_ascii_digit() => is_alone || !is_list_number(word),
         b'.' => {
-            first.is_ascii_lowercase() && (has_digit || alone && word.ends_with(b"."))
+            first.is_ascii_lowercase() && (has_digit || is_alone && word.ends_with(b"."))
                 || word.starts_with(b"CO;")
         }
         _ => {
@@ -48,7 +48,7 @@ pub(super) fn continues_on_next_line(last: u8, next: &[u8]) -> bool {
     }
 }
 
-/// `12.`, as references are numbered.
+/// Whether a word is the number of a reference, such as `12.`.
 fn is_list_number(word: &[u8]) -> bool {
     word.len() <= 4 && word.strip_suffix(b".").is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
 }

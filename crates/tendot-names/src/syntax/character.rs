@@ -1,10 +1,12 @@
-//! Which characters a name may have: Unicode's basic type Graphic (letters, marks, numbers, punctuation,
-//! symbols and spaces), by Z39.84 section 4.1 and section 2 of the 2024 draft.
+//! Characters allowed in a DOI: Unicode's basic type Graphic.
+//!
+//! These are letters, marks, numbers, punctuation, symbols and spaces (Z39.84 section 4.1; 2024 draft, section 2).
 
+use super::EVERY_BYTE_ONE;
+use super::unicode_table::NON_GRAPHIC_RANGES;
 use crate::ErrorKind;
-use crate::unicode_table::NON_GRAPHIC_RANGES;
 
-/// Why `c` is not allowed in a DOI.
+/// Error for a character that is not allowed in a DOI; `None` if `c` is allowed.
 pub(crate) fn character_error(c: char) -> Option<ErrorKind> {
     if matches!(c, ' '..='~') {
         return None;
@@ -22,32 +24,34 @@ pub(crate) fn character_error(c: char) -> Option<ErrorKind> {
     found.ok().and_then(|index| NON_GRAPHIC_RANGES.get(index)).map(|&(_, _, kind)| kind)
 }
 
-/// True for the 66 code points that will never be assigned.
+/// Whether `c` is one of the 66 noncharacters, which will never be assigned.
 pub(crate) fn is_noncharacter(c: char) -> bool {
     let code = u32::from(c);
     (0xFDD0..=0xFDEF).contains(&code) || code & 0xFFFE == 0xFFFE
 }
 
-/// Invisible characters that copying leaves behind: U+200B, U+2060, U+FEFF, U+00AD; never bidirectional controls.
+/// Whether `c` is an invisible character that copying leaves behind: U+200B, U+2060, U+FEFF or U+00AD.
 ///
-/// Bidirectional controls are not among them: dropping those could change what a reader sees.
+/// Bidirectional controls are not removed: that could change the displayed text.
 #[cfg(feature = "alloc")]
 pub(crate) fn is_removable_invisible(c: char) -> bool {
     matches!(c, '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{AD}')
 }
 
-/// True for printable ASCII only, as nearly every name is. Eight bytes at a time, since this is most of the work of
-/// reading a name.
+/// Whether all bytes are printable ASCII, as in nearly every DOI.
+///
+/// Eight bytes at a time, since this is most of the work of parsing.
 #[inline]
 pub(crate) fn is_printable_ascii(bytes: &[u8]) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    // The highest bit of each byte tells: not ASCII, below the space, or DEL.
-    let faults =
-        |word: u64| (word | word.wrapping_sub(ONES * 0x20) & !word | word.wrapping_add(ONES)) & (ONES << 7);
+    // High bit of a byte set: non-ASCII, control or DEL.
+    let faults = |word: u64| {
+        (word | word.wrapping_sub(EVERY_BYTE_ONE * 0x20) & !word | word.wrapping_add(EVERY_BYTE_ONE))
+            & (EVERY_BYTE_ONE << 7)
+    };
     let Some(last) = bytes.last_chunk::<8>() else {
         return bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
     };
-    // The last eight are looked at twice where some of them are left: cheaper than a shorter read.
+    // Reads the last 8 bytes again: cheaper than a partial load.
     let mut found = faults(u64::from_le_bytes(*last));
     let mut rest = bytes;
     while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
@@ -62,11 +66,11 @@ pub(crate) fn check_characters(text: &str, allow_unassigned: bool) -> Result<(),
     if is_printable_ascii(text.as_bytes()) {
         return Ok(());
     }
-    for (at, c) in text.char_indices() {
+    for (offset, c) in text.char_indices() {
         match character_error(c) {
             None => {}
             Some(ErrorKind::UnassignedCharacter) if allow_unassigned && !is_noncharacter(c) => {}
-            Some(kind) => return Err(crate::Error::new(kind, at)),
+            Some(kind) => return Err(crate::Error::new(kind, offset)),
         }
     }
     Ok(())
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_point_has_the_fault_of_its_category() {
+    fn character_errors_by_category() {
         for (c, expected) in [
             ('a', None),
             ('é', None),
@@ -100,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn eight_bytes_at_a_time_are_judged_like_each_alone() {
+    fn is_printable_ascii_matches_scalar() {
         for byte in 0..=255u8 {
             for len in [1, 7, 8, 9, 15, 16, 17, 33] {
-                for at in 0..len {
+                for index in 0..len {
                     let mut bytes = std::vec![b'a'; len];
-                    bytes[at] = byte;
+                    bytes[index] = byte;
                     assert_eq!(is_printable_ascii(&bytes), matches!(byte, b' '..=b'~'));
                 }
             }
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_sorted_and_has_no_overlap() {
+    fn table_is_sorted_without_overlap() {
         assert!(NON_GRAPHIC_RANGES.is_sorted_by(|a, b| a.1 < b.0));
         assert_eq!(('\0'..=char::MAX).filter(|&c| is_noncharacter(c)).count(), 66);
     }

@@ -1,4 +1,4 @@
-//! The owned name.
+//! Owned DOI ([`DoiBuf`]).
 
 use alloc::borrow::{Borrow, Cow, ToOwned};
 use alloc::boxed::Box;
@@ -9,12 +9,11 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
-use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
+use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules};
 
 /// Owned, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
-/// Parsing takes every written form that the standards define, strictly; for what people paste, see
-/// [`Parser::lenient`].
+/// `FromStr` accepts every input form defined by the standards; for other spellings, see [`Parser::lenient`].
 ///
 /// ```
 /// use std::collections::HashSet;
@@ -25,7 +24,7 @@ use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules, cast};
 /// assert_eq!(link.prefix(), "10.1000");
 /// assert_eq!(link.to_string(), "10.1000/ABC");
 ///
-/// // A set matches it by any spelling, without a copy.
+/// // Lookup in a set ignores ASCII case and needs no copy.
 /// let seen = HashSet::from([link]);
 /// assert!(seen.contains(Doi::new("10.1000/aBc")?));
 /// # Ok::<(), tendot_names::Error>(())
@@ -52,7 +51,7 @@ impl DoiBuf {
         Self(text.into_boxed_str())
     }
 
-    /// The name as a string, as written.
+    /// Converts the DOI to a string in its input spelling.
     pub fn into_string(self) -> String {
         self.0.into_string()
     }
@@ -62,7 +61,7 @@ impl Deref for DoiBuf {
     type Target = Doi;
 
     fn deref(&self) -> &Doi {
-        cast::name(&self.0)
+        Doi::new_unchecked(&self.0)
     }
 }
 
@@ -87,14 +86,14 @@ impl ToOwned for Doi {
 }
 
 impl From<&Doi> for DoiBuf {
-    fn from(name: &Doi) -> Self {
-        name.to_owned()
+    fn from(doi: &Doi) -> Self {
+        doi.to_owned()
     }
 }
 
 impl From<Cow<'_, Doi>> for DoiBuf {
-    fn from(name: Cow<'_, Doi>) -> Self {
-        name.into_owned()
+    fn from(doi: Cow<'_, Doi>) -> Self {
+        doi.into_owned()
     }
 }
 
@@ -102,14 +101,12 @@ impl FromStr for DoiBuf {
     type Err = Error;
 
     /// Parses any strict input form with the current rules; rejects shortDOIs.
-    ///
-    /// A shortDOI is not a DOI name, so it is refused.
     fn from_str(text: &str) -> Result<Self, Error> {
         match Parser::strict().parse(text)?.into_identifier() {
-            DoiOrShortDoi::Doi(name) => Ok(name.into_owned()),
+            DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
             DoiOrShortDoi::Short(_) => {
-                let at = text.find("10/").map_or(0, |at| at + 2);
-                Err(Error::new(ErrorKind::MissingRegistrant, at))
+                let offset = text.find("10/").map_or(0, |start| start + 2);
+                Err(Error::new(ErrorKind::MissingRegistrant, offset))
             }
         }
     }
@@ -168,7 +165,7 @@ impl From<DoiBuf> for String {
 impl TryFrom<String> for DoiBuf {
     type Error = Error;
 
-    /// A bare name only, by the current rules.
+    /// Accepts a bare DOI only, with the current rules.
     fn try_from(text: String) -> Result<Self, Error> {
         Self::with_rules(text, SyntaxRules::Current)
     }

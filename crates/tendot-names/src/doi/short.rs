@@ -1,22 +1,22 @@
-//! ShortDOIs: `10/` and a few letters or digits, an alias that the proxy knows. Not a DOI name, because it has
-//! no registrant code (Z39.84 section 4.2).
+//! ShortDOI ([`ShortDoi`]): `10/` and ASCII letters or digits, an alias that the DOI proxy resolves.
+//!
+//! It is not a DOI, because it has no registrant code (Z39.84 section 4.2).
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::OutputForm;
-use crate::fold::append_uppercase;
-use crate::form::FormDisplay;
+use crate::ascii_case::append_uppercase;
+use crate::{FormDisplay, OutputForm};
 
 /// ShortDOI such as `10/gf4gqc`; comparisons ignore ASCII case.
 ///
 /// ```
 /// use tendot_names::{Parser, DoiOrShortDoi};
 ///
-/// let reading = Parser::strict().read("https://doi.org/10/gf4gqc")?;
-/// let DoiOrShortDoi::Short(short) = reading.identifier() else { panic!("a shortDOI") };
+/// let parsed = Parser::strict().parse("https://doi.org/10/gf4gqc")?;
+/// let DoiOrShortDoi::Short(short) = parsed.identifier() else { panic!("a shortDOI") };
 /// assert_eq!(short.as_str(), "10/gf4gqc");
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
@@ -30,36 +30,37 @@ impl<'a> ShortDoi<'a> {
             .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     }
 
+    /// Wraps text for which [`is_short_doi`](Self::is_short_doi) is true.
     pub(crate) fn from_validated(text: Cow<'a, str>) -> Self {
         Self(text)
     }
 
-    /// The shortDOI as written.
+    /// The shortDOI in its input spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// `10`
+    /// Prefix: always `10`.
     pub fn prefix(&self) -> &str {
         self.0.split_once('/').map_or("", |(prefix, _)| prefix)
     }
 
-    /// The part after `10/`.
+    /// Suffix: the part after `10/`.
     pub fn suffix(&self) -> &str {
         self.0.split_once('/').map_or("", |(_, suffix)| suffix)
     }
 
-    /// Writes the comparison key to the end of `key`, as [`Doi::write_key`](crate::Name::write_key) does.
+    /// Appends the comparison key, see [`Doi::append_comparison_key`](crate::Doi::append_comparison_key).
     pub fn write_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.0.as_bytes());
     }
 
-    /// The shortDOI in another form; none as [`OutputForm::Eidr`].
+    /// Formats the shortDOI in an output form; `None` for [`OutputForm::Eidr`].
     pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         FormDisplay::new(&self.0, form)
     }
 
-    /// The shortDOI as a string.
+    /// Converts the shortDOI to a string in its input spelling.
     pub fn into_string(self) -> String {
         self.0.into_owned()
     }

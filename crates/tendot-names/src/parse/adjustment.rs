@@ -1,4 +1,4 @@
-//! What a lenient reading changed.
+//! Changes made by lenient parsing.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ macro_rules! adjustments {
         impl Adjustment {
             const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The note's stable name in kebab case.
+            /// Stable code in kebab case.
             pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$name => $code,)*
@@ -25,33 +25,33 @@ macro_rules! adjustments {
 }
 
 adjustments! {
-    /// White space around the name or after a label was dropped.
+    /// White space around the DOI or after a label was trimmed.
     Trimmed = 0, "trimmed";
-    /// Angle brackets or quotes around the whole were dropped.
+    /// Angle brackets, quotes or a colon around the input were removed.
     Unwrapped = 1, "unwrapped";
-    /// A label, or a second one, was dropped.
+    /// A label was removed.
     LabelDropped = 2, "label-dropped";
-    /// The proxy's address stood there twice.
+    /// The proxy URL was repeated.
     DoubledAddress = 3, "doubled-address";
-    /// More than one slash stood after the host.
+    /// More than one slash followed the host.
     ExtraSlashes = 4, "extra-slashes";
-    /// The address had no scheme.
+    /// The URL had no scheme.
     SchemeMissing = 5, "scheme-missing";
-    /// The address named the default port.
+    /// The URL named the default port.
     DefaultPort = 6, "default-port";
-    /// Invisible characters were dropped.
+    /// Invisible characters were removed.
     InvisibleDropped = 7, "invisible-dropped";
-    /// A bare name without a slash was percent-decoded.
+    /// A bare DOI without `/` was percent-decoded.
     Decoded = 8, "decoded";
-    /// A `%` that begins no percent-encoded byte was kept as it is.
+    /// An invalid `%` was kept as a literal.
     PercentKept = 9, "percent-kept";
-    /// A character that this version of Unicode does not assign was accepted.
+    /// An unassigned code point was accepted.
     UnassignedAccepted = 10, "unassigned-accepted";
-    /// A query, which a URN does not have, was cut off.
+    /// A query was removed from a URN.
     QueryCut = 11, "query-cut";
-    /// Characters that a URN has to percent-encode stood there raw.
+    /// A URN had characters that must be percent-encoded.
     RawInUrn = 12, "raw-in-urn";
-    /// Damage was cut off by a repair.
+    /// Repair removed text.
     Repaired = 13, "repaired";
 }
 
@@ -60,26 +60,26 @@ adjustments! {
 pub struct Adjustments(u16);
 
 impl Adjustments {
-    /// True when nothing was changed.
+    /// Whether nothing was changed.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True when `note` is among them.
-    pub const fn contains(self, note: Adjustment) -> bool {
-        self.0 & (1 << note as u16) != 0
+    /// Whether the set contains `adjustment`.
+    pub const fn contains(self, adjustment: Adjustment) -> bool {
+        self.0 & (1 << adjustment as u16) != 0
     }
 
-    /// The notes, one by one.
+    /// Iterates over the adjustments.
     pub fn iter(self) -> impl Iterator<Item = Adjustment> {
-        Adjustment::ALL.iter().copied().filter(move |&note| self.contains(note))
+        Adjustment::ALL.iter().copied().filter(move |&adjustment| self.contains(adjustment))
     }
 
-    pub(crate) const fn with(self, note: Adjustment) -> Self {
-        Self(self.0 | 1 << note as u16)
+    pub(super) const fn with(self, adjustment: Adjustment) -> Self {
+        Self(self.0 | 1 << adjustment as u16)
     }
 
-    pub(crate) const fn union(self, other: Self) -> Self {
+    pub(super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }

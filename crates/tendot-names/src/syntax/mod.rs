@@ -1,6 +1,11 @@
-//! The three grammars of a name, and the check of a text against one of them.
+//! Syntax rules: three rule sets, and the check of a text against one of them.
 
-use crate::{Error, ErrorKind, character};
+pub(crate) mod character;
+mod unicode_table;
+
+use crate::{Error, ErrorKind};
+
+pub use unicode_table::UNICODE_VERSION;
 
 /// Syntax rules that a DOI must satisfy.
 ///
@@ -14,14 +19,13 @@ use crate::{Error, ErrorKind, character};
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum SyntaxRules {
-    /// Names as they are registered today: `10.`, groups of digits separated by dots, a slash, any graphic
-    /// characters.
+    /// Rules of registered DOIs: `10.`, groups of digits separated by dots, a slash, any graphic characters.
     #[default]
     Current,
-    /// ANSI/NISO Z39.84-2005 to the letter: any registrant code (section 4.2), but no suffix that begins with
-    /// one character and a slash (section 4.3).
+    /// ANSI/NISO Z39.84-2005: any registrant code (section 4.2), but no suffix that starts with one character and a
+    /// slash (section 4.3).
     Z3984,
-    /// The least that the 2002 draft asks for (section 2.1): prefix and suffix are not empty.
+    /// Minimum of the 2002 draft (section 2.1): non-empty prefix and suffix.
     Minimal2002,
 }
 
@@ -29,7 +33,7 @@ impl SyntaxRules {
     /// All rule sets.
     pub const ALL: [Self; 3] = [Self::Current, Self::Z3984, Self::Minimal2002];
 
-    /// The rule set's name on the command line and in JSON.
+    /// Stable code, as used on the command line and in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Current => "current",
@@ -38,7 +42,7 @@ impl SyntaxRules {
         }
     }
 
-    /// Checks a whole name: its characters, then its parts.
+    /// Validates a DOI: its characters, then prefix and suffix.
     pub(crate) fn check(self, text: &str, allow_unassigned: bool) -> Result<(), Error> {
         character::check_characters(text, allow_unassigned)?;
         self.check_structure(text)
@@ -77,29 +81,31 @@ impl SyntaxRules {
     }
 }
 
+/// Word in which every byte is 1.
+const EVERY_BYTE_ONE: u64 = u64::MAX / 255;
+
 /// Whether the text starts with `10.`, one to seven digits and a slash, as nearly every DOI does.
 ///
-/// The digits are looked at all at once, because a loop of unforeseeable length costs more than the rest of the reading.
+/// Checks all digits in one word: a data-dependent loop would cost more than the rest of parsing.
 #[inline]
 fn has_simple_prefix(text: &[u8]) -> bool {
-    const ONES: u64 = u64::MAX / 255;
     let Some((b"10.", rest)) = text.split_first_chunk::<3>() else { return false };
     let Some(word) = rest.first_chunk::<8>() else { return false };
-    // Digits become 0 to 9; what is more gets its highest bit set by the addition.
-    let values = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'0'));
-    let others = (values.wrapping_add(ONES * 0x76) | values) & (ONES << 7);
-    let digits = others.trailing_zeros() as usize / 8;
+    // XOR maps digits to 0–9; the addition sets the high bit of every other byte.
+    let values = u64::from_le_bytes(*word) ^ (EVERY_BYTE_ONE * u64::from(b'0'));
+    let non_digits = (values.wrapping_add(EVERY_BYTE_ONE * 0x76) | values) & (EVERY_BYTE_ONE << 7);
+    let digits = non_digits.trailing_zeros() as usize / 8;
     digits > 0 && rest.get(digits) == Some(&b'/') && rest.len() > digits + 1
 }
 
 /// Splits at the first slash.
 pub(crate) fn split_prefix(text: &str) -> Option<(&str, &str)> {
-    // A prefix is short: a plain loop is done before a vectorized search has begun.
-    let at = text.bytes().position(|byte| byte == b'/')?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
+    // A prefix is short: a scalar loop is faster than a vectorized search.
+    let slash = text.bytes().position(|byte| byte == b'/')?;
+    Some((text.get(..slash)?, text.get(slash + 1..)?))
 }
 
-/// The part of `prefix` after `10.`.
+/// Registrant code: the part of `prefix` after `10.`.
 fn registrant_code(prefix: &str) -> Result<&str, Error> {
     let registrant = match prefix.strip_prefix("10.") {
         Some(registrant) => registrant,
@@ -112,24 +118,26 @@ fn registrant_code(prefix: &str) -> Result<&str, Error> {
     Ok(registrant)
 }
 
+/// Checks a registrant code: digits, in groups separated by dots.
 fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
-    let mut group_begins = true;
-    for (at, byte) in registrant.bytes().enumerate() {
-        if !byte.is_ascii_digit() && (byte != b'.' || group_begins) {
-            return Err(Error::new(ErrorKind::BadRegistrant, offset + at));
+    let mut is_group_start = true;
+    for (index, byte) in registrant.bytes().enumerate() {
+        if !byte.is_ascii_digit() && (byte != b'.' || is_group_start) {
+            return Err(Error::new(ErrorKind::BadRegistrant, offset + index));
         }
-        group_begins = byte == b'.';
+        is_group_start = byte == b'.';
     }
-    if group_begins {
+    if is_group_start {
         return Err(Error::new(ErrorKind::BadRegistrant, offset + registrant.len()));
     }
     Ok(())
 }
 
+/// Rejects a suffix that starts with one character and a slash (Z39.84 section 4.3).
 fn check_suffix_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
     let mut characters = suffix.char_indices().skip(1);
     match characters.next() {
-        Some((at, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + at)),
+        Some((index, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + index)),
         _ => Ok(()),
     }
 }

@@ -1,19 +1,19 @@
-//! The borrowed name.
+//! Borrowed DOI ([`Doi`]).
 
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::rules::split_prefix;
-use crate::{Error, ErrorKind, SyntaxRules, cast};
+use crate::syntax::split_prefix;
+use crate::{Error, ErrorKind, SyntaxRules};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
-/// `Name` is to [`DoiBuf`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
-/// trims nothing: in a bare name "all characters represent themselves" (Z39.84 appendix E). For URLs, URNs and
-/// other written forms use a [`Parser`](crate::Reader).
+/// `Doi` is to [`DoiBuf`](crate::DoiBuf) as `str` is to `String`. The constructors only validate: in a bare DOI "all
+/// characters represent themselves" (Z39.84 appendix E). For URLs, URNs and other input forms use a
+/// [`Parser`](crate::Parser).
 ///
-/// Equality, order and hash follow Z39.84 section 4: `a` to `z` count as `A` to `Z`, then octets are compared.
+/// Equality, order and hash follow Z39.84 section 4: ASCII letters are compared in upper case, then octets.
 /// Letters outside Basic Latin are never folded (2024 draft, section 2, note 3).
 ///
 /// ```
@@ -21,12 +21,12 @@ use crate::{Error, ErrorKind, SyntaxRules, cast};
 ///
 /// // Z39.84 section 4
 /// assert_eq!(Doi::new("10.123/ABC")?, Doi::new("10.123/AbC")?);
-/// // 2024 draft, section 2, note 1: composed and decomposed letters are different names
+/// // 2024 draft, section 2, note 1: composed and decomposed letters are different
 /// assert_ne!(Doi::new("10.26321/\u{C1}")?, Doi::new("10.26321/A\u{301}")?);
 ///
-/// // The first slash divides (2002 draft, section 2.1)
-/// let name = Doi::new("10.5594/SMPTE.ST2067-21.2020")?;
-/// assert_eq!((name.prefix(), name.suffix()), ("10.5594", "SMPTE.ST2067-21.2020"));
+/// // The first slash separates prefix and suffix (2002 draft, section 2.1)
+/// let doi = Doi::new("10.5594/SMPTE.ST2067-21.2020")?;
+/// assert_eq!((doi.prefix(), doi.suffix()), ("10.5594", "SMPTE.ST2067-21.2020"));
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 #[repr(transparent)]
@@ -39,12 +39,12 @@ impl Doi {
     /// use tendot_names::{ErrorKind, Doi};
     ///
     /// // Z39.84 appendix C
-    /// for name in [
+    /// for text in [
     ///     "10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO:2-0",
     ///     "10.1001/PUBS.JAMA(278)3,JOC7055-ABSY:",
     ///     "10.1006/rwei.1999.0001",
     /// ] {
-    ///     assert_eq!(Doi::new(name)?.as_str(), name);
+    ///     assert_eq!(Doi::new(text)?.as_str(), text);
     /// }
     /// assert_eq!(Doi::new("10.1000").unwrap_err().kind(), ErrorKind::MissingSlash);
     /// # Ok::<(), tendot_names::Error>(())
@@ -56,7 +56,7 @@ impl Doi {
     /// Validates `text` with the given rules.
     pub fn with_rules(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, false)?;
-        Ok(cast::name(text))
+        Ok(Doi::new_unchecked(text))
     }
 
     /// Validates bytes with the current rules.
@@ -77,26 +77,33 @@ impl Doi {
     #[cfg(feature = "alloc")]
     pub(crate) fn allowing_unassigned(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, true)?;
-        Ok(cast::name(text))
+        Ok(Doi::new_unchecked(text))
     }
 
-    /// The name as written.
+    /// Converts validated text without checking it again. The only `unsafe` code of this crate.
+    #[allow(unsafe_code, reason = "reference cast to an unsized newtype")]
+    pub(crate) const fn new_unchecked(text: &str) -> &Self {
+        // SAFETY: `Doi` is `repr(transparent)` over `str`, so both references have the same layout and lifetime;
+        // memory safety does not depend on the text being valid.
+        unsafe { &*(core::ptr::from_ref::<str>(text) as *const Self) }
+    }
+
+    /// The DOI in its input spelling.
     pub const fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The part before the first slash: directory indicator and registrant code.
+    /// Prefix: directory indicator and registrant code, before the first slash.
     pub fn prefix(&self) -> &str {
         self.split().0
     }
 
-    /// The part after the first slash.
+    /// Suffix: the part after the first slash.
     pub fn suffix(&self) -> &str {
         self.split().1
     }
 
-    /// The registrant code, the part of the prefix after the first dot; empty when there is none, which only
-    /// [`SyntaxRules::Minimal2002`] allows.
+    /// Registrant code: the prefix after the first dot; empty only under [`SyntaxRules::Minimal2002`].
     ///
     /// ```
     /// # use tendot_names::Doi;
@@ -107,34 +114,34 @@ impl Doi {
         self.prefix().split_once('.').map_or("", |(_, registrant)| registrant)
     }
 
-    /// Checks the name against a rule set; names from a lenient reading or another rule set may fail.
+    /// Validates the DOI against a rule set; a leniently parsed DOI may fail.
     ///
     /// ```
     /// use tendot_names::{ErrorKind, Doi, SyntaxRules};
     ///
-    /// let name = Doi::new("10.2505/4/ss15_038_08_78")?;
-    /// assert_eq!(name.check(SyntaxRules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
+    /// let doi = Doi::new("10.2505/4/ss15_038_08_78")?;
+    /// assert_eq!(doi.check(SyntaxRules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn check(&self, rules: SyntaxRules) -> Result<(), Error> {
         rules.check(&self.0, false)
     }
 
-    /// Appends the comparison key: the DOI's bytes with ASCII letters in upper case. Also on `ShortDoi`, `DoiOrShortDoi`.
+    /// Appends the comparison key: the DOI's bytes with ASCII letters in upper case.
     ///
-    /// Two names are equal exactly when their keys are, and keys sort as names do.
+    /// Keys are equal if and only if the DOIs are, and have the order of the DOIs.
     ///
     /// ```
     /// use tendot_names::Doi;
     ///
     /// let mut key = Vec::new();
-    /// Doi::new("10.1000/Abc")?.write_key(&mut key);
+    /// Doi::new("10.1000/Abc")?.append_comparison_key(&mut key);
     /// assert_eq!(key, b"10.1000/ABC");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     #[cfg(feature = "alloc")]
     pub fn append_comparison_key(&self, key: &mut alloc::vec::Vec<u8>) {
-        crate::fold::append_uppercase(key, self.0.as_bytes());
+        crate::ascii_case::append_uppercase(key, self.0.as_bytes());
     }
 
     /// Compares code points, including case.
@@ -177,20 +184,20 @@ impl Ord for Doi {
 
 impl Hash for Doi {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In pieces, because a hasher takes many bytes much faster than one at a time.
-        for piece in self.0.as_bytes().chunks(64) {
+        // In chunks: hashing slices is faster than single bytes.
+        for chunk in self.0.as_bytes().chunks(64) {
             let mut folded = [0; 64];
-            let folded = folded.split_at_mut(piece.len()).0;
-            folded.copy_from_slice(piece);
+            let folded = folded.split_at_mut(chunk.len()).0;
+            folded.copy_from_slice(chunk);
             folded.make_ascii_uppercase();
             state.write(folded);
         }
-        // No name contains this byte, so the hash of a sequence of names is unambiguous.
+        // Terminator: UTF-8 never contains this byte, so the hash of a sequence of DOIs is unambiguous.
         state.write_u8(0xFF);
     }
 }
 
-/// The name as written; [`written_as`](Self::written_as) gives the other forms.
+/// Writes the DOI in its input spelling; [`format`](Self::format) writes the other output forms.
 impl fmt::Display for Doi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
@@ -212,7 +219,7 @@ impl AsRef<str> for Doi {
 impl<'a> TryFrom<&'a str> for &'a Doi {
     type Error = Error;
 
-    /// A bare name only, by the current rules.
+    /// Accepts a bare DOI only, with the current rules.
     fn try_from(text: &'a str) -> Result<Self, Error> {
         Doi::new(text)
     }

@@ -1,7 +1,6 @@
-//! One character of a candidate, however it is escaped: as itself, as an HTML or XML entity, with the backslash of
-//! JSON, Markdown or TeX.
+//! One character, escaped or not: plain, HTML or XML entity, or backslash escape of JSON, Markdown or TeX.
 
-use crate::escape::hex_value;
+use crate::percent::hex_value;
 
 /// One character and the number of input bytes that encode it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,7 +14,7 @@ pub(super) fn decode_escaped_char(text: &[u8]) -> Option<EscapedChar> {
     let (&first, rest) = text.split_first()?;
     match first {
         b'&' => Some(decode_entity(text).unwrap_or(EscapedChar { character: '&', len: 1 })),
-        b'\\' => decode_backslash(rest).map(|token| EscapedChar { len: token.len + 1, ..token }),
+        b'\\' => decode_backslash(rest).map(|escaped| EscapedChar { len: escaped.len + 1, ..escaped }),
         b'{' => Some(decode_tex_group(rest).unwrap_or(EscapedChar { character: '{', len: 1 })),
         b'$' => Some(decode_tex_math(rest).unwrap_or(EscapedChar { character: '$', len: 1 })),
         0..0x80 => Some(EscapedChar { character: char::from(first), len: 1 }),
@@ -23,7 +22,7 @@ pub(super) fn decode_escaped_char(text: &[u8]) -> Option<EscapedChar> {
     }
 }
 
-/// A character outside ASCII.
+/// Decodes a non-ASCII character.
 pub(super) fn decode_utf8_char(text: &[u8]) -> Option<EscapedChar> {
     let len = match text.first()? {
         0xC2..0xE0 => 2,
@@ -35,7 +34,7 @@ pub(super) fn decode_utf8_char(text: &[u8]) -> Option<EscapedChar> {
     Some(EscapedChar { character, len })
 }
 
-/// `&lt;`, `&#60;`, `&#x3C;`, and the same escaped twice: `&amp;lt;`.
+/// Decodes an HTML or XML entity: `&lt;`, `&#60;`, `&#x3C;`, or a doubly escaped one, `&amp;lt;`.
 fn decode_entity(text: &[u8]) -> Option<EscapedChar> {
     const NAMED_ENTITIES: [(&[u8], char); 22] = [
         (b"&lt;", '<'),
@@ -75,19 +74,20 @@ fn decode_entity(text: &[u8]) -> Option<EscapedChar> {
         .map(|(name, character)| EscapedChar { character, len: name.len() })
 }
 
+/// Decodes a numeric entity: `&#60;`, `&#x3C;`.
 fn decode_numeric_entity(text: &[u8]) -> Option<EscapedChar> {
     let digits = text.get(2..)?;
-    let (digits, radix, lead) = match digits.first()? {
+    let (digits, radix, digits_start) = match digits.first()? {
         b'x' | b'X' => (digits.get(1..)?, 16, 3),
         _ => (digits, 10, 2),
     };
     let end = digits.iter().take(8).position(|&byte| byte == b';')?;
     let number = str::from_utf8(digits.get(..end)?).ok()?;
     let character = char::from_u32(u32::from_str_radix(number, radix).ok()?)?;
-    Some(EscapedChar { character, len: lead + end + 1 })
+    Some(EscapedChar { character, len: digits_start + end + 1 })
 }
 
-/// What follows a backslash.
+/// Decodes the text after a backslash.
 fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
     const TEX_COMMANDS: [(&[u8], char); 6] = [
         (b"textless", '<'),
@@ -106,7 +106,7 @@ fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
             Some(EscapedChar { character: char::from_u32(code)?, len: 5 })
         }
         b't' => TEX_COMMANDS.into_iter().find(|(name, _)| rest.starts_with(name)).map(|(name, character)| {
-            // TeX takes braces or a space after the word for its end.
+            // In TeX, braces or a space end the command.
             let end = match rest.get(name.len()..) {
                 Some([b'{', b'}', ..]) => 2,
                 Some([b' ', after, ..]) if after.is_ascii_alphanumeric() => 1,
@@ -121,7 +121,7 @@ fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
     }
 }
 
-/// `{\_}`, `{\textless}`, `{[}` and `{$<$}`; also `{\&}lt;`.
+/// Decodes the text after the brace of a TeX group: `{\_}`, `{\textless}`, `{[}`, `{$<$}`, `{\&}lt;`.
 fn decode_tex_group(rest: &[u8]) -> Option<EscapedChar> {
     if let Some(entity) = rest.strip_prefix(br"\&}") {
         let known = [(&b"lt;"[..], '<'), (b"gt;", '>'), (b"amp;", '&')];
@@ -131,7 +131,7 @@ fn decode_tex_group(rest: &[u8]) -> Option<EscapedChar> {
     }
     let inner = match rest {
         [b'\\', after @ ..] => {
-            decode_backslash(after).map(|token| EscapedChar { len: token.len + 1, ..token })?
+            decode_backslash(after).map(|escaped| EscapedChar { len: escaped.len + 1, ..escaped })?
         }
         [b'$', after @ ..] => decode_tex_math(after)?,
         [byte, b'}', ..] if byte.is_ascii_punctuation() => {
@@ -142,7 +142,7 @@ fn decode_tex_group(rest: &[u8]) -> Option<EscapedChar> {
     (rest.get(inner.len) == Some(&b'}')).then_some(EscapedChar { len: inner.len + 2, ..inner })
 }
 
-/// `$<$`, `$>$`, `$_$`.
+/// Decodes the text after the dollar sign of TeX math: `$<$`, `$>$`, `$_$`.
 fn decode_tex_math(rest: &[u8]) -> Option<EscapedChar> {
     match rest {
         [byte @ (b'<' | b'>' | b'_'), b'$', ..] => Some(EscapedChar { character: char::from(*byte), len: 3 }),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes() {
+    fn decodes_escaped_chars() {
         check("&lt;x", Some(('<', 4)));
         check("&LT;x", Some(('<', 4)));
         check("&amp;lt;", Some(('<', 8)));
@@ -182,7 +182,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Option<(char, usize)>) {
         assert_eq!(
-            decode_escaped_char(text.as_bytes()).map(|token| (token.character, token.len)),
+            decode_escaped_char(text.as_bytes()).map(|escaped| (escaped.character, escaped.len)),
             expected,
             "{text}"
         );

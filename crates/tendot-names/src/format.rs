@@ -1,45 +1,45 @@
-//! The written forms of a name: how each is called, and how a name is written in it.
+//! Output forms and their display adapter.
 
 use core::fmt::{self, Write as _};
 
-use crate::escape::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
-use crate::{Doi, cast};
+use crate::Doi;
+use crate::percent::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
 
 /// Output form of a DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum OutputForm {
-    /// The name itself, as written.
+    /// Bare DOI in its input spelling.
     Name,
-    /// The name with ASCII letters in upper case: the key by which names are compared (Z39.84 section 4).
+    /// ASCII letters in upper case: the comparison key (Z39.84 section 4).
     Canonical,
     /// `doi:` URI of the June 2024 draft: every byte that is neither unreserved nor `/` is percent-encoded.
     Uri,
-    /// `doi:` URI as published in November 2024: slashes inside the suffix are encoded, `(`, `:` and their like
+    /// `doi:` URI as published in November 2024: slashes inside the suffix are encoded, characters such as `(` and `:`
     /// are not.
     Uri202411,
-    /// The 2003 draft's canonical `doi:` URI, in upper case.
+    /// Canonical `doi:` URI of the 2003 draft, in upper case.
     Uri2003,
-    /// `urn:doi:`
+    /// `urn:doi:`.
     Urn,
-    /// `https://doi.org/…`, readable: encoded are tables 1 and 2 of Z39.84, `?` and all outside ASCII.
+    /// `https://doi.org/…`, readable: encodes tables 1 and 2 of Z39.84, `?` and non-ASCII characters.
     Url,
-    /// `https://doi.org/…` with only table 1, `?` and all outside ASCII encoded.
+    /// `https://doi.org/…`, minimal: encodes table 1 of Z39.84, `?` and non-ASCII characters.
     UrlMinimal,
     /// `https://doi.org/…` encoded as in [`OutputForm::Uri`].
     UrlFull,
-    /// `info:doi/`
+    /// `info:doi/`.
     Info,
-    /// `doi:` and the bare name, as ISO 26324 wants it shown.
+    /// `doi:` and the bare DOI, as ISO 26324 displays it.
     Display,
-    /// `urn:eidr:`, for names of the Entertainment ID Registry.
+    /// `urn:eidr:`, for prefixes of the Entertainment ID Registry.
     Eidr,
-    /// An HTML link: the address of [`OutputForm::Url`] around the text of [`OutputForm::Display`].
+    /// HTML link to [`OutputForm::Url`] with the text of [`OutputForm::Display`].
     Html,
 }
 
 impl OutputForm {
-    /// All forms.
+    /// All output forms.
     pub const ALL: [Self; 13] = [
         Self::Name,
         Self::Canonical,
@@ -56,7 +56,7 @@ impl OutputForm {
         Self::Html,
     ];
 
-    /// The form's name on the command line.
+    /// Stable code, as used on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -77,39 +77,39 @@ impl OutputForm {
 }
 
 impl Doi {
-    /// The name in another form; nothing when it has none there, as with [`OutputForm::Eidr`] for names of others.
+    /// Formats the DOI in an output form; `None` for [`OutputForm::Eidr`] unless it has an EIDR prefix.
     ///
-    /// The result writes itself piece by piece and allocates nothing.
+    /// The result implements `Display` and does not allocate.
     ///
     /// ```
     /// use tendot_names::{OutputForm, Doi};
     ///
     /// // URN registration, "Character set"
-    /// let name = Doi::new("10.1000/456#789")?;
-    /// assert_eq!(name.written_as(OutputForm::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
-    /// assert_eq!(name.written_as(OutputForm::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
-    /// assert!(name.written_as(OutputForm::Eidr).is_none());
+    /// let doi = Doi::new("10.1000/456#789")?;
+    /// assert_eq!(doi.format(OutputForm::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
+    /// assert_eq!(doi.format(OutputForm::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
+    /// assert!(doi.format(OutputForm::Eidr).is_none());
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         FormDisplay::new(self.as_str(), form)
     }
 
-    /// The `doi:` URI.
+    /// `doi:` URI.
     ///
     /// ```
     /// use tendot_names::Doi;
     ///
     /// // 2024 draft, section 2, example 2
-    /// let name = Doi::new("10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03")?;
-    /// assert_eq!(name.uri().to_string(), "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03");
+    /// let doi = Doi::new("10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03")?;
+    /// assert_eq!(doi.uri().to_string(), "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn uri(&self) -> FormDisplay<'_> {
         FormDisplay { text: self.as_str(), form: OutputForm::Uri }
     }
 
-    /// The `urn:doi:` URN.
+    /// `urn:doi:` URN.
     ///
     /// ```
     /// # use tendot_names::Doi;
@@ -127,12 +127,12 @@ impl Doi {
     /// use tendot_names::Doi;
     ///
     /// // Z39.84 appendix E
-    /// let name = Doi::new("10.1006/rwei.1999\".0001")?;
-    /// assert_eq!(name.url().to_string(), "https://doi.org/10.1006/rwei.1999%22.0001");
+    /// let doi = Doi::new("10.1006/rwei.1999\".0001")?;
+    /// assert_eq!(doi.url().to_string(), "https://doi.org/10.1006/rwei.1999%22.0001");
     ///
-    /// // A browser would take `/../` out of an address, so one slash is encoded.
-    /// let name = Doi::new("10.1000/a/../b")?;
-    /// assert_eq!(name.url().to_string(), "https://doi.org/10.1000/a/..%2Fb");
+    /// // A browser would remove `/../` from a URL, so one slash is encoded.
+    /// let doi = Doi::new("10.1000/a/../b")?;
+    /// assert_eq!(doi.url().to_string(), "https://doi.org/10.1000/a/..%2Fb");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn url(&self) -> FormDisplay<'_> {
@@ -166,7 +166,7 @@ impl<'a> FormDisplay<'a> {
 
 /// Whether the prefix belongs to the Entertainment ID Registry (EIDR).
 fn has_eidr_prefix(text: &str) -> bool {
-    matches!(cast::name(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
+    matches!(Doi::new_unchecked(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
 }
 
 impl fmt::Display for FormDisplay<'_> {
@@ -177,9 +177,9 @@ impl fmt::Display for FormDisplay<'_> {
             OutputForm::Canonical => AsciiUppercaseWriter(f).write_str(text),
             OutputForm::Uri => write_with_scheme(f, "doi:", text, UnencodedSet::URI),
             OutputForm::Uri202411 => {
-                let name = cast::name(text);
-                write_with_scheme(f, "doi:", name.prefix(), UnencodedSet::URI_2024_11)?;
-                write_with_scheme(f, "/", name.suffix(), UnencodedSet::URI_2024_11)
+                let doi = Doi::new_unchecked(text);
+                write_with_scheme(f, "doi:", doi.prefix(), UnencodedSet::URI_2024_11)?;
+                write_with_scheme(f, "/", doi.suffix(), UnencodedSet::URI_2024_11)
             }
             OutputForm::Uri2003 => {
                 f.write_str("doi:")?;
@@ -195,9 +195,9 @@ impl fmt::Display for FormDisplay<'_> {
                 f.write_str(text)
             }
             OutputForm::Eidr => {
-                let name = cast::name(text);
-                write_with_scheme(f, "urn:eidr:", name.prefix(), UnencodedSet::EIDR)?;
-                write_with_scheme(f, ":", name.suffix(), UnencodedSet::EIDR)
+                let doi = Doi::new_unchecked(text);
+                write_with_scheme(f, "urn:eidr:", doi.prefix(), UnencodedSet::EIDR)?;
+                write_with_scheme(f, ":", doi.suffix(), UnencodedSet::EIDR)
             }
             OutputForm::Html => {
                 f.write_str("<a href=\"")?;
@@ -210,33 +210,34 @@ impl fmt::Display for FormDisplay<'_> {
     }
 }
 
+/// Writes `scheme`, or another delimiter, and the percent-encoded text.
 fn write_with_scheme(
     out: &mut impl fmt::Write,
-    lead: &str,
+    scheme: &str,
     text: &str,
-    literal: UnencodedSet,
+    unencoded: UnencodedSet,
 ) -> fmt::Result {
-    out.write_str(lead)?;
-    write_percent_encoded(out, text, literal)
+    out.write_str(scheme)?;
+    write_percent_encoded(out, text, unencoded)
 }
 
-/// Writes a proxy URL. Browsers remove dot segments, even percent-encoded ones, so a slash next to one is written as `%2F`.
+/// Writes a proxy URL.
 ///
-/// Browsers take `.` and `..` out of paths, even where the dots are encoded; a slash beside such a segment is therefore written
-/// as `%2F`: the one after it, or for the last segment the one before.
-fn write_proxy_url(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet) -> fmt::Result {
+/// Browsers remove dot segments (`.` and `..`), even percent-encoded ones. A slash next to one is therefore written as
+/// `%2F`: the slash after it, or before it if it is the last segment.
+fn write_proxy_url(out: &mut impl fmt::Write, text: &str, unencoded: UnencodedSet) -> fmt::Result {
     out.write_str("https://doi.org/")?;
     let mut rest = text;
     while let Some((segment, after)) = rest.split_once('/') {
-        write_percent_encoded(out, segment, literal)?;
-        let hidden = is_dot_segment(segment) || is_dot_segment(after);
-        out.write_str(if hidden { "%2F" } else { "/" })?;
+        write_percent_encoded(out, segment, unencoded)?;
+        let encodes_slash = is_dot_segment(segment) || is_dot_segment(after);
+        out.write_str(if encodes_slash { "%2F" } else { "/" })?;
         rest = after;
     }
-    write_percent_encoded(out, rest, literal)
+    write_percent_encoded(out, rest, unencoded)
 }
 
-/// RFC 3986 section 5.2.4.
+/// Whether a path segment is a dot segment (RFC 3986 section 5.2.4).
 fn is_dot_segment(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
@@ -247,8 +248,8 @@ struct HtmlEscapeWriter<'a, W>(&'a mut W);
 impl<W: fmt::Write> fmt::Write for HtmlEscapeWriter<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
-            let (plain, from) = rest.split_at(at);
+        while let Some(plain_len) = rest.find(['&', '<', '>', '"', '\'']) {
+            let (plain, from) = rest.split_at(plain_len);
             self.0.write_str(plain)?;
             let mut characters = from.chars();
             self.0.write_str(match characters.next() {
