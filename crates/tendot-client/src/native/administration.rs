@@ -13,20 +13,20 @@ use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 /// Client that administers the records of one server.
 ///
 /// Each operation is sent once, over TCP, else HTTP or HTTPS, and authenticated when the server sends a challenge. If it is not
-/// known whether the server applied it, the error is [`AdminError::OutcomeUnknown`].
+/// known whether the server applied it, the error is [`AdminError::Uncertain`].
 ///
 /// Each operation is asked for once, over TCP or else HTTP or HTTPS, and proved by the identity's key when the server asks for that.
 /// What is not known to have been done is an error of its own, [`AdminError::Uncertain`]. In a session
 /// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
 ///
 /// ```no_run
-/// use tendot_client::native::{AdminClient, AdminIdentity, ConnectionPeer, RootSites};
+/// use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, RootSites};
 /// use tendot_proto::HandleValue;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// // The server's own description of itself has its key.
 /// let server = RootSites::from_bytes(&std::fs::read("siteinfo.json")?)?;
-/// let peer = ConnectionPeer::of(&server, "10.1000/182").ok_or("not a primary site")?;
+/// let peer = AdminServer::for_handle(&server, "10.1000/182").ok_or("not a primary site")?;
 /// let key = std::fs::read("admpriv.bin")?;
 /// let mut admin = AdminClient::new(peer, AdminIdentity::with_key_file(300, "0.NA/10.1000", &key, None)?);
 ///

@@ -56,12 +56,12 @@ use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
 /// Answers are not kept here, only who serves which prefix: see [`Resolver`](crate::Resolver). A copy shares all of it.
 ///
 /// ```no_run
-/// use tendot_client::native::{NativeClient, ResolveQuery, RootSites};
+/// use tendot_client::native::{NativeClient, ResolveOptions, RootSites};
 /// use tendot_client::{CacheSettings, LookupOutcome, Resolver};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// let native = NativeClient::new(RootSites::global_registry().config());
-/// let links = native.resolve("10.1000/182", &ResolveQuery { types: vec!["URL".into()], ..ResolveQuery::default() }).await?;
+/// let native = NativeClient::new(RootSites::global_registry().into_config());
+/// let links = native.resolve("10.1000/182", &ResolveOptions { types: vec!["URL".into()], ..ResolveOptions::default() }).await?;
 /// if let LookupOutcome::Values(values) = &links.found {
 ///     println!("{} values, {:?}", values.len(), links.from);
 /// }

@@ -10,10 +10,10 @@ use super::{NativeClient, ResolveError, RootSites};
 /// Server of a primary site that administers a handle.
 ///
 /// ```
-/// use tendot_client::native::{ConnectionPeer, RootSites};
+/// use tendot_client::native::{AdminServer, RootSites};
 ///
-/// let root = RootSites::at(&["127.0.0.1:2641".parse()?], None);
-/// assert_eq!(ConnectionPeer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
+/// let root = RootSites::from_addresses(&["127.0.0.1:2641".parse()?], None);
+/// assert_eq!(AdminServer::for_handle(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use tendot_proto::{DecodeError, Handle, HandleValue};
 /// // The Global Handle Registry, as published.
 /// assert_eq!(RootSites::global_registry().sites().len(), 13);
 /// // Any server can be a root of its own.
-/// assert_eq!(RootSites::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
+/// assert_eq!(RootSites::from_addresses(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
 /// assert!(RootSites::from_bytes(b"{}").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
