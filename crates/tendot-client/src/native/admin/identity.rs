@@ -1,3 +1,5 @@
+//! Administrator identity and its key.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,11 +57,12 @@ impl AdminIdentity {
         Self { reference: ValueReference::new(index, handle.as_bytes().to_vec()), key }
     }
 
-    /// Reference of the key value.
+    /// Index and handle of the key value.
     pub const fn reference(&self) -> &ValueReference<'static> {
         &self.reference
     }
 
+    /// Key to answer challenges with.
     pub(super) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
             IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),
