@@ -70,6 +70,7 @@ pub(crate) struct CachedLookup<E> {
 }
 
 impl<E> CachedLookup<E> {
+    /// Cache entry of a reply, with its TTL and the time for which it may be served stale.
     pub(crate) fn from_reply(reply: UpstreamReply, settings: &CacheSettings, now: Instant) -> Self {
         let expires_at = now + settings.ttl_of(&reply);
         // "Not found" is never served stale.
@@ -85,6 +86,7 @@ impl<E> CachedLookup<E> {
         }
     }
 
+    /// Cache entry of a failure (RFC 9520).
     pub(crate) fn from_error(error: E, settings: &CacheSettings, now: Instant) -> Self {
         let retry_at = now + settings.retry;
         Self {
@@ -97,6 +99,7 @@ impl<E> CachedLookup<E> {
         }
     }
 
+    /// Reply from this entry, or the cached error.
     pub(crate) fn reply(&self, source: CacheStatus) -> Result<CachedReply, Arc<E>> {
         let now = Instant::now();
         // A fresh reply may be used once even with TTL 0.

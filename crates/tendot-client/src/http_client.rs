@@ -1,4 +1,4 @@
-//! HTTP client code shared by the upstream and the registry client.
+//! HTTP client helpers: error messages, loopback hosts, TLS with given CA certificates.
 
 use std::sync::Arc;
 

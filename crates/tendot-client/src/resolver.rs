@@ -128,8 +128,7 @@ impl<U: Upstream + 'static> Resolver<U> {
             return cached;
         }
         let (inner, request) = (Arc::clone(&self.0), request.into_owned());
-        // A task of its own, to finish and cache the reply even if the caller goes away. Without it, the guard would also
-        // remove the old entry.
+        // A separate task, to finish and cache the reply even if the caller goes away; the old entry would be lost otherwise.
         let task = tokio::spawn(async move {
             if request.is_authoritative || request.is_forwarded() {
                 inner.resolve_directly(key, &request).await
@@ -149,6 +148,7 @@ impl<U: Upstream + 'static> Resolver<U> {
 }
 
 impl<U: Upstream> ResolverInner<U> {
+    /// Cached reply or error, unless the upstream has to be queried again.
     fn get_cached(&self, key: &[u8]) -> Option<Result<CachedReply, Arc<U::Error>>> {
         let cached = self.cache.get(key).filter(|cached| Instant::now() < cached.retry_at)?;
         Some(cached.reply(CacheStatus::Kept))

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_root() {
+    fn global_registry_is_valid() {
         let root = RootSites::global_registry();
         for site in root.sites() {
             let server = &site.servers[0];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn files() {
+    fn reads_root_files() {
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
         let of_site = RootSites::from_bytes(site).unwrap();
         assert_eq!(of_site.sites().len(), 1);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_files() {
+    fn rejects_invalid_root_files() {
         check(b"", "neither a JSON object");
         check(b"rubbish", "neither a JSON object");
         check(b"{}", "no root: ");

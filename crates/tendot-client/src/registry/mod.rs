@@ -29,7 +29,7 @@ use crate::http_client::{error_chain, is_loopback_host, tls_config_with_roots};
 /// Maximum size of a response body; a list of a thousand names with metadata is smaller.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// Timeout from a request to the end of its response; long, because closing a large agency takes minutes.
+/// Timeout from a request to the end of its response; long, because closing an agency with all its names takes time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -39,6 +39,7 @@ impl AdminConnection {
     /// Timeout of a whole message; long, because a change may have to wait for others.
     const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
+    /// Connects over `transport`; see [`connect_stream`].
     pub(super) async fn open(
         transport: InterfaceProtocol,
         to: SocketAddr,
@@ -52,7 +53,7 @@ impl AdminConnection {
         })
     }
 
-    /// Sends a request over TCP or TLS without HTTP.
+    /// Sends bytes as they are: a message, or an HTTP request.
     pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), AdminConnectionError> {
         let sent = async {
             self.stream.write_all(request).await?;
@@ -95,6 +96,7 @@ impl AdminConnection {
         }
     }
 
+    /// Passes received bytes to the framer, without the head of an HTTP response.
     fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), AdminConnectionError> {
         let Some(head) = &mut self.http_head else {
             self.framer.push(bytes);

@@ -154,7 +154,7 @@ impl AdminClient {
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
         let mut budget = Budget::PER_REQUEST;
-        let signature = credentials.respond(
+        let answer = credentials.respond(
             &request,
             &message,
             &self.policy,
@@ -167,7 +167,7 @@ impl AdminClient {
             auth_type: credentials.auth_type(),
             key_handle: reference.handle(),
             key_index: reference.index,
-            answer: &signature,
+            answer: &answer,
         };
         let response =
             self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, request)?;
@@ -255,6 +255,7 @@ impl AdminClient {
         Ok(ValidatedResponse { bytes, code, server, is_authenticated, has_more, session_id })
     }
 
+    /// Whether the response is signed with the server's public key.
     fn has_valid_signature(&self, response: &[u8]) -> bool {
         let (Some(key), Ok(parts)) = (self.server.public_key(), MessageParts::split(response)) else {
             return false;

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// ```
 /// use tendot_client::native::AdminIdentity;
 ///
-/// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"not to be told");
+/// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"example-secret");
 /// assert_eq!(format!("{admin:?}"), "Identity(301:0.NA/10.1000, SecretKey)");
 /// assert!(AdminIdentity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
 /// ```

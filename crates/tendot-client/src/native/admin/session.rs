@@ -55,7 +55,9 @@ impl AdminClient {
         Ok(())
     }
 
-    /// Adds the MAC of the session to a request and encrypts it, if there is a session and if need be.
+    /// Adds the MAC of the session to a request; encrypts it in an encrypted session, or if it has private values.
+    ///
+    /// Without a session, the request is unchanged.
     pub(super) fn seal(
         &mut self,
         mut request: Vec<u8>,

@@ -24,8 +24,8 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// Handle System client: resolves names over the native protocol (UDP, TCP, HTTP, HTTPS).
 ///
 /// It starts at [`RootSites`](crate::native::RootSites) and finds the responsible servers through prefix records, service handles
-/// and referrals; the site with the lowest smoothed response time is queried first. Lookups are limited in time, messages, bytes
-/// and depth, see [`LookupConfig`], and in number.
+/// and referrals; preferred sites and those with the lowest smoothed response time are queried first. Lookups are limited in
+/// time, messages, bytes and depth, see [`LookupConfig`], and in number.
 ///
 /// It caches sites, not replies: see [`Resolver`](crate::Resolver). Clones share their state.
 ///
@@ -104,7 +104,8 @@ impl NativeClient {
     /// Maximum number of concurrent DNS queries.
     const MAX_DNS_THREADS: usize = 16;
 
-    /// Client with these settings, see [`RootSites::into_config`]; adds response times and cryptography if they are missing.
+    /// Client with these settings, see [`RootSites::into_config`](crate::native::RootSites::into_config);
+    /// adds response times and cryptography if they are missing.
     pub fn new(config: LookupConfig) -> Self {
         Self::with_preferred_servers(config, Vec::new())
     }

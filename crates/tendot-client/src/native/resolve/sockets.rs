@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::native::stream::{ByteStream, CONNECT_TIMEOUT, READ_BUFFER_BYTES, connect_stream};
 
-/// Events that wait for the lookup; then senders wait (back-pressure).
+/// Capacity of the event queue; senders wait while it is full (back-pressure).
 const MAX_QUEUED_EVENTS: usize = 16;
 
 /// Size of the receive buffer; longer datagrams are truncated and then fail to decode.
