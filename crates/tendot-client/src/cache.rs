@@ -1,26 +1,28 @@
-//! Answers that are kept: until their time is over, and for a while after that in case nobody answers.
+//! Cached lookups: TTL, staleness, size limit.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use quick_cache::sync::Cache as Table;
+use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
+use tendot_proto::{HandleValue, Ttl};
 use tokio::time::Instant;
 
-use crate::resolver::LookupOutcome;
+use crate::resolver::{CacheStatus, CachedReply};
+use crate::upstream::{LookupOutcome, UpstreamReply};
 
 /// Size and TTL limits of the resolver cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSettings {
-    /// Bytes of all answers.
+    /// Maximum size of all cached replies, in bytes.
     pub bytes: u64,
-    /// The longest that an answer is kept, whatever its values say.
+    /// Upper limit of every TTL.
     pub longest: Duration,
-    /// How long it is kept that there is nothing.
+    /// TTL of "not found".
     pub nothing: Duration,
-    /// How long after its time an answer is still given when nobody else answers.
+    /// How long an expired reply may be served while the upstream fails (RFC 8767).
     pub stale: Duration,
-    /// When, after nobody answered, it is tried again (RFC 9520, 3.2).
+    /// How long a failure is cached (RFC 9520, section 3.2).
     pub retry: Duration,
 }
 
@@ -36,19 +38,80 @@ impl Default for CacheSettings {
     }
 }
 
+impl CacheSettings {
+    /// Remaining TTL of a reply: the smallest TTL of its values, minus its age.
+    fn ttl_of(&self, UpstreamReply { found, age }: &UpstreamReply) -> Duration {
+        let LookupOutcome::Values(values) = found else { return self.nothing };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let seconds = |value: &HandleValue<'_>| match value.ttl {
+            Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
+            Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
+            Ttl::Other { .. } => 0,
+        };
+        let shortest = values.iter().map(seconds).min().unwrap_or_default();
+        Duration::from_secs(shortest).min(self.longest)
+    }
+}
+
 /// Cached result of a lookup, successful or failed.
 #[derive(Debug)]
 pub(crate) struct CachedLookup<E> {
     pub(crate) outcome: Result<Arc<LookupOutcome>, Arc<E>>,
-    /// When its time began, and when it is over.
-    pub(crate) since: Instant,
-    pub(crate) over: Instant,
-    /// When it came, or was tried for in vain.
-    pub(crate) heard: Instant,
-    /// Before that, nobody is asked again.
-    pub(crate) until: Instant,
-    /// When it is no longer given even if nobody else answers.
-    pub(crate) end: Instant,
+    /// Time at which the authoritative server sent it: now minus its age when it was fetched.
+    pub(crate) issued_at: Instant,
+    /// End of its TTL.
+    pub(crate) expires_at: Instant,
+    /// Time of the last upstream request, successful or failed.
+    pub(crate) fetched_at: Instant,
+    /// Earliest time of the next upstream request.
+    pub(crate) retry_at: Instant,
+    /// End of stale replies.
+    pub(crate) discard_at: Instant,
+}
+
+impl<E> CachedLookup<E> {
+    /// Cache entry of a reply, with its TTL and the time for which it may be served stale.
+    pub(crate) fn from_reply(reply: UpstreamReply, settings: &CacheSettings, now: Instant) -> Self {
+        let expires_at = now + settings.ttl_of(&reply);
+        // "Not found" is never served stale.
+        let stale =
+            if matches!(reply.found, LookupOutcome::Values(_)) { settings.stale } else { Duration::ZERO };
+        Self {
+            outcome: Ok(Arc::new(reply.found)),
+            issued_at: now.checked_sub(reply.age).unwrap_or(now),
+            expires_at,
+            fetched_at: now,
+            retry_at: expires_at,
+            discard_at: expires_at + stale,
+        }
+    }
+
+    /// Cache entry of a failure (RFC 9520).
+    pub(crate) fn from_error(error: E, settings: &CacheSettings, now: Instant) -> Self {
+        let retry_at = now + settings.retry;
+        Self {
+            outcome: Err(Arc::new(error)),
+            issued_at: now,
+            expires_at: now,
+            fetched_at: now,
+            retry_at,
+            discard_at: retry_at,
+        }
+    }
+
+    /// Reply from this entry, or the cached error.
+    pub(crate) fn reply(&self, source: CacheStatus) -> Result<CachedReply, Arc<E>> {
+        let now = Instant::now();
+        // A fresh reply may be used once even with TTL 0.
+        let is_old = self.fetched_at > self.expires_at || source == CacheStatus::Kept;
+        Ok(CachedReply {
+            found: self.outcome.clone()?,
+            source,
+            age: now.saturating_duration_since(self.issued_at),
+            fresh: self.expires_at.saturating_duration_since(now),
+            stale: now.checked_duration_since(self.expires_at).filter(|_| is_old),
+        })
+    }
 }
 
 impl<E> Clone for CachedLookup<E> {
@@ -58,31 +121,32 @@ impl<E> Clone for CachedLookup<E> {
 }
 
 /// Cache of lookups by comparison key (upper-case ASCII).
-pub(crate) type LookupCache<E> = Table<Box<[u8]>, CachedLookup<E>, LookupWeighter>;
+pub(crate) type LookupCache<E> = Cache<Box<[u8]>, CachedLookup<E>, LookupWeighter>;
 
 /// Approximate size of a cache entry in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupWeighter;
 
 impl<E> Weighter<Box<[u8]>, CachedLookup<E>> for LookupWeighter {
-    fn weight(&self, key: &Box<[u8]>, kept: &CachedLookup<E>) -> u64 {
-        // An error has a line of text.
-        let size = kept.outcome.as_ref().map_or(256, |found| found.memory_size());
+    fn weight(&self, key: &Box<[u8]>, lookup: &CachedLookup<E>) -> u64 {
+        // 256: estimate for an error message, and overhead of an entry.
+        let size = lookup.outcome.as_ref().map_or(256, |outcome| outcome.memory_size());
         (key.len() + size + 256) as u64
     }
 }
 
-/// Bytes of a part of the cache, so that the largest record fits into one.
+/// Size of a shard of the cache: the largest record fits into one.
 const SHARD_BYTES: u64 = 4 << 20;
 
-pub(crate) fn new<E>(settings: &CacheSettings) -> LookupCache<E> {
+/// Empty cache of the size in `settings`.
+pub(crate) fn lookup_cache<E>(settings: &CacheSettings) -> LookupCache<E> {
     let options = OptionsBuilder::new()
         .estimated_items_capacity(usize::try_from(settings.bytes / 1_024).unwrap_or(usize::MAX).max(16))
         .weight_capacity(settings.bytes)
         .shards(usize::try_from(settings.bytes / SHARD_BYTES).unwrap_or(usize::MAX).clamp(1, 64))
         .build();
     match options {
-        Ok(options) => Table::with_options(options, LookupWeighter, Default::default(), Default::default()),
-        Err(_) => Table::with_weighter(16, settings.bytes, LookupWeighter),
+        Ok(options) => Cache::with_options(options, LookupWeighter, Default::default(), Default::default()),
+        Err(_) => Cache::with_weighter(16, settings.bytes, LookupWeighter),
     }
 }

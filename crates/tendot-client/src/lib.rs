@@ -4,17 +4,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod cache;
-mod http;
+mod http_client;
+mod http_upstream;
 pub mod native;
-mod question;
 mod registry;
 mod resolver;
+mod upstream;
 
 pub use cache::CacheSettings;
-pub use http::{HttpUpstream, HttpUpstreamError, WAY};
-pub use question::ResolveRequest;
+pub use http_upstream::{HttpUpstream, HttpUpstreamError, WAY};
 pub use registry::{
     BatchOptions, BatchResultStream, ProblemFault, RegistryClient, RegistryClientError, RegistryProblem,
     RegistryReply,
 };
-pub use resolver::{CacheStatus, CachedReply, LookupOutcome, Resolver, Upstream, UpstreamReply};
+pub use resolver::{CacheStatus, CachedReply, Resolver};
+pub use upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};

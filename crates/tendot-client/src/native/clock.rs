@@ -1,3 +1,5 @@
+//! Monotonic and Unix clock.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tendot_proto::Now;

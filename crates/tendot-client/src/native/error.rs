@@ -1,3 +1,5 @@
+//! Errors of resolution and administration.
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,43 +8,43 @@ use tendot_proto::auth::{AuthError, SessionError};
 use tendot_proto::lookup::LookupError;
 use tendot_proto::{DecodeError, EncodeError, MessageBody, Response, ResponseCode, ResponseData};
 
-use super::origin::TransportAddress;
+use super::stream::TransportAddress;
 
 /// Error of resolving a name over the native protocol.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// No server gave an answer that could be used.
+    /// No server sent a usable response.
     #[error(transparent)]
     Lookup(LookupError),
-    /// The answer is neither a record nor that there is none.
+    /// The server returned an error response code.
     #[error("{from} says {code}{}", format_server_message(message))]
     Refused {
-        /// Who said so.
+        /// Server.
         from: TransportAddress,
-        /// What it said.
+        /// Response code.
         code: ResponseCode,
-        /// What it said to people; may be empty.
+        /// Error message of the server; may be empty.
         message: String,
     },
-    /// The answer is none to what was asked.
+    /// The response cannot be decoded.
     #[error("{from} gave an answer that is none: {error}")]
     Malformed {
-        /// Who gave it.
+        /// Server.
         from: TransportAddress,
-        /// What is wrong.
+        /// Cause.
         error: DecodeError,
     },
-    /// More came than one look-up may take in.
+    /// The lookup received more bytes than allowed.
     #[error("more than {limit} bytes came before there was an answer")]
     TooMuch {
-        /// How many bytes are taken in.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// So many look-ups were under way that this one could not begin in time.
+    /// Too many lookups are in flight.
     #[error("too many look-ups for {} s", .waited.as_secs())]
     Busy {
-        /// How long it waited.
+        /// Time that the lookup waited.
         waited: Duration,
     },
 }
@@ -57,59 +59,62 @@ impl From<LookupError> for ResolveError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// The server's site says nothing of administration over TCP or HTTP; a list comes over TCP only.
+    /// The site has no administration interface over TCP or HTTP (lists: TCP only).
     #[error("the server takes no administration that way")]
     NoInterface,
-    /// Nothing was sent.
+    /// Cannot connect; nothing was sent.
     #[error("{to} cannot be reached: {error}")]
     Unreachable {
-        /// Where it was tried.
+        /// Address of the server.
         to: SocketAddr,
-        /// What happened.
+        /// Cause.
         error: io::Error,
     },
-    /// The server may have done it, but gave no answer that can be believed.
+    /// The server may have applied the change, but its response is missing or invalid.
     #[error("{from} may have done it, but gave no usable answer: {why}")]
     Uncertain {
-        /// Who was asked.
+        /// Server.
         from: TransportAddress,
-        /// What is wrong with the answer.
+        /// Cause.
         why: String,
     },
-    /// The server did not do it.
+    /// The server returned an error; after `SESSION_TIMEOUT` and `INVALID_SESSION_KEY` the session is closed.
     #[error("{from} says {code}{}", format_server_message(message))]
     Refused {
-        /// Who was asked.
+        /// Server.
         from: TransportAddress,
-        /// What it said. After `SESSION_TIMEOUT` and `INVALID_SESSION_KEY` there is no session any more.
+        /// Response code.
         code: ResponseCode,
-        /// What it said to people; may be empty.
+        /// Error message of the server; may be empty.
         message: String,
     },
-    /// The server wants a proof that is not to be given, or cannot be.
+    /// The challenge cannot or must not be answered.
     #[error("no proof is given: {0}")]
     Authentication(#[from] AuthError),
-    /// There is no session, or it came to its end.
+    /// There is no session, or it failed.
     #[error("the session: {0}")]
     Session(#[from] SessionError),
-    /// The server's site has no key, so that anybody could be at the other end of a session.
+    /// The site has no public key, so a session could not be authenticated.
     #[error("no session with a server whose key is not known")]
     NoKey,
-    /// The request cannot be sent.
+    /// The request cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The response cannot be read.
+    /// The response cannot be decoded.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
 }
 
-/// What a server said to people, fit for a line.
+/// Maximum length of a server's message in an error, in characters.
+const MAX_MESSAGE_CHARS: usize = 200;
+
+/// Server's message as a suffix of one line, without control characters.
 pub(super) fn format_server_message(message: &str) -> String {
-    let words: String = message.chars().filter(|c| !c.is_control()).take(200).collect();
-    if words.is_empty() { words } else { format!(": {words}") }
+    let text: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+    if text.is_empty() { text } else { format!(": {text}") }
 }
 
-/// What an error says to people, as text.
+/// Message of an error response, or an empty string.
 pub(super) fn server_message(body: &MessageBody<'_>) -> String {
     match body {
         MessageBody::Response(Response {

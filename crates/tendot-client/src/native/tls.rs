@@ -1,4 +1,4 @@
-//! TLS to servers that are known by their keys: nobody else has to vouch for them.
+//! TLS with a pinned server key, without a CA.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,10 +16,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::transport::{CONNECT, connect_tcp};
+use super::stream::{CONNECT_TIMEOUT, connect_tcp};
 
-/// A connection to the server that has this key, as its site has it. If that is no RSA key, as of old servers whose
-/// certificates have another than they sign with, the connection is no more certain than one without TLS.
+/// TLS connection to the server that owns `key`, which is encoded as in its site record.
+///
+/// If it is not an RSA key, the certificate is not verified: old servers have another key in their certificate than in their
+/// site record.
 pub(super) async fn connect_tls(
     to: SocketAddr,
     domain: Option<&str>,
@@ -27,25 +29,26 @@ pub(super) async fn connect_tls(
 ) -> io::Result<TlsStream<TcpStream>> {
     let stream = connect_tcp(to).await?;
     let provider = default_provider();
-    let pinned = PinnedKeyVerifier {
-        key: rsa_public_key_info(key),
+    let verifier = PinnedKeyVerifier {
+        public_key_info: rsa_public_key_info(key),
         algorithms: provider.signature_verification_algorithms,
     };
     let config = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     let domain = domain.and_then(|domain| ServerName::try_from(domain.to_owned()).ok());
     let name = domain.unwrap_or_else(|| to.ip().into());
-    timeout(CONNECT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
+    timeout(CONNECT_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
 }
 
 /// Certificate verifier that accepts only the server key of the site.
 #[derive(Debug)]
 struct PinnedKeyVerifier {
-    key: Option<Vec<u8>>,
+    /// Pinned key as SubjectPublicKeyInfo; `None` accepts every key.
+    public_key_info: Option<Vec<u8>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -58,9 +61,11 @@ impl ServerCertVerifier for PinnedKeyVerifier {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let found = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
-        match &self.key {
-            Some(key) if **key != *found => Err(CertificateError::ApplicationVerificationFailure.into()),
+        let presented = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
+        match &self.public_key_info {
+            Some(pinned) if **pinned != *presented => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
             _ => Ok(ServerCertVerified::assertion()),
         }
     }
@@ -88,14 +93,14 @@ impl ServerCertVerifier for PinnedKeyVerifier {
     }
 }
 
-/// A key as certificates have it (RFC 3279, 2.3.1), if it is one of RSA.
+/// RSA key as SubjectPublicKeyInfo (RFC 3279, section 2.3.1); `None` for other keys.
 fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
-    /// `rsaEncryption`, with parameters that are none.
+    /// `rsaEncryption` with NULL parameters.
     const RSA_ALGORITHM_IDENTIFIER: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
     let key = PublicKey::from_bytes(key).ok()?;
     let KeyComponents::Rsa { modulus, exponent } = key.components() else { return None };
     let integer = |number: &[u8]| {
-        // One that begins with a set bit would be negative.
+        // A leading zero keeps the integer positive.
         let sign: &[u8] = if number.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };
         der_element(0x02, &[sign, number].concat())
     };
@@ -104,16 +109,17 @@ fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
     Some(der_element(0x30, &[RSA_ALGORITHM_IDENTIFIER, &bits].concat()))
 }
 
-/// An element of DER.
+/// DER element: tag, length, content.
 fn der_element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
-    let digits = length.iter().position(|byte| *byte != 0).and_then(|at| length.get(at..)).unwrap_or(&[0]);
+    let length_bytes =
+        length.iter().position(|byte| *byte != 0).and_then(|first| length.get(first..)).unwrap_or(&[0]);
     let mut element = vec![tag];
-    match digits {
+    match length_bytes {
         [short] if *short < 0x80 => element.push(*short),
         _ => {
-            element.push(0x80 | u8::try_from(digits.len()).unwrap_or(0x7f));
-            element.extend(digits);
+            element.push(0x80 | u8::try_from(length_bytes.len()).unwrap_or(0x7f));
+            element.extend(length_bytes);
         }
     }
     element.extend(content);

@@ -1,3 +1,5 @@
+//! Sites at which lookups start, and files to read them from.
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,8 +18,8 @@ use tendot_proto::{DecodeError, Handle, HandleValue};
 ///
 /// // The Global Handle Registry, as published.
 /// assert_eq!(RootSites::global_registry().sites().len(), 13);
-/// // Any server can be a root of its own.
-/// assert_eq!(RootSites::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
+/// // Any server can be a private root.
+/// assert_eq!(RootSites::from_addresses(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
 /// assert!(RootSites::from_bytes(b"{}").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -30,28 +32,25 @@ pub struct RootSites {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootSitesError {
-    /// It is neither JSON nor values as bytes.
+    /// Neither JSON nor encoded values.
     #[error("neither a JSON object nor the values of a record: {0}")]
     Bytes(#[from] DecodeError),
-    /// Its JSON is something else.
+    /// Invalid JSON, or of another format.
     #[error("no root: {0}")]
     Json(#[from] JsonError),
-    /// There is nobody to ask in it.
+    /// No site with a server.
     #[error("no site in it")]
     Empty,
 }
 
 impl RootSites {
     /// Global Handle Registry, as published with Handle.Net 9 in July 2019 (`root.json`, format `bootstrap_handles`).
-    ///
-    /// The file is `root.json` of this crate, in the form of Handle.Net's `bootstrap_handles`. A newer one of that form can
-    /// take its place.
     pub fn global_registry() -> Self {
-        // A test reads it; without it there would be nobody to ask.
+        // A test proves that it parses.
         Self::from_bytes(include_bytes!("../../root.json")).unwrap_or(Self { sites: Vec::new() })
     }
 
-    /// Reads a file of Handle.Net: `bootstrap_handles`, `siteinfo.json`, `root_info`; or a record as JSON.
+    /// Reads a Handle.Net file (`bootstrap_handles`, `siteinfo.json`, `root_info`) or a record as JSON.
     pub fn from_bytes(file: &[u8]) -> Result<Self, RootSitesError> {
         let sites = if file.trim_ascii_start().starts_with(b"{") {
             let json: Json = serde_json::from_slice(file).unwrap_or_default();
@@ -89,7 +88,7 @@ impl RootSites {
         Self { sites: addresses.iter().map(site).collect() }
     }
 
-    /// One site alone.
+    /// A single site.
     pub fn from_site(site: Site<'static>) -> Self {
         Self { sites: vec![Arc::new(site)] }
     }
@@ -115,17 +114,18 @@ impl RootSites {
     }
 }
 
-/// With all transports that there are.
+/// Lookup settings with all transports, also HTTPS.
 fn base_config(sites: Vec<Arc<Site<'static>>>) -> LookupConfig {
     let mut config = LookupConfig::new(sites);
     config.transports.push(InterfaceProtocol::HTTPS);
     config
 }
 
+/// Sites in values of type `HS_SITE` and `HS_SITE.6`; invalid ones are skipped.
 fn decode_sites(values: &[HandleValue<'_>]) -> Vec<Arc<Site<'static>>> {
     let is_site = |value: &&HandleValue<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
-    let read = |value: &HandleValue<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
-    values.iter().filter(is_site).filter_map(read).collect()
+    let decode = |value: &HandleValue<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
+    values.iter().filter(is_site).filter_map(decode).collect()
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_root() {
+    fn global_registry_is_valid() {
         let root = RootSites::global_registry();
         for site in root.sites() {
             let server = &site.servers[0];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn files() {
+    fn reads_root_files() {
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
         let of_site = RootSites::from_bytes(site).unwrap();
         assert_eq!(of_site.sites().len(), 1);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_files() {
+    fn rejects_invalid_root_files() {
         check(b"", "neither a JSON object");
         check(b"rubbish", "neither a JSON object");
         check(b"{}", "no root: ");

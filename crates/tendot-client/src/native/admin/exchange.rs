@@ -1,3 +1,5 @@
+//! Exchange with the server: request, challenge, validated response.
+
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
@@ -9,41 +11,41 @@ use tendot_proto::{
     Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
 };
 
+use super::AdminClient;
 use super::connection::{AdminConnection, AdminConnectionError};
-use super::error::server_message;
-use super::{AdminClient, AdminError, TransportAddress};
+use crate::native::error::server_message;
+use crate::native::{AdminError, TransportAddress};
 
 /// Encoded request and what its response must match.
 pub(super) struct OutgoingRequest<'a> {
     pub(super) bytes: &'a [u8],
-    /// The operation that the response will be to: for the answer to a challenge, that of the request.
+    /// Opcode that the response must have: for a challenge response, that of the original request.
     pub(super) opcode: Opcode,
-    /// Whether the answer may have several messages, for which HTTP is no way.
+    /// Whether the response may have several messages, which HTTP cannot carry.
     pub(super) is_list: bool,
 }
 
 /// Response whose request id, opcode and expiration have been checked; decrypted.
 pub(super) struct ValidatedResponse {
-    /// Decrypted.
     pub(super) bytes: Vec<u8>,
     pub(super) code: ResponseCode,
-    from: TransportAddress,
-    /// Whether it is certain that the server sent it.
-    is_proved: bool,
+    server: TransportAddress,
+    /// Whether the session or a signature authenticates it.
+    is_authenticated: bool,
     /// Whether more messages follow.
-    goes_on: bool,
+    has_more: bool,
     session_id: u32,
 }
 
 impl AdminClient {
-    /// A request outside of a session, or in the one that there is, before it is sealed.
+    /// Encodes a request for the current session, if there is one; it is not sealed yet.
     pub(super) fn encode_request(
         &self,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
     ) -> Result<Vec<u8>, AdminError> {
-        let session_id = self.secured.as_ref().map_or(0, |secured| secured.session.id());
+        let session_id = self.session.as_ref().map_or(0, |secure| secure.session.id());
         self.encode_message(session_id, opcode, flags, request)
     }
 
@@ -57,11 +59,11 @@ impl AdminClient {
         let envelope = Envelope {
             session_id,
             request_id: random_request_id(),
-            ..Envelope::new(self.peer.protocol_version())
+            ..Envelope::new(self.server.protocol_version())
         };
         let header = MessageHeader {
             flags,
-            site_serial: self.peer.site().serial,
+            site_serial: self.server.site().serial,
             ..MessageHeader::for_request(opcode, self.clock.now())
         };
         let message = Message {
@@ -74,74 +76,74 @@ impl AdminClient {
         Ok(message.to_bytes()?)
     }
 
-    /// Asks for an operation, proves who is asking if need be, and gives the response, which is a success.
+    /// Executes an operation, answering a challenge if there is one; returns the successful response.
     pub(super) async fn execute(
         &mut self,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
-        about: Handle<'_>,
+        handle: Handle<'_>,
     ) -> Result<Vec<u8>, AdminError> {
-        let mut none = |_: &[u8]| ControlFlow::Continue(());
-        self.execute_list(opcode, flags, request, about, false, &mut none).await
+        let mut ignore = |_: &[u8]| ControlFlow::Continue(());
+        self.execute_list(opcode, flags, request, handle, false, &mut ignore).await
     }
 
-    /// The same where the response may have several messages: `each` gets all of them.
+    /// Like [`execute`](Self::execute), for a response that may have several messages: calls `on_message` for each.
     pub(super) async fn execute_list(
         &mut self,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
-        about: Handle<'_>,
+        handle: Handle<'_>,
         is_list: bool,
-        each: &mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
+        on_message: &mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
     ) -> Result<Vec<u8>, AdminError> {
         let flags = self.operation_flags(flags);
-        let has_secrets = match request {
+        let has_private_values = match request {
             Request::Values { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
             _ => false,
         };
-        let plain = self.encode_request(opcode, flags, request)?;
-        let sealed = self.seal(plain.clone(), has_secrets)?;
+        let request = self.encode_request(opcode, flags, request)?;
+        let sealed = self.seal(request.clone(), has_private_values)?;
         let (mut connection, mut received) =
-            self.exchange(&OutgoingRequest { bytes: &sealed, opcode, is_list }, about).await?;
+            self.exchange(&OutgoingRequest { bytes: &sealed, opcode, is_list }, handle).await?;
         let mut request_id = envelope(&sealed).request_id;
         if received.code == ResponseCode::AUTHENTICATION_NEEDED {
             let session_id = envelope(&sealed).session_id;
             if session_id != 0 && received.session_id != session_id {
                 let why = "the challenge is not of the session".into();
-                return Err(AdminError::Uncertain { from: received.from, why });
+                return Err(AdminError::Uncertain { from: received.server, why });
             }
-            let answer = self.respond_to_challenge(&plain, &received, flags)?;
-            request_id = envelope(&answer).request_id;
-            (connection, received) =
-                self.exchange(&OutgoingRequest { bytes: &answer, opcode, is_list }, about).await?;
+            let challenge_response = self.respond_to_challenge(&request, &received, flags)?;
+            request_id = envelope(&challenge_response).request_id;
+            let outgoing = OutgoingRequest { bytes: &challenge_response, opcode, is_list };
+            (connection, received) = self.exchange(&outgoing, handle).await?;
         }
         self.require_success(&received)?;
-        while received.goes_on && is_list {
-            if each(&received.bytes).is_break() {
+        while received.has_more && is_list {
+            if on_message(&received.bytes).is_break() {
                 return Ok(received.bytes);
             }
             let response =
-                connection.receive().await.map_err(|error| self.outcome_unknown(received.from, &error))?;
-            received = self.validate_response(response, request_id, opcode, received.from)?;
+                connection.receive().await.map_err(|error| self.outcome_unknown(received.server, &error))?;
+            received = self.validate_response(response, request_id, opcode, received.server)?;
             self.require_success(&received)?;
         }
-        let _ = each(&received.bytes);
+        let _ = on_message(&received.bytes);
         Ok(received.bytes)
     }
 
-    /// What has to be set in a session, or for signatures.
+    /// Adds the flags that a session or required signatures need.
     fn operation_flags(&self, flags: OpFlags) -> OpFlags {
-        match &self.secured {
-            Some(secured) if secured.is_encrypted => flags.with(OpFlags::CERTIFY).with(OpFlags::ENCRYPT),
+        match &self.session {
+            Some(secure) if secure.is_encrypted => flags.with(OpFlags::CERTIFY).with(OpFlags::ENCRYPT),
             Some(_) => flags.with(OpFlags::CERTIFY),
-            None if self.is_certified => flags.with(OpFlags::CERTIFY),
+            None if self.requires_signature => flags.with(OpFlags::CERTIFY),
             None => flags,
         }
     }
 
-    /// The answer to a challenge, ready to be sent.
+    /// Challenge response, sealed for the session.
     fn respond_to_challenge(
         &self,
         request: &[u8],
@@ -151,66 +153,68 @@ impl AdminClient {
         let request = MessageParts::split(request)?;
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
-        let mut work = Budget::PER_REQUEST;
-        let proof = credentials.respond(
+        let mut budget = Budget::PER_REQUEST;
+        let answer = credentials.respond(
             &request,
             &message,
             &self.policy,
             &AwsLcProvider,
             &mut SystemRandom,
-            &mut work,
+            &mut budget,
         )?;
         let reference = self.identity.reference();
-        let answer = Request::ChallengeAnswer {
+        let request = Request::ChallengeAnswer {
             auth_type: credentials.auth_type(),
             key_handle: reference.handle(),
             key_index: reference.index,
-            answer: &proof,
+            answer: &answer,
         };
-        let answer = self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, answer)?;
-        Ok(self.seal_challenge_response(answer)?)
+        let response =
+            self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, request)?;
+        Ok(self.seal_challenge_response(response)?)
     }
 
-    /// Sends a request to the server, once, and takes the first message of the response.
+    /// Sends a request once and receives the first message of the response.
     pub(super) async fn exchange(
         &mut self,
-        sent: &OutgoingRequest<'_>,
-        about: Handle<'_>,
+        outgoing: &OutgoingRequest<'_>,
+        handle: Handle<'_>,
     ) -> Result<(AdminConnection, ValidatedResponse), AdminError> {
-        let (mut connection, to) = self.connect(sent.is_list).await?;
-        let done = match to.transport {
+        let (mut connection, server) = self.connect(outgoing.is_list).await?;
+        let sent = match server.transport {
             InterfaceProtocol::HTTP | InterfaceProtocol::HTTPS => {
-                let (host, path) = self.peer.http_host_and_path(to.address);
-                connection.send_http(&host, path, about, sent.bytes).await
+                let (host, path) = self.server.http_host_and_path(server.address);
+                connection.send_http(&host, path, handle, outgoing.bytes).await
             }
-            _ => connection.send(sent.bytes).await,
+            _ => connection.send(outgoing.bytes).await,
         };
-        let response = match done {
+        let response = match sent {
             Ok(()) => connection.receive().await,
             Err(error) => Err(error),
         };
-        let response = response.map_err(|error| self.outcome_unknown(to, &error))?;
-        let received = self.validate_response(response, envelope(sent.bytes).request_id, sent.opcode, to)?;
+        let response = response.map_err(|error| self.outcome_unknown(server, &error))?;
+        let received =
+            self.validate_response(response, envelope(outgoing.bytes).request_id, outgoing.opcode, server)?;
         Ok((connection, received))
     }
 
     /// Connects over the first transport that works.
     async fn connect(&self, is_list: bool) -> Result<(AdminConnection, TransportAddress), AdminError> {
-        let mut tried: Option<(SocketAddr, std::io::Error)> = None;
+        let mut first_error: Option<(SocketAddr, std::io::Error)> = None;
         let transports: &[InterfaceProtocol] = if is_list {
             &[InterfaceProtocol::TCP]
         } else {
             &[InterfaceProtocol::TCP, InterfaceProtocol::HTTP, InterfaceProtocol::HTTPS]
         };
         for &transport in transports {
-            let Some(address) = self.peer.admin_address(transport) else { continue };
-            let (domain, key) = self.peer.tls_identity();
+            let Some(address) = self.server.admin_address(transport) else { continue };
+            let (domain, key) = self.server.tls_identity();
             match AdminConnection::open(transport, address, domain, key).await {
                 Ok(connection) => return Ok((connection, TransportAddress { address, transport })),
-                Err(error) => tried = tried.or(Some((address, error))),
+                Err(error) => first_error = first_error.or(Some((address, error))),
             }
         }
-        Err(match tried {
+        Err(match first_error {
             Some((to, error)) => AdminError::Unreachable { to, error },
             None => AdminError::NoInterface,
         })
@@ -222,36 +226,38 @@ impl AdminClient {
         response: Vec<u8>,
         request_id: u32,
         opcode: Opcode,
-        from: TransportAddress,
+        server: TransportAddress,
     ) -> Result<ValidatedResponse, AdminError> {
-        let wrong = |why: String| AdminError::Uncertain { from, why };
-        let (bytes, is_proved) = self.open_response(response).map_err(|error| wrong(error.to_string()))?;
-        let message = Message::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |why: String| AdminError::Uncertain { from: server, why };
+        let (bytes, is_authenticated) =
+            self.open_response(response).map_err(|error| invalid(error.to_string()))?;
+        let message = Message::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))?;
         let (envelope, header) = (message.envelope, message.header);
         if header.is_request() {
-            return Err(wrong("the answer is a request".into()));
+            return Err(invalid("the answer is a request".into()));
         }
         if envelope.request_id != request_id {
-            return Err(wrong(format!("the answer is to request {:#x}", envelope.request_id)));
+            return Err(invalid(format!("the answer is to request {:#x}", envelope.request_id)));
         }
-        // Errors about requests that were not understood have no opcode, and some about a proof have that of the proof.
-        let is_other = matches!(header.opcode, Opcode::RESERVED | Opcode::CHALLENGE_RESPONSE);
-        if header.opcode != opcode && !(is_other && header.response_code.is_error()) {
-            return Err(wrong(format!("the answer is to operation {}", header.opcode.0)));
+        // Errors for malformed requests have opcode 0; some authentication errors have that of the challenge response.
+        let is_error_opcode = matches!(header.opcode, Opcode::RESERVED | Opcode::CHALLENGE_RESPONSE);
+        if header.opcode != opcode && !(is_error_opcode && header.response_code.is_error()) {
+            return Err(invalid(format!("the answer is to operation {}", header.opcode.0)));
         }
         if u64::from(header.expiration) < self.clock.now().unix {
-            return Err(wrong(format!("the answer ended at {}", header.expiration)));
+            return Err(invalid(format!("the answer ended at {}", header.expiration)));
         }
-        let (code, goes_on) = (header.response_code, header.flags.has(OpFlags::CONTINUOUS));
+        let (code, has_more) = (header.response_code, header.flags.has(OpFlags::CONTINUOUS));
         let session_id = envelope.session_id;
-        // About a session itself the server may rather sign.
-        let is_wanted = self.is_certified || self.secured.is_some();
-        let is_proved = is_proved || is_wanted && self.has_valid_signature(&bytes);
-        Ok(ValidatedResponse { bytes, code, from, is_proved, goes_on, session_id })
+        // Messages about the session itself may be signed instead.
+        let checks_signature = self.requires_signature || self.session.is_some();
+        let is_authenticated = is_authenticated || checks_signature && self.has_valid_signature(&bytes);
+        Ok(ValidatedResponse { bytes, code, server, is_authenticated, has_more, session_id })
     }
 
+    /// Whether the response is signed with the server's public key.
     fn has_valid_signature(&self, response: &[u8]) -> bool {
-        let (Some(key), Ok(parts)) = (self.peer.public_key(), MessageParts::split(response)) else {
+        let (Some(key), Ok(parts)) = (self.server.public_key(), MessageParts::split(response)) else {
             return false;
         };
         verify_message_signature(&parts, &key, &self.policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
@@ -262,27 +268,28 @@ impl AdminClient {
     pub(super) fn require_success(&mut self, received: &ValidatedResponse) -> Result<(), AdminError> {
         let code = received.code;
         if code != ResponseCode::SUCCESS {
-            let is_over = matches!(code, ResponseCode::SESSION_TIMEOUT | ResponseCode::INVALID_SESSION_KEY);
-            if is_over {
-                self.secured = None;
+            let is_session_closed =
+                matches!(code, ResponseCode::SESSION_TIMEOUT | ResponseCode::INVALID_SESSION_KEY);
+            if is_session_closed {
+                self.session = None;
             }
             let body = Message::from_bytes(&received.bytes).map(|message| server_message(&message.body));
             let message = body.unwrap_or_default();
-            return Err(AdminError::Refused { from: received.from, code, message });
+            return Err(AdminError::Refused { from: received.server, code, message });
         }
-        if !received.is_proved && (self.secured.is_some() || self.is_certified) {
+        if !received.is_authenticated && (self.session.is_some() || self.requires_signature) {
             let why = "nothing proves that the answer is the server's".into();
-            return Err(AdminError::Uncertain { from: received.from, why });
+            return Err(AdminError::Uncertain { from: received.server, why });
         }
         Ok(())
     }
 
-    fn outcome_unknown(&self, from: TransportAddress, error: &AdminConnectionError) -> AdminError {
-        AdminError::Uncertain { from, why: error.to_string() }
+    fn outcome_unknown(&self, server: TransportAddress, error: &AdminConnectionError) -> AdminError {
+        AdminError::Uncertain { from: server, why: error.to_string() }
     }
 }
 
-/// The outcome of a response that is a success.
+/// Data of a successful response.
 pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
     match Message::from_bytes(response).ok()?.body {
         MessageBody::Response(Response { outcome, .. }) => Some(outcome),
@@ -290,12 +297,12 @@ pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
     }
 }
 
-/// The envelope of a message of our own.
+/// Envelope of a message that this client encoded.
 fn envelope(message: &[u8]) -> Envelope {
     Envelope::from_bytes(message).unwrap_or(Envelope::new(ProtocolVersion::LATEST))
 }
 
-/// A number that nobody guesses, from 1 to 2^31 − 1: the deployed software takes it for signed.
+/// Random request id from 1 to 2^31 − 1 (deployed software reads it as signed).
 fn random_request_id() -> u32 {
     let mut bytes = [0; 4];
     SystemRandom.fill(&mut bytes);

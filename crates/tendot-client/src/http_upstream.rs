@@ -1,4 +1,4 @@
-//! Another resolver, asked over HTTP for records as JSON.
+//! Upstream resolver over HTTP (`/api/handles`).
 
 use std::time::Duration;
 
@@ -14,25 +14,26 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tendot_proto::{Handle, HandleValue, ResponseCode, limits};
 
-use crate::ResolveRequest;
-use crate::resolver::{LookupOutcome, Upstream, UpstreamReply};
+use crate::http_client::error_chain;
+use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
-/// Bytes of an answer that are read.
-const BYTES: usize = 1 << 20;
+/// Maximum size of a response body.
+const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// From the question to the end of the answer.
-const TIME: Duration = Duration::from_secs(5);
+/// Timeout from the request to the end of the response body.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What stands in a path as it is.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// Characters to percent-encode in a path: all but unreserved ones (RFC 3986) and `/`.
+const PATH_ENCODE_SET: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The services that a question went through, so that one that is asked again by itself knows.
+/// Header that lists the services a request was forwarded by, to detect forwarding loops.
 pub const WAY: HeaderName = HeaderName::from_static("tendot-way");
 
 /// Upstream resolver that serves records as JSON at `/api/handles/`, such as doi.org.
 #[derive(Clone, Debug)]
 pub struct HttpUpstream {
-    /// Without a slash at its end.
+    /// Base URL without a trailing slash.
     base: String,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
@@ -41,46 +42,46 @@ pub struct HttpUpstream {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpUpstreamError {
-    /// The address is none that can be asked.
+    /// The base URL is invalid.
     #[error("`{base}` is no address of a resolver: {why}")]
     Base {
-        /// The address.
+        /// Base URL.
         base: String,
-        /// What is wrong with it.
+        /// Cause.
         why: String,
     },
-    /// The name cannot be asked for: others take `/../` in a path for the way to another.
+    /// The name has dot segments, which servers resolve to another path.
     #[error("`{name}` can't be asked for over HTTP: it has `.` or `..` between slashes")]
     Name {
-        /// The name.
+        /// Requested name.
         name: String,
     },
-    /// It went in a circle: one of those that the question went through was asked again.
+    /// The upstream detected a forwarding loop (status 508).
     #[error("{base} passes the question on to who asked it")]
     Circle {
-        /// Who was asked.
+        /// Base URL.
         base: String,
     },
-    /// Nobody answered, or not to the end.
+    /// The connection failed.
     #[error("{base} could not be asked: {why}")]
     Connection {
-        /// Who was asked.
+        /// Base URL.
         base: String,
-        /// What happened.
+        /// Cause.
         why: String,
     },
-    /// It took too long.
-    #[error("{base} did not answer within {} s", TIME.as_secs())]
+    /// No complete response in time.
+    #[error("{base} did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
     Time {
-        /// Who was asked.
+        /// Base URL.
         base: String,
     },
-    /// The answer is none to what was asked.
+    /// The response is invalid.
     #[error("{base} gave an answer that is none: {why}")]
     Answer {
-        /// Who was asked.
+        /// Base URL.
         base: String,
-        /// What is wrong.
+        /// Cause.
         why: String,
     },
 }
@@ -96,7 +97,7 @@ struct HandleApiResponse {
 }
 
 impl HttpUpstream {
-    /// A resolver by its address, such as `https://doi.org`.
+    /// Upstream with a base URL such as `https://doi.org`.
     ///
     /// ```
     /// use tendot_client::HttpUpstream;
@@ -104,18 +105,18 @@ impl HttpUpstream {
     /// assert!(HttpUpstream::new("https://doi.org/").is_ok());
     /// assert!(HttpUpstream::new("doi.org").is_err());
     /// ```
-    pub fn new(base: &str) -> Result<Self, HttpUpstreamError> {
-        let wrong = |why: &str| HttpUpstreamError::Base { base: base.into(), why: why.into() };
-        let uri: Uri = base.parse().map_err(|_| wrong("it is not written as one"))?;
+    pub fn new(base_url: &str) -> Result<Self, HttpUpstreamError> {
+        let invalid = |why: &str| HttpUpstreamError::Base { base: base_url.into(), why: why.into() };
+        let uri: Uri = base_url.parse().map_err(|_| invalid("it is not written as one"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
-            return Err(wrong("it has to begin with `https://` or `http://` and a host"));
+            return Err(invalid("it has to begin with `https://` or `http://` and a host"));
         }
         if uri.query().is_some() {
-            return Err(wrong("it has a `?`"));
+            return Err(invalid("it has a `?`"));
         }
-        // Who asks is told the address.
+        // The base URL appears in error pages, so it must not have credentials.
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(wrong("it has a user name"));
+            return Err(invalid("it has a user name"));
         }
         let connector = HttpsConnectorBuilder::new()
             .with_webpki_roots()
@@ -127,43 +128,44 @@ impl HttpUpstream {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);
-        Ok(Self { base: base.trim_end_matches('/').into(), client })
+        Ok(Self { base: base_url.trim_end_matches('/').into(), client })
     }
 
-    /// Its address, as it was given.
+    /// Base URL without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.base
     }
 
     /// Response body and its `Age`.
-    async fn fetch(&self, question: &ResolveRequest<'_>) -> Result<(Bytes, Duration), HttpUpstreamError> {
-        let connection = |why: String| HttpUpstreamError::Connection { base: self.base.clone(), why };
-        let answer = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
-        let name = utf8_percent_encode(&question.name, PATH);
-        let query = if question.is_authoritative { "?auth" } else { "" };
-        let mut request = Request::get(format!("{}/api/handles/{name}{query}", self.base))
+    async fn fetch(&self, request: &ResolveRequest<'_>) -> Result<(Bytes, Duration), HttpUpstreamError> {
+        let connection_error = |why: String| HttpUpstreamError::Connection { base: self.base.clone(), why };
+        let invalid_response = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
+        let name = utf8_percent_encode(&request.name, PATH_ENCODE_SET);
+        let query = if request.is_authoritative { "?auth" } else { "" };
+        let mut http_request = Request::get(format!("{}/api/handles/{name}{query}", self.base))
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(USER_AGENT, HeaderValue::from_static(concat!("tendot/", env!("CARGO_PKG_VERSION"))));
-        if !question.way.is_empty() {
-            request = request.header(WAY, &*question.way);
+        if !request.way.is_empty() {
+            http_request = http_request.header(WAY, &*request.way);
         }
-        let request = request.body(Empty::new()).map_err(|error| connection(error.to_string()))?;
-        let response = self.client.request(request).await.map_err(|error| connection(error_chain(&error)))?;
+        let http_request =
+            http_request.body(Empty::new()).map_err(|error| connection_error(error.to_string()))?;
+        let response = self.client.request(http_request).await;
+        let response = response.map_err(|error| connection_error(error_chain(&error)))?;
         let status = response.status();
         if status == StatusCode::LOOP_DETECTED {
             return Err(HttpUpstreamError::Circle { base: self.base.clone() });
         }
-        // Records come with 200, what is not there with 404, and what is kept elsewhere with 400; all else has no answer in
-        // it.
+        // 200 record, 404 not found, 400 not responsible; the body of any other status is not a reply.
         if !status.is_success() && !matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
-            return Err(answer(format!("status {status}")));
+            return Err(invalid_response(format!("status {status}")));
         }
         let age = response.headers().get(AGE).and_then(|age| age.to_str().ok()?.parse::<u32>().ok());
-        let body = Limited::new(response.into_body(), BYTES).collect().await.map_err(|error| {
+        let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                answer(format!("it has more than {BYTES} bytes"))
+                invalid_response(format!("it has more than {MAX_BODY_BYTES} bytes"))
             } else {
-                connection(error.to_string())
+                connection_error(error.to_string())
             }
         })?;
         Ok((body.to_bytes(), Duration::from_secs(age.unwrap_or_default().into())))
@@ -177,26 +179,29 @@ impl Upstream for HttpUpstream {
         self.reply(&name.into()).await.map(|reply| reply.found)
     }
 
-    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, HttpUpstreamError> {
-        let name = &*question.name;
+    async fn reply(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, HttpUpstreamError> {
+        let name = &*request.name;
         if name.split('/').any(|segment| matches!(segment, "." | "..")) {
             return Err(HttpUpstreamError::Name { name: name.into() });
         }
-        let body = tokio::time::timeout(TIME, self.fetch(question));
+        let body = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(request));
         let (body, age) = body.await.map_err(|_| HttpUpstreamError::Time { base: self.base.clone() })??;
-        let wrong = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
+        let invalid_response = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
         let mut body: HandleApiResponse =
-            serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+            serde_json::from_slice(&body).map_err(|error| invalid_response(error.to_string()))?;
         if let Some(other) =
             body.handle.filter(|other| !Handle::from(&**other).eq_ignore_case(Handle::from(name)))
         {
-            return Err(wrong(format!("it is about `{other}`")));
+            return Err(invalid_response(format!("it is about `{other}`")));
         }
-        // What is for others is none of ours.
+        // Drop private values.
         body.values.retain(|value| value.permissions.is_public());
         let bytes: usize = body.values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
         if body.values.len() > limits::MAX_VALUES || bytes > limits::MAX_MESSAGE_LEN {
-            return Err(wrong(format!("a record of {} values and {bytes} bytes", body.values.len())));
+            return Err(invalid_response(format!(
+                "a record of {} values and {bytes} bytes",
+                body.values.len()
+            )));
         }
         let found = match ResponseCode(body.code) {
             ResponseCode::SUCCESS if body.values.is_empty() => LookupOutcome::NoValues,
@@ -204,14 +209,8 @@ impl Upstream for HttpUpstream {
             ResponseCode::VALUES_NOT_FOUND => LookupOutcome::NoValues,
             ResponseCode::HANDLE_NOT_FOUND => LookupOutcome::Nothing,
             ResponseCode::SERVER_NOT_RESPONSIBLE => LookupOutcome::NotKept,
-            code => return Err(wrong(format!("response code {}", code.0))),
+            code => return Err(invalid_response(format!("response code {}", code.0))),
         };
         Ok(UpstreamReply { found, age })
     }
-}
-
-/// Error message with all its causes.
-pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -1,3 +1,5 @@
+//! I/O loop: runs a [`Lookup`] over sockets, timers and DNS.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,20 +9,22 @@ use tendot_proto::lookup::{Lookup, LookupEvent, LookupResponse};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::transport::{LookupSockets, SocketEvent};
-use super::{NativeClient, ResolveError};
+use super::NativeClient;
+use super::sockets::{LookupSockets, SocketEvent};
+use crate::native::ResolveError;
 
 impl NativeClient {
-    /// Bytes that one look-up takes in: an answer has at most 256 KiB, and a few records lead to it.
+    /// Maximum number of bytes that a lookup receives: a response has at most 256 KiB, and a few records lead to it.
     const MAX_RECEIVED_BYTES: usize = 4 << 20;
 
+    /// Minimum wait, to avoid a busy loop.
+    const MIN_WAIT: Duration = Duration::from_millis(1);
+
     /// Runs a lookup to its end; releases the prefix lock once the prefix is located.
-    ///
-    /// Others get the turn as soon as its prefix is found.
     pub(super) async fn run_lookup(
         &self,
         mut lookup: Lookup,
-        mut turn: Option<OwnedMutexGuard<()>>,
+        mut lock: Option<OwnedMutexGuard<()>>,
     ) -> Result<LookupResponse, ResolveError> {
         let clock = self.shared.clock;
         let mut sockets = LookupSockets::new();
@@ -33,23 +37,23 @@ impl NativeClient {
             }
             while let Some(event) = lookup.poll() {
                 let is_located = matches!(event, LookupEvent::Located { .. });
-                if let Some(end) = self.handle_lookup_event(event, &mut sockets) {
-                    return end;
+                if let Some(result) = self.handle_lookup_event(event, &mut sockets) {
+                    return result;
                 }
                 if is_located {
-                    drop(turn.take());
+                    drop(lock.take());
                 }
             }
-            // A moment at least, whatever it says.
-            let soon = Instant::now() + Duration::from_millis(1);
-            let until = lookup.poll_timeout().map_or(soon, |elapsed| clock.instant_at(elapsed).max(soon));
-            match sockets.next_event(until).await {
-                Some(arrival) => {
-                    received = received.saturating_add(arrival.received_bytes());
+            let earliest = Instant::now() + Self::MIN_WAIT;
+            let deadline =
+                lookup.poll_timeout().map_or(earliest, |elapsed| clock.instant_at(elapsed).max(earliest));
+            match sockets.next_event(deadline).await {
+                Some(event) => {
+                    received = received.saturating_add(event.received_bytes());
                     if received > Self::MAX_RECEIVED_BYTES {
                         return Err(ResolveError::TooMuch { limit: Self::MAX_RECEIVED_BYTES });
                     }
-                    self.handle_socket_event(&mut lookup, arrival);
+                    self.handle_socket_event(&mut lookup, event);
                 }
                 None => lookup.handle_timeout(clock.now()),
             }
@@ -57,13 +61,13 @@ impl NativeClient {
     }
 
     /// Passes a socket event to the lookup.
-    fn handle_socket_event(&self, lookup: &mut Lookup, arrival: SocketEvent) {
+    fn handle_socket_event(&self, lookup: &mut Lookup, event: SocketEvent) {
         let now = self.shared.clock.now();
-        match arrival {
+        match event {
             SocketEvent::Datagram { from, bytes } => lookup.handle_datagram(now, from, &bytes),
-            SocketEvent::Bytes { attempt, bytes } => lookup.handle_stream(now, attempt, &bytes),
-            SocketEvent::Failure { attempt, error } => lookup.handle_failure(now, attempt, error),
-            SocketEvent::Addresses { domain, addresses } => lookup.handle_addresses(&domain, &addresses),
+            SocketEvent::StreamBytes { attempt, bytes } => lookup.handle_stream(now, attempt, &bytes),
+            SocketEvent::AttemptFailed { attempt, error } => lookup.handle_failure(now, attempt, error),
+            SocketEvent::DomainResolved { domain, addresses } => lookup.handle_addresses(&domain, &addresses),
         }
     }
 
@@ -74,17 +78,17 @@ impl NativeClient {
         sockets: &mut LookupSockets,
     ) -> Option<Result<LookupResponse, ResolveError>> {
         match event {
-            LookupEvent::Finished(answer) => return Some(Ok(answer)),
+            LookupEvent::Finished(response) => return Some(Ok(response)),
             LookupEvent::Failed(error) => return Some(Err(error.into())),
             LookupEvent::Resolve { domain } => {
-                sockets.resolve_domain(domain, Arc::clone(&self.shared.name_threads))
+                sockets.resolve_domain(domain, Arc::clone(&self.shared.dns_threads))
             }
-            LookupEvent::Measured { server, time } => self.shared.times.record(server, time),
+            LookupEvent::Measured { server, time } => self.shared.rtt.record(server, time),
             LookupEvent::Located { prefix_handle, sites, until } => {
-                self.shared.sites.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
+                self.shared.site_cache.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
             }
-            LookupEvent::RootChanged => self.shared.root_has_changed.store(true, Ordering::Relaxed),
-            // Parts of a list, which is asked for elsewhere.
+            LookupEvent::RootChanged => self.shared.is_root_outdated.store(true, Ordering::Relaxed),
+            // List messages are handled by `AdminClient`.
             _ => {}
         }
         None

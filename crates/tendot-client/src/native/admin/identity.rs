@@ -1,3 +1,5 @@
+//! Administrator identity and its key.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use zeroize::Zeroizing;
 /// ```
 /// use tendot_client::native::AdminIdentity;
 ///
-/// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"not to be told");
+/// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"example-secret");
 /// assert_eq!(format!("{admin:?}"), "Identity(301:0.NA/10.1000, SecretKey)");
 /// assert!(AdminIdentity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
 /// ```
@@ -55,11 +57,12 @@ impl AdminIdentity {
         Self { reference: ValueReference::new(index, handle.as_bytes().to_vec()), key }
     }
 
-    /// Reference of the key value.
+    /// Index and handle of the key value.
     pub const fn reference(&self) -> &ValueReference<'static> {
         &self.reference
     }
 
+    /// Key to answer challenges with.
     pub(super) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
             IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),

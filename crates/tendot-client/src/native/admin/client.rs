@@ -1,3 +1,5 @@
+//! Administration operations.
+
 use std::ops::ControlFlow;
 
 use tendot_proto::auth::AuthPolicy;
@@ -5,30 +7,29 @@ use tendot_proto::record::Site;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Handle, HandleValue, OpFlags, Opcode, Request, ResponseData};
 
-use super::clock::Clock;
-use super::conversation::response_outcome;
+use super::exchange::response_outcome;
 use super::session::SecureSession;
-use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
+use super::{AdminIdentity, AdminServer};
+use crate::native::clock::Clock;
+use crate::native::{AdminError, ResolveOptions};
 
 /// Client that administers the records of one server.
 ///
 /// Each operation is sent once, over TCP, else HTTP or HTTPS, and authenticated when the server sends a challenge. If it is not
-/// known whether the server applied it, the error is [`AdminError::OutcomeUnknown`].
+/// known whether the server applied it, the error is [`AdminError::Uncertain`].
 ///
-/// Each operation is asked for once, over TCP or else HTTP or HTTPS, and proved by the identity's key when the server asks for that.
-/// What is not known to have been done is an error of its own, [`AdminError::Uncertain`]. In a session
-/// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
+/// In a session ([`open_session`](Self::open_session)) the key is used once, and messages are protected against changes.
 ///
 /// ```no_run
-/// use tendot_client::native::{AdminClient, AdminIdentity, ConnectionPeer, RootSites};
+/// use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, RootSites};
 /// use tendot_proto::HandleValue;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// // The server's own description of itself has its key.
-/// let server = RootSites::from_bytes(&std::fs::read("siteinfo.json")?)?;
-/// let peer = ConnectionPeer::of(&server, "10.1000/182").ok_or("not a primary site")?;
+/// // The site record of the server has its public key.
+/// let sites = RootSites::from_bytes(&std::fs::read("siteinfo.json")?)?;
+/// let server = AdminServer::for_handle(&sites, "10.1000/182").ok_or("not a primary site")?;
 /// let key = std::fs::read("admpriv.bin")?;
-/// let mut admin = AdminClient::new(peer, AdminIdentity::with_key_file(300, "0.NA/10.1000", &key, None)?);
+/// let mut admin = AdminClient::new(server, AdminIdentity::with_key_file(300, "0.NA/10.1000", &key, None)?);
 ///
 /// admin.open_session(true).await?;
 /// admin.create("10.1000/182", &[HandleValue::new(1, "URL", "https://example.org/")]).await?;
@@ -40,33 +41,33 @@ use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 /// ```
 #[derive(Debug)]
 pub struct AdminClient {
-    pub(super) peer: AdminServer,
+    pub(super) server: AdminServer,
     pub(super) identity: AdminIdentity,
     pub(super) policy: AuthPolicy,
-    pub(super) is_certified: bool,
-    pub(super) secured: Option<SecureSession>,
+    pub(super) requires_signature: bool,
+    pub(super) session: Option<SecureSession>,
     pub(super) clock: Clock,
 }
 
 impl AdminClient {
-    /// Somebody at a server.
-    pub fn new(peer: AdminServer, identity: AdminIdentity) -> Self {
+    /// Client of `server` that acts as `identity`.
+    pub fn new(server: AdminServer, identity: AdminIdentity) -> Self {
         Self {
-            peer,
+            server,
             identity,
             policy: AuthPolicy::default(),
-            is_certified: false,
-            secured: None,
+            requires_signature: false,
+            session: None,
             clock: Clock::new(),
         }
     }
 
     /// Accepts a success only if the response is signed by the server, also outside a session.
     ///
-    /// Its site has to have its key.
+    /// Needs the public key in the site record.
     #[must_use]
     pub const fn require_signature(mut self) -> Self {
-        self.is_certified = true;
+        self.requires_signature = true;
         self
     }
 
@@ -77,14 +78,14 @@ impl AdminClient {
         self
     }
 
-    /// Who it is.
+    /// Identity of the administrator.
     pub const fn identity(&self) -> &AdminIdentity {
         &self.identity
     }
 
-    /// The server.
+    /// Server that is administered.
     pub const fn peer(&self) -> &AdminServer {
-        &self.peer
+        &self.server
     }
 
     /// Creates a record that does not exist.
@@ -92,7 +93,7 @@ impl AdminClient {
         self.send_values(Opcode::CREATE_HANDLE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
-    /// Creates a record, or puts it in the place of the one that exists.
+    /// Creates or overwrites a record.
     pub async fn replace(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::OVERWRITE);
         self.send_values(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
@@ -114,17 +115,17 @@ impl AdminClient {
         })
     }
 
-    /// Removes a record.
+    /// Deletes a record.
     pub async fn delete(&mut self, name: &str) -> Result<(), AdminError> {
         self.send_handle(Opcode::DELETE_HANDLE, Handle::from(name)).await
     }
 
-    /// Adds values to a record, at indexes that are free.
+    /// Adds values to a record, at unused indexes.
     pub async fn add_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
-    /// Puts values in the place of those at the same indexes.
+    /// Replaces the values at their indexes.
     pub async fn modify_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
@@ -136,15 +137,15 @@ impl AdminClient {
         self.execute(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
     }
 
-    /// The values of a record that this identity may read, as far as they are asked for.
+    /// Resolves the selected values of a record that this identity may read.
     pub async fn resolve(
         &mut self,
         name: &str,
-        query: &ResolveOptions,
+        options: &ResolveOptions,
     ) -> Result<Vec<HandleValue<'static>>, AdminError> {
         let handle = Handle::from(name);
-        let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
-        let indexes = WireList::from(&query.indexes[..]);
+        let types: Vec<&[u8]> = options.types.iter().map(String::as_bytes).collect();
+        let indexes = WireList::from(&options.indexes[..]);
         let request = Request::Resolve { handle, indexes, types: WireList::from(&types[..]) };
         let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
         let response = self.execute(Opcode::RESOLUTION, flags, request, handle).await?;
@@ -160,20 +161,20 @@ impl AdminClient {
     pub async fn list_handles(
         &mut self,
         prefix: &str,
-        each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+        on_handle: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).qualified();
         let handle = Handle::new(&handle);
-        self.send_list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, each).await
+        self.send_list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, on_handle).await
     }
 
-    /// Gives `each` the prefixes that are homed at the server, until there are no more, or it has enough.
+    /// Calls `on_handle` for each prefix homed at the server until it returns `Break`.
     pub async fn list_homed_prefixes(
         &mut self,
-        each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+        on_handle: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
         let request = Request::Plain { handle: Some(Handle::BLANK) };
-        self.send_list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, each).await
+        self.send_list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, on_handle).await
     }
 
     /// Makes the server responsible for a prefix, `10.1000` or `0.NA/10.1000`.
@@ -182,7 +183,7 @@ impl AdminClient {
         self.send_handle(Opcode::HOME_PREFIX, Handle::new(&handle)).await
     }
 
-    /// Makes the server no longer responsible for a prefix.
+    /// Ends the responsibility of the server for a prefix.
     pub async fn unhome_prefix(&mut self, prefix: &str) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).qualified();
         self.send_handle(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
@@ -218,13 +219,15 @@ impl AdminClient {
         &mut self,
         opcode: Opcode,
         request: Request<'_>,
-        about: Handle<'_>,
-        mut each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+        handle: Handle<'_>,
+        mut on_handle: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
-        let mut names = |response: &[u8]| match response_outcome(response) {
-            Some(ResponseData::Handles(names)) => names.iter().try_for_each(|name| each(Handle::new(name))),
+        let mut on_message = |response: &[u8]| match response_outcome(response) {
+            Some(ResponseData::Handles(names)) => {
+                names.iter().try_for_each(|name| on_handle(Handle::new(name)))
+            }
             _ => ControlFlow::Continue(()),
         };
-        self.execute_list(opcode, OpFlags::DEFAULT, request, about, true, &mut names).await.map(drop)
+        self.execute_list(opcode, OpFlags::DEFAULT, request, handle, true, &mut on_message).await.map(drop)
     }
 }

@@ -1,3 +1,5 @@
+//! Cache of the sites that serve a prefix.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +11,17 @@ use tendot_proto::record::Site;
 /// Cache of the sites that serve a prefix, limited by their TTL.
 #[derive(Debug)]
 pub(super) struct SiteCache {
-    known: Cache<Box<[u8]>, CachedSites, SiteWeighter>,
+    entries: Cache<Box<[u8]>, CachedSites, SiteWeighter>,
 }
 
 /// Cached sites of one prefix.
 #[derive(Clone, Debug)]
 struct CachedSites {
     sites: Arc<[Arc<Site<'static>>]>,
-    /// In seconds since 1970.
-    until: u64,
-    size: u64,
+    /// Unix time in seconds.
+    expires_at: u64,
+    /// Approximate size in bytes.
+    weight: u64,
 }
 
 /// Approximate size of a cache entry in bytes.
@@ -26,35 +29,36 @@ struct CachedSites {
 struct SiteWeighter;
 
 impl Weighter<Box<[u8]>, CachedSites> for SiteWeighter {
-    fn weight(&self, key: &Box<[u8]>, known: &CachedSites) -> u64 {
-        key.len() as u64 + known.size
+    fn weight(&self, key: &Box<[u8]>, cached: &CachedSites) -> u64 {
+        key.len() as u64 + cached.weight
     }
 }
 
 impl SiteCache {
     const CACHE_BYTES: u64 = 8 << 20;
 
-    /// The longest that sites are kept, whatever their records say.
+    /// Upper limit of the TTL of sites.
     const MAX_TTL: Duration = Duration::from_secs(86_400);
 
     pub(super) fn new() -> Self {
-        Self { known: Cache::with_weighter(1_024, Self::CACHE_BYTES, SiteWeighter) }
+        Self { entries: Cache::with_weighter(1_024, Self::CACHE_BYTES, SiteWeighter) }
     }
 
-    /// Keeps the sites of a prefix handle.
-    pub(super) fn insert(&self, prefix: &[u8], sites: Vec<Arc<Site<'static>>>, until: u64, now: u64) {
-        let size = sites.iter().map(|site| site.to_bytes().len() as u64 * 2 + 256).sum();
-        let until = until.min(now.saturating_add(Self::MAX_TTL.as_secs()));
-        self.known.insert(cache_key(prefix), CachedSites { sites: sites.into(), until, size });
+    /// Caches the sites of a prefix handle until `expires_at`, but not longer than [`MAX_TTL`](Self::MAX_TTL).
+    pub(super) fn insert(&self, prefix: &[u8], sites: Vec<Arc<Site<'static>>>, expires_at: u64, now: u64) {
+        let weight = sites.iter().map(|site| site.to_bytes().len() as u64 * 2 + 256).sum();
+        let expires_at = expires_at.min(now.saturating_add(Self::MAX_TTL.as_secs()));
+        self.entries.insert(cache_key(prefix), CachedSites { sites: sites.into(), expires_at, weight });
     }
 
+    /// Sites of a prefix handle, unless they have expired.
     pub(super) fn get(&self, prefix: &[u8], now: u64) -> Option<Vec<Arc<Site<'static>>>> {
-        let known = self.known.get(&cache_key(prefix)).filter(|known| now < known.until)?;
-        Some(known.sites.to_vec())
+        let cached = self.entries.get(&cache_key(prefix)).filter(|cached| now < cached.expires_at)?;
+        Some(cached.sites.to_vec())
     }
 
     pub(super) fn remove(&self, prefix: &[u8]) {
-        self.known.remove(&cache_key(prefix));
+        self.entries.remove(&cache_key(prefix));
     }
 }
 
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sites_are_kept_for_their_time() {
+    fn sites_expire() {
         let sites = SiteCache::new();
         sites.insert(b"0.NA/10.1000", vec![Arc::default()], 200, 100);
         assert_eq!(sites.get(b"0.na/10.1000", 199).map(|sites| sites.len()), Some(1));
@@ -87,6 +91,6 @@ mod tests {
         for number in 0..1_000_u32 {
             sites.insert(&number.to_be_bytes(), vec![Arc::new(large.clone())], u64::MAX, 0);
         }
-        assert!(sites.known.weight() <= SiteCache::CACHE_BYTES);
+        assert!(sites.entries.weight() <= SiteCache::CACHE_BYTES);
     }
 }

@@ -1,3 +1,5 @@
+//! Connection for one request over TCP or HTTP.
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,14 +10,14 @@ use tendot_proto::{FrameError, Framer, Handle};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::transport::{ByteStream, connect_stream};
+use crate::native::stream::{ByteStream, READ_BUFFER_BYTES, connect_stream};
 
 /// Connection for one request and its response messages: TCP or HTTP, with or without TLS.
 pub(super) struct AdminConnection {
     stream: Box<dyn ByteStream>,
     framer: Framer,
-    /// The head of an HTTP response as far as it has come; none when it has been read, or if there is none.
-    head: Option<Vec<u8>>,
+    /// Received part of the head of an HTTP response; `None` after the head, or without HTTP.
+    http_head: Option<Vec<u8>>,
 }
 
 /// Error of sending a request or receiving a message.
@@ -26,17 +28,18 @@ pub(super) enum AdminConnectionError {
     #[error("the connection was closed")]
     Closed,
     #[error("no answer within {} s", AdminConnection::MESSAGE_TIMEOUT.as_secs())]
-    Time,
+    Timeout,
     #[error(transparent)]
-    TooLong(#[from] FrameError),
+    Frame(#[from] FrameError),
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
 }
 
 impl AdminConnection {
-    /// How long a message is waited for, from its first byte to its last: a change may have to wait for others.
+    /// Timeout of a whole message; long, because a change may have to wait for others.
     const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
+    /// Connects over `transport`; see [`connect_stream`].
     pub(super) async fn open(
         transport: InterfaceProtocol,
         to: SocketAddr,
@@ -46,20 +49,20 @@ impl AdminConnection {
         Ok(Self {
             stream: connect_stream(transport, to, domain, key).await?,
             framer: Framer::new(),
-            head: None,
+            http_head: None,
         })
     }
 
-    /// Sends a request as it is.
+    /// Sends bytes as they are: a message, or an HTTP request.
     pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), AdminConnectionError> {
         let sent = async {
             self.stream.write_all(request).await?;
             self.stream.flush().await
         };
-        Ok(timeout(Self::MESSAGE_TIMEOUT, sent).await.map_err(|_| AdminConnectionError::Time)??)
+        Ok(timeout(Self::MESSAGE_TIMEOUT, sent).await.map_err(|_| AdminConnectionError::Timeout)??)
     }
 
-    /// Sends a request inside of HTTP.
+    /// Sends a request as the body of an HTTP request.
     pub(super) async fn send_http(
         &mut self,
         host: &str,
@@ -68,17 +71,19 @@ impl AdminConnection {
         request: &[u8],
     ) -> Result<(), AdminConnectionError> {
         let head = tunnel::request_head(host, path, handle, request.len());
-        self.head = Some(Vec::new());
+        self.http_head = Some(Vec::new());
         self.send(&[head.as_bytes(), request].concat()).await
     }
 
-    /// The next message of the answer.
+    /// Receives the next message of the response.
     pub(super) async fn receive(&mut self) -> Result<Vec<u8>, AdminConnectionError> {
-        timeout(Self::MESSAGE_TIMEOUT, self.read_message()).await.map_err(|_| AdminConnectionError::Time)?
+        timeout(Self::MESSAGE_TIMEOUT, self.read_message())
+            .await
+            .map_err(|_| AdminConnectionError::Timeout)?
     }
 
     async fn read_message(&mut self) -> Result<Vec<u8>, AdminConnectionError> {
-        let mut buffer = vec![0; 16 << 10];
+        let mut buffer = vec![0; READ_BUFFER_BYTES];
         loop {
             if let Some(message) = self.framer.next_message()? {
                 return Ok(message.to_vec());
@@ -91,17 +96,18 @@ impl AdminConnection {
         }
     }
 
+    /// Passes received bytes to the framer, without the head of an HTTP response.
     fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), AdminConnectionError> {
-        let Some(head) = &mut self.head else {
+        let Some(head) = &mut self.http_head else {
             self.framer.push(bytes);
             return Ok(());
         };
         head.extend_from_slice(bytes);
-        let Some(at) = tunnel::find_response_body(head)? else { return Ok(()) };
-        // A line break before the message may come in two parts.
-        if let Some(body) = head.get(at..).filter(|body| body.len() >= 2) {
+        let Some(body_start) = tunnel::find_response_body(head)? else { return Ok(()) };
+        // CR LF before the message may be split across reads.
+        if let Some(body) = head.get(body_start..).filter(|body| body.len() >= 2) {
             self.framer.push(tunnel::strip_leading_newline(body));
-            self.head = None;
+            self.http_head = None;
         }
         Ok(())
     }

@@ -1,0 +1,108 @@
+//! Session: setup, sealing of requests, opening of responses.
+
+use tendot_proto::auth::{ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlags, Opcode, Request};
+
+use super::AdminClient;
+use super::exchange::OutgoingRequest;
+use crate::native::AdminError;
+
+/// Session with the server, and whether every message is encrypted.
+#[derive(Debug)]
+pub(super) struct SecureSession {
+    pub(super) session: Session,
+    pub(super) is_encrypted: bool,
+}
+
+impl AdminClient {
+    /// Idle time in seconds after which the server may close the session.
+    const SESSION_LIFETIME_SECS: u32 = 3_600;
+
+    /// Sets up a session, in which messages are authenticated and, if `is_encrypted`, encrypted.
+    ///
+    /// Private values are always encrypted. The identity is authenticated once, by the first challenge in the session. The site
+    /// record needs the server's public key, which authenticates the server.
+    pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
+        self.session = None;
+        let key = self.server.public_key().ok_or(AdminError::NoKey)?.into_owned();
+        let mut budget = Budget::PER_REQUEST;
+        let key_exchange =
+            ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget)?;
+        let setup = key_exchange.request(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
+        let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        let request = self.encode_request(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
+        let outgoing = OutgoingRequest { bytes: &request, opcode: Opcode::SESSION_SETUP, is_list: false };
+        let (_, response) = self.exchange(&outgoing, Handle::BLANK).await?;
+        self.require_success(&response)?;
+        let request = MessageParts::split(&request)?;
+        let parts = MessageParts::split(&response.bytes)?;
+        let session =
+            key_exchange.complete(&request, &parts, &key, &self.policy, &AwsLcProvider, &mut budget)?;
+        self.session = Some(SecureSession { session, is_encrypted });
+        Ok(())
+    }
+
+    /// Ends the session, if there is one.
+    pub async fn close_session(&mut self) -> Result<(), AdminError> {
+        if self.session.is_some() {
+            let request = Request::Plain { handle: Some(Handle::BLANK) };
+            let ended =
+                self.execute(Opcode::SESSION_TERMINATE, OpFlags::DEFAULT, request, Handle::BLANK).await;
+            self.session = None;
+            ended?;
+        }
+        Ok(())
+    }
+
+    /// Adds the MAC of the session to a request; encrypts it in an encrypted session, or if it has private values.
+    ///
+    /// Without a session, the request is unchanged.
+    pub(super) fn seal(
+        &mut self,
+        mut request: Vec<u8>,
+        has_private_values: bool,
+    ) -> Result<Vec<u8>, SessionError> {
+        let Some(SecureSession { session, is_encrypted }) = &mut self.session else { return Ok(request) };
+        let mut budget = Budget::PER_REQUEST;
+        session.add_mac(&mut request, &AwsLcProvider, &mut budget)?;
+        if !*is_encrypted && !has_private_values {
+            return Ok(request);
+        }
+        session.key().encrypt(&request, &AwsLcProvider, &mut SystemRandom, &mut budget)
+    }
+
+    /// Encrypts a challenge response in an encrypted session. It has no MAC: deployed servers expect it without.
+    pub(super) fn seal_challenge_response(&self, response: Vec<u8>) -> Result<Vec<u8>, SessionError> {
+        match &self.session {
+            Some(SecureSession { session, is_encrypted: true }) => {
+                session
+                    .key()
+                    .encrypt(&response, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Decrypts a response; also returns whether the session authenticates it.
+    pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
+        let mut budget = Budget::PER_REQUEST;
+        let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
+        let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
+        let Some(SecureSession { session, .. }) = &mut self.session else {
+            return if is_encrypted { Err(SessionError::Unknown) } else { Ok((response, false)) };
+        };
+        if is_encrypted {
+            return Ok((session.open(&response, false, &AwsLcProvider, &mut budget)?, true));
+        }
+        let parts = MessageParts::split(&response).map_err(CredentialError::from)?;
+        match session.verify(&parts, &AwsLcProvider, &mut budget) {
+            Ok(()) => Ok((response, true)),
+            // Session errors may be unauthenticated.
+            Err(SessionError::Credential(CredentialError::Missing) | SessionError::Unknown) => {
+                Ok((response, false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Trait of upstreams, its request and its reply.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::time::Duration;
+
+use tendot_proto::HandleValue;
+
+/// Source of handle records outside this process, such as an upstream resolver.
+pub trait Upstream: Send + Sync {
+    /// Error of a failed request.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Fetches all public values of a record.
+    fn ask(&self, name: &str) -> impl Future<Output = Result<LookupOutcome, Self::Error>> + Send;
+
+    /// Fetches all public values of a record, with the options of `request`; the reply has an age.
+    fn reply(
+        &self,
+        request: &ResolveRequest<'_>,
+    ) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send {
+        async { self.ask(&request.name).await.map(UpstreamReply::from) }
+    }
+}
+
+/// Outcome of a lookup: values, no public values, not found, not responsible.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LookupOutcome {
+    /// Record with public values.
+    Values(Vec<HandleValue<'static>>),
+    /// Record without public values.
+    NoValues,
+    /// Handle not found.
+    Nothing,
+    /// The server is not responsible for the prefix and gave no referral.
+    NotKept,
+}
+
+impl LookupOutcome {
+    /// Approximate memory use in bytes.
+    pub(crate) fn memory_size(&self) -> usize {
+        let Self::Values(values) = self else { return 0 };
+        let references_size = |value: &HandleValue<'_>| -> usize {
+            value.references.iter().map(|reference| size_of_val(reference) + reference.handle.len()).sum()
+        };
+        values
+            .iter()
+            .map(|value| {
+                size_of_val(value) + value.data.len() + value.value_type.len() + references_size(value)
+            })
+            .sum()
+    }
+}
+
+/// Reply of an upstream: the outcome and its age.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UpstreamReply {
+    /// Outcome of the lookup.
+    pub found: LookupOutcome,
+    /// Time for which the upstream had cached it (`Age`).
+    pub age: Duration,
+}
+
+impl From<LookupOutcome> for UpstreamReply {
+    fn from(found: LookupOutcome) -> Self {
+        Self { found, age: Duration::ZERO }
+    }
+}
+
+/// Resolution request to an upstream: name, authoritative flag, hops so far.
+///
+/// ```
+/// use tendot_client::ResolveRequest;
+///
+/// assert!(!ResolveRequest::from("10.1000/182").is_authoritative);
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ResolveRequest<'a> {
+    /// Name of the record.
+    pub name: Cow<'a, str>,
+    /// Whether caches must be bypassed on the whole way to the authoritative server.
+    pub is_authoritative: bool,
+    /// Services that forwarded the request, separated by commas, this one last; empty if loops need not be detected.
+    pub way: Cow<'a, str>,
+}
+
+impl ResolveRequest<'_> {
+    /// Whether another service forwarded the request.
+    pub(crate) fn is_forwarded(&self) -> bool {
+        self.way.contains(',')
+    }
+
+    pub(crate) fn into_owned(self) -> ResolveRequest<'static> {
+        ResolveRequest {
+            name: self.name.into_owned().into(),
+            is_authoritative: self.is_authoritative,
+            way: self.way.into_owned().into(),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for ResolveRequest<'a> {
+    fn from(name: &'a str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
