@@ -26,9 +26,9 @@ pub(crate) fn example_file() -> String {
 /// A value as it stands in a file.
 fn toml_literal(form: TomlKind, text: &str) -> String {
     match form {
-        TomlKind::Bare => text.to_owned(),
-        TomlKind::Text => toml_string(text),
-        TomlKind::List => {
+        TomlKind::Literal => text.to_owned(),
+        TomlKind::String => toml_string(text),
+        TomlKind::Array => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(toml_string);
             format!("[{}]", items.collect::<Vec<_>>().join(", "))
         }

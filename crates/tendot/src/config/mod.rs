@@ -3,22 +3,24 @@
 //! `settings.rs` lists all of them, `value.rs` reads one from text, `file.rs` reads TOML, `origin.rs` says whose word holds,
 //! `secret.rs` keeps passwords to itself, and `example.rs` writes them down.
 
+pub(crate) mod command;
 mod example;
-mod file;
 mod origin;
-mod secret;
+mod redact;
 mod settings;
+mod toml_file;
 mod value;
 
 use std::path::PathBuf;
 
 pub(crate) use example::example_file;
-pub(crate) use origin::{ConfigError, SettingOrigin, wrong};
-pub(crate) use secret::redact_password;
+pub(crate) use origin::{ConfigError, SettingOrigin, config_error};
+pub(crate) use redact::redact_password;
 pub(crate) use settings::{SETTINGS, ServerSettings, SettingSpec};
 pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
 
-use crate::args::ConfigSourceArguments;
+use crate::CliError;
+use crate::cli::ConfigSourceArguments;
 
 /// Setting as text, with its origin, before parsing.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// The file, then variables, then flags; what comes later holds.
-    pub(crate) fn gather(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
+    pub(crate) fn load(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
         let mut configuration = Self::from_file(arguments.config.clone().or_else(config_file_from_env));
         configuration.apply_env(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -61,7 +63,7 @@ impl Configuration {
         });
         let mut configuration = Self { said: said.collect(), problems: Vec::new() };
         if let Some(path) = path {
-            file::load_file(&path, &mut configuration);
+            toml_file::load_file(&path, &mut configuration);
         }
         configuration
     }
@@ -69,7 +71,7 @@ impl Configuration {
     fn apply_env(&mut self, variables: impl Iterator<Item = (String, String)>) {
         for (name, text) in variables.filter(|(name, _)| origin::is_setting_variable(name)) {
             match SETTINGS.iter().find(|key| key.env_name() == name) {
-                Some(key) => self.apply(key.name, text, SettingOrigin::Variable(name)),
+                Some(key) => self.apply(key.name, text, SettingOrigin::Env(name)),
                 None => self.problems.push(ConfigError::unknown_env(name)),
             }
         }
@@ -78,13 +80,15 @@ impl Configuration {
     /// Takes what somebody said.
     fn apply(&mut self, name: &str, text: String, origin: SettingOrigin) {
         match self.said.iter_mut().find(|said| said.key.name == name) {
-            Some(said) if said.key.form == TomlKind::List => match file::parse_bracketed_list(name, &text) {
-                Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
-                Err(why) => {
-                    let text = redact_password(&text);
-                    self.problems.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+            Some(said) if said.key.form == TomlKind::Array => {
+                match toml_file::parse_bracketed_list(name, &text) {
+                    Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
+                    Err(why) => {
+                        let text = redact_password(&text);
+                        self.problems.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+                    }
                 }
-            },
+            }
             Some(said) => (said.text, said.origin) = (text, origin),
             None => self.problems.push(ConfigError::unknown_setting(name, origin)),
         }
@@ -103,6 +107,14 @@ impl Configuration {
 /// Where the file is, if no flag says it.
 fn config_file_from_env() -> Option<PathBuf> {
     std::env::var_os(origin::CONFIG_FILE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The settings that hold, or all that is wrong with them.
+pub(crate) fn load_settings_with(
+    arguments: &ConfigSourceArguments,
+    flags: &[(&'static str, &str, String)],
+) -> Result<ServerSettings, CliError> {
+    Configuration::load(arguments, flags).parse().map_err(|problems| config_error(&problems))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::SETTINGS;
+
 use crate::CliError;
 
 /// The variable that says where the file is.
@@ -17,7 +18,7 @@ const NON_SETTING_ENVS: [&str; 3] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_SE
 pub(crate) enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
-    Variable(String),
+    Env(String),
     Flag(String),
 }
 
@@ -27,7 +28,7 @@ impl SettingOrigin {
         match self {
             Self::Default => "default",
             Self::File { .. } => "file",
-            Self::Variable(_) => "variable",
+            Self::Env(_) => "variable",
             Self::Flag(_) => "flag",
         }
     }
@@ -38,7 +39,7 @@ impl fmt::Display for SettingOrigin {
         match self {
             Self::Default => formatter.write_str("default"),
             Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
-            Self::Variable(name) | Self::Flag(name) => formatter.write_str(name),
+            Self::Env(name) | Self::Flag(name) => formatter.write_str(name),
         }
     }
 }
@@ -68,7 +69,7 @@ impl ConfigError {
 }
 
 /// All that is wrong, for a command that needs the settings.
-pub(crate) fn wrong(problems: &[ConfigError]) -> CliError {
+pub(crate) fn config_error(problems: &[ConfigError]) -> CliError {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     CliError::new(lines.join("\n       "))
         .with_hint("`tendot config init` shows all settings, `tendot config show` those that hold")

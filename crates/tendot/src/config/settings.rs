@@ -4,6 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::value::{
+    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
+    UpstreamSetting,
+};
+use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
 use tendot_client::CacheSettings;
 use tendot_proto::ValueReference;
@@ -13,11 +18,7 @@ use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
-use super::value::{
-    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
-    UpstreamSetting,
-};
-use super::{ConfigError, RawSetting, SettingOrigin, secret};
+use super::ServerSettings;
 
 /// Name, default, description and TOML kind of one setting.
 #[derive(Debug)]
@@ -200,12 +201,12 @@ fn parse_setting<T: SettingValue>(
 }
 
 fn world_readable_secret_file(said: &[RawSetting]) -> Option<PathBuf> {
-    let secrets = said.iter().filter(|said| secret::has_password(&said.text));
+    let secrets = said.iter().filter(|said| redact::has_password(&said.text));
     let mut files = secrets.filter_map(|said| match &said.origin {
         SettingOrigin::File { path, .. } => Some(path),
         _ => None,
     });
-    files.find(|path| secret::is_world_readable(path)).cloned()
+    files.find(|path| redact::is_world_readable(path)).cloned()
 }
 
 impl ServerSettings {

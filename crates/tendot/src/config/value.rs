@@ -15,15 +15,15 @@ use tracing::Level;
 /// How a setting is written in a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TomlKind {
-    Text,
+    String,
     /// A number, or `true` and `false`.
-    Bare,
-    List,
+    Literal,
+    Array,
 }
 
 /// Type that a setting can be parsed into.
 pub(super) trait SettingValue: Sized {
-    const KIND: TomlKind = TomlKind::Text;
+    const KIND: TomlKind = TomlKind::String;
 
     fn parse(text: &str) -> Result<Self, String>;
 }
@@ -71,7 +71,7 @@ impl SettingValue for String {
 }
 
 impl SettingValue for Vec<ValueReference<'static>> {
-    const KIND: TomlKind = TomlKind::List;
+    const KIND: TomlKind = TomlKind::Array;
 
     fn parse(text: &str) -> Result<Self, String> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
@@ -147,7 +147,7 @@ impl SettingValue for UpstreamSetting {
 }
 
 impl SettingValue for bool {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `true` or `false`".into())
@@ -155,7 +155,7 @@ impl SettingValue for bool {
 }
 
 impl SettingValue for u32 {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
@@ -171,7 +171,7 @@ impl SettingValue for u32 {
 pub(crate) struct RetentionDays(pub(crate) u32);
 
 impl SettingValue for RetentionDays {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
@@ -276,7 +276,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl SettingValue for Vec<IpNet> {
-    const KIND: TomlKind = TomlKind::List;
+    const KIND: TomlKind = TomlKind::Array;
 
     fn parse(text: &str) -> Result<Self, String> {
         let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
@@ -307,7 +307,7 @@ impl SettingValue for ForwardedBy {
 pub(crate) enum LogFormat {
     /// For people on a terminal, for programs otherwise.
     Auto,
-    Text,
+    String,
     Json,
 }
 

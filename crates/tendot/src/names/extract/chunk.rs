@@ -1,0 +1,102 @@
+//! A part of a file: the lines that begin between two offsets.
+
+use std::fs::File;
+use std::io::{self, Read, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use crate::store::import::chunk::CHUNK_BYTES;
+
+/// Reader of the lines that begin within a byte range of a file.
+pub(crate) struct FileChunk {
+    file: File,
+    /// The offset of what is read next.
+    at: u64,
+    range: Range<u64>,
+    done: bool,
+}
+
+impl FileChunk {
+    /// The size from which a file is searched in parts.
+    pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
+
+    /// Opens the part and finds its first line.
+    pub(crate) fn open(path: &Path, range: Range<u64>) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut at = range.start;
+        let mut done = false;
+        if range.start > 0 {
+            // The line that begins before the range belongs to the part before.
+            at = range.start - 1;
+            file.seek(SeekFrom::Start(at))?;
+            let mut buffer = [0; 4096];
+            loop {
+                let read = match file.read(&mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
+                let end = memchr::memchr(b'\n', &buffer[..read]);
+                at += end.map_or(read, |end| end + 1) as u64;
+                if end.is_some() || read == 0 || at >= range.end {
+                    done = read == 0 || at >= range.end;
+                    break;
+                }
+            }
+            file.seek(SeekFrom::Start(at))?;
+        }
+        Ok(Self { file, at, range, done })
+    }
+
+    /// The offset of what is read next; before anything was read, that of the first line.
+    pub(crate) const fn position(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Read for FileChunk {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.done {
+            return Ok(0);
+        }
+        let mut read = self.file.read(buffer)?;
+        let last_byte = self.range.end.saturating_sub(1);
+        if self.at + read as u64 > last_byte {
+            // The last line ends at the first line end from here on.
+            let from = usize::try_from(last_byte.saturating_sub(self.at)).unwrap_or(0);
+            if let Some(end) = memchr::memchr(b'\n', &buffer[from..read]) {
+                read = from + end + 1;
+                self.done = true;
+            }
+        }
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn every_line_is_in_exactly_one_part() {
+        let text = b"one\ntwo\n\nthree and four\nfive\nsix without end";
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text).unwrap();
+        for size in 1..=text.len() as u64 {
+            let mut whole = Vec::new();
+            for start in (0..text.len() as u64).step_by(size as usize) {
+                let mut part = FileChunk::open(file.path(), start..start + size).unwrap();
+                let before = part.position();
+                let mut lines = Vec::new();
+                part.read_to_end(&mut lines).unwrap();
+                if !lines.is_empty() {
+                    assert_eq!(before, whole.len() as u64, "parts of {size} bytes");
+                }
+                whole.extend(lines);
+            }
+            assert_eq!(whole, text, "parts of {size} bytes");
+        }
+    }
+}

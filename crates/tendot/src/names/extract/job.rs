@@ -1,0 +1,208 @@
+//! Something to search: standard input, a file, or a part of a large one.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tendot_names::{ExtractedDoi, Extractor};
+
+use super::chunk::FileChunk;
+use super::search::{Hit, NameSink, SearchError, search};
+use crate::ordered_pool::{ReceiverGone, ResultSender};
+
+/// One input to search: stdin, a file or a chunk of a file.
+pub(crate) struct ExtractJob {
+    path: Arc<Path>,
+    what: JobInput,
+    field_separator: Option<u8>,
+}
+
+enum JobInput {
+    StandardInput,
+    /// All of it, wherever it ends: a pipe, a file that is not cut into parts.
+    Whole {
+        is_regular: bool,
+    },
+    Part(Range<u64>),
+    Unreadable(io::Error),
+}
+
+/// What a search tells, in this order: names, many times; then one of the others.
+pub(crate) enum ExtractEvent {
+    /// Names found so far, one a line, and how many.
+    Names(Vec<u8>, u64),
+    /// Names with all about them. Lines are counted from the beginning of the part.
+    Hits(Arc<Path>, Vec<Hit>),
+    /// The end of a part: how many lines (if they were counted) and bytes it had, and whether the file goes on.
+    ChunkEnd { lines: u64, bytes: u64, is_last: bool },
+    /// It could not be read, or not to its end.
+    ReadFailed(Arc<Path>, io::Error),
+}
+
+impl ExtractJob {
+    /// The jobs that one path makes. Large files are searched in parts when `in_parts`.
+    pub(crate) fn for_path(
+        path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
+        in_parts: bool,
+    ) -> Box<dyn Iterator<Item = Self> + Send> {
+        let one = |path: PathBuf, what, field_separator| -> Box<dyn Iterator<Item = Self> + Send> {
+            Box::new(std::iter::once(Self { path: path.into(), what, field_separator }))
+        };
+        let (path, metadata) = match path {
+            Ok((path, Some(metadata))) => (path, metadata),
+            Ok((path, None)) => return one(path, JobInput::StandardInput, None),
+            Err((path, error)) => return one(path, JobInput::Unreadable(error), None),
+        };
+        let is_regular = metadata.is_file();
+        let field_separator = match delimiter::detect_delimiter(&path, is_regular) {
+            Ok(separator) => separator,
+            Err(error) => return one(path, JobInput::Unreadable(error), None),
+        };
+        if !in_parts || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
+            return one(path, JobInput::Whole { is_regular }, field_separator);
+        }
+        if let Err(error) = File::open(&path) {
+            // Told once, not for every part.
+            return one(path, JobInput::Unreadable(error), None);
+        }
+        let path: Arc<Path> = path.into();
+        let parts = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);
+        Box::new((0..parts).map(move |part| {
+            let start = part * FileChunk::CHUNK_BYTES;
+            // The last part goes to the end, wherever that is by then.
+            let end = if part + 1 == parts { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
+            Self { path: path.clone(), what: JobInput::Part(start..end), field_separator }
+        }))
+    }
+
+    /// Searches, and tells what is found as it is found.
+    pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &ResultSender<ExtractEvent>) {
+        let Self { path, what, field_separator } = self;
+        let extractor = extractor.field_separator(field_separator);
+        let found = match what {
+            JobInput::Unreadable(error) => Err(SearchError::Read(error)),
+            JobInput::StandardInput => {
+                let collect = ExtractCollector {
+                    path: path.clone(),
+                    results,
+                    live: true,
+                    found: Vec::new(),
+                    hits: Vec::new(),
+                    count: 0,
+                };
+                collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
+            }
+            JobInput::Whole { is_regular } => {
+                search_range(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
+            }
+            JobInput::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
+        };
+        // What nobody wants to know is not told.
+        let _ = match found {
+            Ok((lines, bytes, is_last)) => results.send(ExtractEvent::ChunkEnd { lines, bytes, is_last }),
+            Err(SearchError::Read(error)) => results.send(ExtractEvent::ReadFailed(path, error)),
+            Err(SearchError::Take(ReceiverGone)) => Ok(()),
+        };
+    }
+}
+
+fn search_range(
+    path: &Arc<Path>,
+    range: Range<u64>,
+    live: bool,
+    extractor: Extractor,
+    with_lines: bool,
+    results: &ResultSender<ExtractEvent>,
+) -> Result<(u64, u64, bool), SearchError<ReceiverGone>> {
+    let is_last = range.end == u64::MAX;
+    let mut part = FileChunk::open(path, range).map_err(SearchError::Read)?;
+    let start = part.position();
+    let collect =
+        ExtractCollector { path: path.clone(), results, live, found: Vec::new(), hits: Vec::new(), count: 0 };
+    let lines = collect.search(&mut part, start, extractor, with_lines)?;
+    Ok((lines, part.position() - start, is_last))
+}
+
+/// Collects names and sends them in batches.
+struct ExtractCollector<'a> {
+    path: Arc<Path>,
+    results: &'a ResultSender<ExtractEvent>,
+    /// Somebody may be waiting for each name while the input is slow.
+    live: bool,
+    found: Vec<u8>,
+    hits: Vec<Hit>,
+    count: u64,
+}
+
+impl ExtractCollector<'_> {
+    const MAX_BATCH_BYTES: usize = 1 << 15;
+    const MAX_BATCH_HITS: usize = 256;
+
+    fn search(
+        mut self,
+        reader: impl Read,
+        start: u64,
+        extractor: Extractor,
+        with_lines: bool,
+    ) -> Result<u64, SearchError<ReceiverGone>> {
+        let lines = if with_lines {
+            search(reader, extractor, start, &mut HitCollector(&mut self))?
+        } else {
+            search(reader, extractor, start, &mut self)?
+        };
+        self.flush().map_err(SearchError::Take)?;
+        Ok(lines)
+    }
+
+    fn flush(&mut self) -> Result<(), ReceiverGone> {
+        if !self.found.is_empty() {
+            let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::MAX_BATCH_BYTES));
+            self.results.send(ExtractEvent::Names(names, std::mem::take(&mut self.count)))?;
+        }
+        if !self.hits.is_empty() {
+            self.results.send(ExtractEvent::Hits(self.path.clone(), std::mem::take(&mut self.hits)))?;
+        }
+        Ok(())
+    }
+}
+
+impl NameSink for ExtractCollector<'_> {
+    type Error = ReceiverGone;
+    const COUNTS_LINES: bool = false;
+
+    fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
+        self.found.extend_from_slice(found.name.as_str().as_bytes());
+        self.found.push(b'\n');
+        self.count += 1;
+        if self.found.len() < Self::MAX_BATCH_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    fn before_read(&mut self) -> Result<(), ReceiverGone> {
+        if self.live { self.flush() } else { Ok(()) }
+    }
+}
+
+/// `ExtractCollector` that also records positions and flags.
+struct HitCollector<'a, 'b>(&'a mut ExtractCollector<'b>);
+
+impl NameSink for HitCollector<'_, '_> {
+    type Error = ReceiverGone;
+    const COUNTS_LINES: bool = true;
+
+    fn push(
+        &mut self,
+        found: &ExtractedDoi<'_>,
+        text: &[u8],
+        base: u64,
+        line: u64,
+    ) -> Result<(), ReceiverGone> {
+        self.0.hits.push(Hit::new(found, text, base, line));
+        if self.0.hits.len() < ExtractCollector::MAX_BATCH_HITS { Ok(()) } else { self.0.flush() }
+    }
+
+    fn before_read(&mut self) -> Result<(), ReceiverGone> {
+        self.0.before_read()
+    }
+}

@@ -1,0 +1,29 @@
+//! Transfers of names and prefixes between registrants.
+
+use clap::Args;
+use serde_json::Value as Json;
+
+use crate::terminal::escape_control;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TransferTargetArguments {
+    /// The id of the registrant who is to get it
+    #[arg(long, value_name = "ID")]
+    pub(crate) to: String,
+    /// At once, without being accepted: for the operator
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What became of a transfer that was asked for.
+pub(super) fn transfer_message(made: &Json) -> String {
+    let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
+    match made["state"].as_str() {
+        Some("done") => format!("the transfer to {} is done", text("to")),
+        _ => format!(
+            "the transfer is proposed; {} accepts it with `tendot doi accept {}`",
+            text("to"),
+            text("id")
+        ),
+    }
+}

@@ -1,0 +1,40 @@
+//! Written form of a name → handle.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::net::ToSocketAddrs as _;
+
+use tendot_client::Upstream as _;
+use tendot_names::Parser;
+
+/// The handle in a written form. What is no DOI name is a handle as it is.
+pub(super) fn parse_handle_input(text: &str) -> Cow<'_, str> {
+    if let Ok(reading) = Parser::lenient().parse(text) {
+        return Cow::Owned(reading.into_identifier().as_str().to_owned());
+    }
+    let forms = ["hdl:", "info:hdl/", "https://hdl.handle.net/", "http://hdl.handle.net/"];
+    let text = text.trim();
+    let without = |form: &&str| {
+        let (start, rest) = text.split_at_checked(form.len())?;
+        start.eq_ignore_ascii_case(form).then_some(rest)
+    };
+    Cow::Borrowed(forms.iter().find_map(without).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let check = |text: &str, name: &str| assert_eq!(parse_handle_input(text), name, "{text}");
+        check("10.1000/182", "10.1000/182");
+        check("https://doi.org/10.1000%2F182", "10.1000/182");
+        check("doi:10.1000/ABC", "10.1000/ABC");
+        check("hdl:20.500.1/x", "20.500.1/x");
+        check("https://hdl.handle.net/20.500.1/x", "20.500.1/x");
+        check("0.NA/10.1000", "0.NA/10.1000");
+        check("0.NA/0.NA", "0.NA/0.NA");
+        check("20.500.1/a%20b", "20.500.1/a%20b");
+    }
+}

@@ -1,0 +1,16 @@
+//! Tokio runtimes for commands that use a database.
+
+use std::io::{self, IsTerminal as _};
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::CliError;
+
+/// What a database is asked in: one thread reads and writes the connection.
+pub(crate) fn multi_thread(workers: usize) -> Result<Runtime, CliError> {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::io("threads can't be started", &error))
+}

@@ -1,0 +1,86 @@
+//! Sockets of the service: bound here, or inherited from systemd.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener as TcpSocket, UdpSocket};
+use std::sync::Arc;
+
+use tendot_server::http::{self, HttpListener, ServerCertificate};
+use tendot_server::native::{self, NativeSockets};
+use tokio::net::TcpListener;
+
+use crate::CliError;
+use crate::config::ServerSettings;
+
+/// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
+pub(super) async fn http_listeners(
+    settings: &ServerSettings,
+    tls: Option<&Arc<ServerCertificate>>,
+    handed: Vec<(String, TcpSocket)>,
+) -> Result<(Vec<HttpListener>, Vec<String>), CliError> {
+    let mut sockets = Vec::new();
+    if handed.is_empty() {
+        for (address, is_encrypted) in [(settings.http, false), (settings.https, true)] {
+            let Some(address) = address else { continue };
+            let socket = TcpListener::bind(address)
+                .await
+                .map_err(|error| CliError::io(format!("{address} can't be listened to"), &error))?;
+            sockets.push((socket, is_encrypted));
+        }
+    }
+    for (name, socket) in handed {
+        let socket = TcpListener::from_std(socket)
+            .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
+        sockets.push((socket, name == "https"));
+    }
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for (socket, is_encrypted) in sockets {
+        let address =
+            socket.local_addr().map_err(|error| CliError::io("the address is not known", &error))?;
+        if is_encrypted {
+            let tls =
+                tls.ok_or_else(|| CliError::new("the socket `https` of systemd needs a certificate"))?;
+            addresses.push(format!("https://{address}/"));
+            listeners.push(HttpListener::tls(socket, Arc::clone(tls)));
+        } else {
+            addresses.push(format!("http://{address}/"));
+            listeners.push(HttpListener::plain(socket));
+        }
+    }
+    Ok((listeners, addresses))
+}
+
+/// Where the native protocol is answered: at the sockets that systemd hands over, else at those of the settings; nowhere if
+/// it is off.
+pub(super) fn native_sockets(
+    settings: &ServerSettings,
+    handed: (Option<TcpSocket>, Option<UdpSocket>),
+) -> Result<Option<(SocketAddr, NativeSockets)>, CliError> {
+    let unusable = |error: io::Error| CliError::io("a socket of systemd can't be used", &error);
+    let sockets = match handed {
+        (Some(tcp), Some(udp)) => NativeSockets::from_inherited(tcp, udp).map_err(unusable)?,
+        (None, None) => {
+            let Some(address) = settings.native else { return Ok(None) };
+            bind_native(address)?
+        }
+        _ => {
+            return Err(CliError::new("systemd has to hand over two sockets `native`, or none").with_hint(
+                "one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)",
+            ));
+        }
+    };
+    let address = sockets.address().map_err(unusable)?;
+    Ok(Some((address, sockets)))
+}
+
+fn bind_native(address: SocketAddr) -> Result<NativeSockets, CliError> {
+    let failed = |error: io::Error| {
+        let failure = CliError::io(format!("{address} can't be listened to"), &error);
+        match error.kind() {
+            ErrorKind::AddrInUse => failure.with_hint(
+                "another handle server may be running; `--native ADDR` says another address, `--native off` none",
+            ),
+            _ => failure.with_hint("`--native ADDR` says another address, `--native off` none"),
+        }
+    };
+    NativeSockets::bind(address).map_err(failed)
+}

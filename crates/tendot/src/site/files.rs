@@ -1,0 +1,205 @@
+//! The key and the record of our site, as files in the directory of all data: named and written as Handle.Net does.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tendot_proto::Budget;
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::record::{
+    InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
+};
+use tendot_server::native::OwnSite;
+
+use crate::CliError;
+use crate::atomic_file::AtomicFile;
+
+/// File names of a key pair in the data directory.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyPairFiles {
+    pub(crate) private: &'static str,
+    pub(crate) public: &'static str,
+}
+
+/// What answers are signed with.
+pub(crate) const SERVER_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "privkey.bin", public: "pubkey.bin" };
+
+/// What a prefix is administered with.
+pub(crate) const ADMIN_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "admpriv.bin", public: "admpub.bin" };
+
+const SITE_RECORD_FILE: &str = "siteinfo.json";
+
+/// Bytes of a file at most: nobody has so much to say.
+const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
+
+/// Addresses and description published in the site record (HS_SITE).
+pub(crate) struct PublishedEndpoints<'a> {
+    pub(crate) native: SocketAddr,
+    /// None if it is the address of `native`.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) http: Option<u16>,
+    pub(crate) description: &'a str,
+}
+
+/// Our site, with the key of the directory; both are made if they are not there. With the record of a site of several
+/// servers, it is that site, and what is in the directory our part of it.
+pub(crate) fn load_or_create_site(
+    directory: Option<&Path>,
+    reached: &PublishedEndpoints<'_>,
+    joined: Option<&Path>,
+) -> Result<OwnSite, CliError> {
+    let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
+    let Some(directory) = directory else {
+        if joined.is_some() {
+            return Err(CliError::new("a store in memory has no key that stays, and so no part of a site"));
+        }
+        let key = OwnSite::generate_key().map_err(unusable)?;
+        let site = build_site_record(&key, reached);
+        return OwnSite::new(site, &key).map_err(unusable);
+    };
+    let key = match read_private_key(directory, SERVER_KEY_FILES)? {
+        Some(key) => key,
+        None => generate_key_pair(directory, SERVER_KEY_FILES)?,
+    };
+    let mut site = build_site_record(&key, reached);
+    let before = read_site_record(directory)?;
+    if let Some(before) = &before {
+        site.serial = before.serial;
+    }
+    if before.as_ref() != Some(&site) {
+        site.serial = next_serial(site.serial);
+        write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
+    }
+    let Some(joined) = joined else { return OwnSite::new(site, &key).map_err(unusable) };
+    let own = load_combined_site(directory, joined)?;
+    let (ours, said) = (site.servers.first(), own.site().servers.get(own.server_index()));
+    let is_same = ours
+        .zip(said)
+        .is_some_and(|(ours, said)| ours.address == said.address && ours.interfaces == said.interfaces);
+    if !is_same {
+        tracing::warn!(
+            "`{}` has other addresses or ports of this server than it has: join the site again",
+            joined.display()
+        );
+    }
+    Ok(own)
+}
+
+/// The site of several servers in a file, of which we are the one with the key of the directory.
+pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSite, CliError> {
+    let site = read_site_file(file)?
+        .ok_or_else(|| CliError::new(format!("`{}` is not there", file.display())).with_hint(COMBINE_HINT))?;
+    let key = read_private_key(directory, SERVER_KEY_FILES)?.ok_or_else(|| {
+        CliError::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
+            .with_hint(COMBINE_HINT)
+    })?;
+    let failed = |error| CliError::new(format!("`{}`: {error}", file.display())).with_hint(COMBINE_HINT);
+    OwnSite::new(site, &key).map_err(failed)
+}
+
+const COMBINE_HINT: &str =
+    "start each server once on its own; `tendot site join` makes one site of their records";
+
+/// What our site is, with the number 0.
+fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
+    let port = u32::from(reached.native.port());
+    let interface = |kind, transport, port| ServerInterface { kind, transport, port };
+    let mut interfaces = vec![
+        interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
+        // Nobody has proved where a datagram comes from.
+        interface(InterfaceKind::QUERY, InterfaceProtocol::UDP, port),
+    ];
+    interfaces.extend(
+        reached.http.map(|port| interface(InterfaceKind::BOTH, InterfaceProtocol::HTTP, u32::from(port))),
+    );
+    let description = reached.description;
+    let attribute = |name: &str, value: &str| SiteAttribute {
+        name: name.as_bytes().to_vec().into(),
+        value: value.as_bytes().to_vec().into(),
+    };
+    Site {
+        flags: Site::FLAG_PRIMARY,
+        attributes: (!description.is_empty()).then(|| attribute("desc", description)).into_iter().collect(),
+        servers: vec![SiteServer {
+            id: 1,
+            address: SiteServer::encode_address(reached.address.unwrap_or(reached.native.ip())),
+            public_key: key.public_key().map(|key| key.to_bytes()).unwrap_or_default().into(),
+            interfaces,
+        }],
+        ..Site::default()
+    }
+}
+
+/// The record in a directory; none if there is none.
+pub(crate) fn read_site_record(directory: &Path) -> Result<Option<Site<'static>>, CliError> {
+    let hint =
+        "remove it, and the next start makes a new one; its serial number has to be higher than before";
+    read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|failure| failure.with_hint(hint))
+}
+
+/// The record in a file; none if there is none.
+pub(crate) fn read_site_file(path: &Path) -> Result<Option<Site<'static>>, CliError> {
+    let Some(json) = read_file(path)? else { return Ok(None) };
+    let malformed = |error| CliError::new(format!("`{}` is no record of a site: {error}", path.display()));
+    Site::from_json(&json).map(Some).map_err(malformed)
+}
+
+/// Writes a record.
+pub(crate) fn write_site_file(path: &Path, site: &Site<'_>) -> Result<(), CliError> {
+    let mut json = serde_json::to_vec_pretty(site).map_err(|error| CliError::new(error.to_string()))?;
+    json.push(b'\n');
+    write_file(path, &json)
+}
+
+/// The number after this one. Peers take it for signed.
+pub(crate) const fn next_serial(serial: u16) -> u16 {
+    if serial >= i16::MAX.cast_unsigned() { 1 } else { serial + 1 }
+}
+
+/// A private key in a directory; none if there is none.
+pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<Option<PrivateKey>, CliError> {
+    let path = directory.join(pair.private);
+    let Some(file) = read_file(&path)? else { return Ok(None) };
+    let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        let problem = format!("`{}` can be read by others (mode {mode:o})", path.display());
+        return Err(CliError::new(problem).with_hint(format!("chmod 600 {}", path.display())));
+    }
+    let unusable = |error| CliError::new(format!("`{}` can't be used: {error}", path.display()));
+    PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        .map(Some)
+        .map_err(unusable)
+}
+
+/// Makes a key pair in a directory.
+pub(crate) fn generate_key_pair(directory: &Path, pair: KeyPairFiles) -> Result<PrivateKey, CliError> {
+    let key = OwnSite::generate_key().map_err(|error| CliError::new(error.to_string()))?;
+    let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
+    // The private key last: what is there without it is made again.
+    write_file(&directory.join(pair.public), &public)?;
+    write_file(&directory.join(pair.private), &key.to_file_bytes())?;
+    Ok(key)
+}
+
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
+    let failed = |error| CliError::io(format!("`{}` can't be read", path.display()), &error);
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if found.len() > MAX_SITE_FILE_BYTES => return Err(failed(ErrorKind::FileTooLarge.into())),
+        Ok(_) => {}
+    }
+    fs::read(path).map(Some).map_err(failed)
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let mut replacement = AtomicFile::create(path)?;
+    let written = replacement.file().write_all(bytes);
+    written.map_err(|error| CliError::io(format!("`{}` can't be written", path.display()), &error))?;
+    replacement.commit()
+}

@@ -1,0 +1,125 @@
+//! What a part of a source comes to, found out in any thread.
+
+use std::collections::BTreeSet;
+
+use tendot_proto::Handle;
+use tendot_proto::record::HandleRecord;
+use tendot_registry::HashPartition;
+use tendot_registry::party::is_reserved_prefix;
+use tendot_store::{ImportBatch, NameKey};
+
+use super::ImportItem;
+use super::check::check_record;
+use super::report::{MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
+use crate::terminal::quote_input;
+
+/// Bytes that a piece has, more or less.
+pub(super) const CHUNK_BYTES: usize = 1 << 18;
+
+/// What an import accepts and homes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ImportOptions {
+    /// Whether prefixes are homed.
+    pub(crate) homes: bool,
+    /// The names that are kept here, if others are kept by other servers of the site.
+    pub(crate) share: Option<HashPartition>,
+}
+
+/// Checked records and diagnostics of one chunk of input.
+pub(crate) struct ImportChunk {
+    taken: ImportOptions,
+    pub(crate) batch: ImportBatch,
+    /// Prefixes that are to be homed.
+    pub(crate) homes: BTreeSet<Box<str>>,
+    /// The lines where something was refused or odd, as many as anybody wants to know.
+    pub(crate) told: Vec<(u64, LineDiagnostic)>,
+    pub(crate) refused: u64,
+    pub(crate) warnings: u64,
+    /// Records that other servers of the site keep.
+    pub(crate) elsewhere: u64,
+}
+
+/// What is told about a line.
+pub(crate) enum LineDiagnostic {
+    Refused(String),
+    Warning(String),
+}
+
+impl ImportChunk {
+    pub(super) const fn new(taken: ImportOptions) -> Self {
+        Self {
+            taken,
+            batch: ImportBatch::new(),
+            homes: BTreeSet::new(),
+            told: Vec::new(),
+            refused: 0,
+            warnings: 0,
+            elsewhere: 0,
+        }
+    }
+
+    /// Whether the next records better go into another one.
+    pub(super) const fn is_full(&self) -> bool {
+        self.batch.memory_size() >= CHUNK_BYTES
+    }
+
+    pub(super) fn push(&mut self, line: u64, item: ImportItem) {
+        match item {
+            ImportItem::Refused(reason) => self.refuse(line, || reason),
+            ImportItem::HomePrefix(prefix) if self.taken.homes => {
+                let is_prefix =
+                    !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
+                if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
+                    self.refuse(line, || format!("`{}` is no prefix", quote_input(prefix.as_bytes())));
+                } else {
+                    self.homes.insert(prefix.into());
+                }
+            }
+            ImportItem::HomePrefix(_) => {}
+            ImportItem::Record(record) => match check_record(&record) {
+                Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
+                Ok(odd) => {
+                    for what in odd {
+                        self.warn(line, || format!("`{}`: {what}", quote_input(&record.handle)));
+                    }
+                    self.push_record(line, &record);
+                }
+            },
+        }
+    }
+
+    fn push_record(&mut self, line: u64, record: &HandleRecord<'_>) {
+        let handle = Handle::new(&record.handle);
+        // It has been checked.
+        let Ok(name) = handle.to_str() else { return };
+        if self.taken.share.is_some_and(|share| !share.contains(handle)) {
+            self.elsewhere += 1;
+        } else if let Err(error) = self.batch.add(name, &record.values) {
+            return self.refuse(line, || format!("`{}`: {error}", quote_input(&record.handle)));
+        }
+        let prefix = name.split('/').next().unwrap_or_default();
+        if !self.taken.homes || self.homes.contains(prefix) {
+            return;
+        }
+        match NameKey::from_prefix(prefix) {
+            Ok(_) => drop(self.homes.insert(prefix.into())),
+            Err(error) => {
+                self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)))
+            }
+        }
+    }
+
+    fn refuse(&mut self, line: u64, reason: impl FnOnce() -> String) {
+        self.refused += 1;
+        if self.refused <= MAX_PRINTED_REFUSALS {
+            self.told.push((line, LineDiagnostic::Refused(reason())));
+        }
+    }
+
+    fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
+        self.warnings += 1;
+        if self.warnings <= MAX_PRINTED_WARNINGS {
+            self.told.push((line, LineDiagnostic::Warning(what())));
+        }
+    }
+}
