@@ -1,4 +1,4 @@
-//! A file that is there as a whole or not at all.
+//! Atomic file replacement: write beside the target, then rename.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::CliError;
 
 /// File written beside its target and renamed over it; removed if dropped before `commit`.
-///
-/// Dropped before that, it is removed.
 pub(crate) struct AtomicFile {
     file: File,
     path: PathBuf,
-    /// Where it is to go; none if the place is no regular file, such as a pipe, and is written itself.
+    /// Path to rename to; none if the target is not a regular file, such as a pipe, and is written directly.
     target: Option<PathBuf>,
 }
 
@@ -23,24 +21,24 @@ impl AtomicFile {
             let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
             return Ok(Self { file, path: target.into(), target: None });
         }
-        // Where a link leads to is what is replaced.
+        // Replaces the file that a symbolic link points to, not the link.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
         let mut name = std::ffi::OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         name.push(format!(".{}.part", std::process::id()));
         let path = target.with_file_name(name);
-        // Left by a process of the same number, if it is there at all.
+        // May remain from a crashed process with the same process id.
         let _ = std::fs::remove_file(&path);
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
-        // Records have secrets.
+        // Records contain secrets.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path).map_err(|error| failed(&path, error))?;
         Ok(Self { file, path, target: Some(target) })
     }
 
-    /// Where it is until it is finished.
+    /// Temporary path until `commit`.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -49,12 +47,12 @@ impl AtomicFile {
         &mut self.file
     }
 
-    /// Whether it will take the place of a file, and can be read until then.
+    /// True if the file is renamed over its target, and can be read before that.
     pub(crate) const fn is_regular_file(&self) -> bool {
         self.target.is_some()
     }
 
-    /// Puts the file in its place, durably.
+    /// Renames the file over its target and syncs the directory.
     pub(crate) fn commit(mut self) -> Result<(), CliError> {
         let Some(target) = self.target.clone() else { return Ok(()) };
         let failed = |error| CliError::io(format!("`{}` can't be written", target.display()), &error);
@@ -70,7 +68,7 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.target.is_some() {
-            // Nobody is left to be told.
+            // An error cannot be reported from `drop`.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line: the top-level parser and argument groups that several commands share.
 
 use std::path::PathBuf;
 

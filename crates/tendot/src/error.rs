@@ -13,7 +13,7 @@ pub(crate) struct CliError {
     message: String,
     hint: Option<String>,
     broken_pipe: bool,
-    /// Nothing failed: who was asked said no.
+    /// Negative result rather than a failure: exit code 1.
     is_negative: bool,
 }
 
@@ -26,17 +26,17 @@ impl CliError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// With this advice, if there is none.
+    /// Adds a hint unless there is one.
     pub(crate) fn or_hint(self, hint: &str) -> Self {
         if self.hint.is_some() { self } else { self.with_hint(hint) }
     }
 
-    /// A negative answer rather than a failure.
+    /// Marks the error as a negative result (exit code 1).
     pub(crate) fn negative(self) -> Self {
         Self { is_negative: true, ..self }
     }
 
-    /// An error of reading or writing `what`.
+    /// I/O error with the action that failed, such as "`x` can't be read".
     pub(crate) fn io(what: impl Display, error: &io::Error) -> Self {
         Self {
             broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
@@ -64,10 +64,10 @@ impl CliError {
 /// Result of a command that ran to its end, as an exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CommandStatus {
-    /// Yes, or done: exit code 0.
+    /// Done, or a positive result: exit code 0.
     Success,
-    /// A negative answer, told on stderr: exit code 1.
+    /// Negative result, explained on stderr: exit code 1.
     Negative,
-    /// Part of the work could not be carried out, told on stderr: exit code 2.
+    /// Part of the work failed, explained on stderr: exit code 2.
     Partial,
 }

@@ -1,23 +1,23 @@
-//! Lines of any input, in bounded memory.
+//! Line reader with bounded memory.
 
 use std::io::{BufReader, Read};
 
 use crate::CliError;
 
-/// The longest line that is kept; of a longer one the beginning is given, so that it can be refused.
+/// Default maximum line length; longer lines are truncated so that the caller can refuse them.
 pub(crate) const MAX_LINE_LEN: usize = 1 << 20;
 
 /// Line iterator with a maximum line length; longer lines are truncated to one byte over it.
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// What is read, for messages.
+    /// Name of the input for error messages.
     source: String,
     longest: usize,
 }
 
 impl<R: Read> LineReader<R> {
-    /// Those of standard input, or of something in its place.
+    /// Reader of standard input, or of a substitute in tests.
     pub(crate) fn stdin_like(reader: R) -> Self {
         Self::new(reader, "standard input", MAX_LINE_LEN)
     }
@@ -27,7 +27,7 @@ impl<R: Read> LineReader<R> {
         Self { reader, line: Vec::new(), source: source.into(), longest }
     }
 
-    /// The next line without its end; at most one byte more than the longest that is kept.
+    /// Returns the next line without its line ending, truncated to one byte over the maximum length.
     pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CliError> {
         self.line.clear();
         let mut any = false;
@@ -58,7 +58,7 @@ impl<R: Read> LineReader<R> {
         Ok(any.then_some(self.line.as_slice()))
     }
 
-    /// True when the next line may have to be waited for.
+    /// True if the next read may block.
     pub(crate) fn is_buffer_empty(&self) -> bool {
         self.reader.buffer().is_empty()
     }

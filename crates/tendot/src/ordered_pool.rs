@@ -1,4 +1,4 @@
-//! Many jobs at the same time, their results in the order of the jobs, few of them in memory.
+//! Parallel jobs with results in job order and bounded memory.
 
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -13,19 +13,19 @@ pub(crate) struct ResultSender<R>(SyncSender<R>);
 pub(crate) struct ReceiverGone;
 
 impl<R> ResultSender<R> {
-    /// Hands a piece over; waits while the one who takes them is behind.
+    /// Sends a partial result; blocks while the channel is full.
     pub(crate) fn send(&self, piece: R) -> Result<(), ReceiverGone> {
         self.0.send(piece).map_err(|_| ReceiverGone)
     }
 }
 
-/// How many pieces of a job may wait.
+/// Capacity of the channel of one job.
 const RESULTS_PER_JOB: usize = 4;
 
-/// Does each of `jobs` with `work` on one of `threads` threads, and gives the pieces of their results to `take`, in
-/// order. Stops at the first error of `take`.
+/// Runs `work` for each job on a pool of `threads` threads and passes the results to `take` in job order. Stops at the first
+/// error of `take`.
 ///
-/// No job waits for a later one: jobs are begun in order, and the pieces of the first unfinished one are taken.
+/// No deadlock: jobs start in order, and the results of the first unfinished job are received.
 pub(crate) fn map_ordered<J: Send, R: Send, E>(
     threads: NonZero<usize>,
     jobs: impl Iterator<Item = J> + Send,
@@ -38,7 +38,7 @@ pub(crate) fn map_ordered<J: Send, R: Send, E>(
         scope.spawn(move || {
             for job in jobs {
                 let (sender, receiver) = mpsc::sync_channel(RESULTS_PER_JOB);
-                // Both fail only when nobody wants results any more.
+                // Sending fails only after `take` has failed.
                 if result_sender.send(receiver).is_err()
                     || job_sender.send((job, ResultSender(sender))).is_err()
                 {

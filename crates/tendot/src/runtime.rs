@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::CliError;
 
-/// What a database is asked in: one thread reads and writes the connection.
+/// Multi-threaded runtime with this number of worker threads, which drive database connections.
 pub(crate) fn multi_thread(workers: usize) -> Result<Runtime, CliError> {
     Builder::new_multi_thread()
         .worker_threads(workers)

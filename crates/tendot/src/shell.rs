@@ -1,4 +1,4 @@
-//! `tendot completions` and `tendot man`: files for shells, generated from the command line's definition.
+//! `tendot completions` and `tendot man`, generated from the clap definition.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<CommandStatus, CliError> {
     Ok(CommandStatus::Success)
 }
 
-/// One page for the command and one for each command below it, named as `man` looks for them.
+/// Writes one page per command and subcommand, such as `tendot-config-show.1`.
 fn write_man_pages(command: &clap::Command, folder: &Path) -> Result<(), CliError> {
     let path = folder.join(format!("{}.1", command.get_name()));
     std::fs::write(&path, render_man_page(command.clone())?)

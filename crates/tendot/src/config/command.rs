@@ -1,4 +1,4 @@
-//! `tendot config`
+//! `tendot config show|check|init`.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -116,7 +116,7 @@ fn show(arguments: &ConfigShowArguments) -> Result<CommandStatus, CliError> {
     }
 }
 
-/// A value as JSON has it.
+/// JSON value of a setting, by its TOML kind.
 fn setting_json(said: &RawSetting) -> Json {
     let text = said.redacted();
     match said.key.form {

@@ -1,10 +1,10 @@
-//! Settings written down, as TOML.
+//! Settings as TOML text: the commented example file, and lines of `config show`.
 
 use std::fmt::Write as _;
 
 use super::{RawSetting, SETTINGS, TomlKind, redact_password};
 
-/// A file that has every setting, its default, and what it is about; all of it commented out.
+/// Example file with the default and description of every setting, all commented out.
 pub(crate) fn example_file() -> String {
     let mut text = String::from(
         "# Settings of Tendot. Each line shows what holds without it; to change it, take the `#` at its start away.\n\
@@ -23,7 +23,7 @@ pub(crate) fn example_file() -> String {
     text
 }
 
-/// A value as it stands in a file.
+/// TOML literal of a value.
 fn toml_literal(form: TomlKind, text: &str) -> String {
     match form {
         TomlKind::Literal => text.to_owned(),
@@ -50,12 +50,12 @@ fn toml_string(text: &str) -> String {
 }
 
 impl RawSetting {
-    /// As it stands in a file, but for passwords.
+    /// TOML line `key = value`, with passwords redacted.
     pub(crate) fn to_toml_line(&self) -> String {
         format!("{} = {}", self.key.name, toml_literal(self.key.form, &self.redacted()))
     }
 
-    /// What was said, without passwords.
+    /// Text of the setting, with passwords redacted.
     pub(crate) fn redacted(&self) -> String {
         redact_password(&self.text)
     }

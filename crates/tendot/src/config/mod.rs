@@ -1,7 +1,7 @@
-//! What the operator decided: one file, variables and flags, in one set of settings that know where they come from.
+//! Server settings, merged from defaults, a file, environment variables and flags; each knows its origin.
 //!
-//! `settings.rs` lists all of them, `value.rs` reads one from text, `file.rs` reads TOML, `origin.rs` says whose word holds,
-//! `secret.rs` keeps passwords to itself, and `example.rs` writes them down.
+//! `command.rs` is `tendot config`; `settings.rs` lists all settings, `value.rs` parses their types, `toml_file.rs` reads a
+//! file, `origin.rs` has origins and errors, `redact.rs` hides passwords, `example.rs` writes the example file.
 
 pub(crate) mod command;
 mod example;
@@ -30,7 +30,7 @@ pub(crate) struct RawSetting {
     pub(crate) origin: SettingOrigin,
 }
 
-/// All settings as they were said; what says nothing is the default.
+/// Settings merged from defaults, file, environment and flags, with the errors found.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     pub(crate) said: Vec<RawSetting>,
@@ -38,7 +38,7 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// The file, then variables, then flags; what comes later holds.
+    /// Loads the file, then environment variables, then flags; later sources win.
     pub(crate) fn load(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
         let mut configuration = Self::from_file(arguments.config.clone().or_else(config_file_from_env));
         configuration.apply_env(std::env::vars_os().filter_map(|(name, value)| {
@@ -54,7 +54,7 @@ impl Configuration {
         configuration
     }
 
-    /// The file alone, or nothing but defaults.
+    /// Loads defaults and the file, if there is one.
     pub(crate) fn from_file(path: Option<PathBuf>) -> Self {
         let said = SETTINGS.iter().map(|key| RawSetting {
             key,
@@ -77,7 +77,7 @@ impl Configuration {
         }
     }
 
-    /// Takes what somebody said.
+    /// Applies one setting as text.
     fn apply(&mut self, name: &str, text: String, origin: SettingOrigin) {
         match self.said.iter_mut().find(|said| said.key.name == name) {
             Some(said) if said.key.form == TomlKind::Array => {
@@ -94,7 +94,7 @@ impl Configuration {
         }
     }
 
-    /// The settings, or all that is wrong with them.
+    /// Parses and validates all settings; returns all errors, not only the first.
     pub(crate) fn parse(mut self) -> Result<ServerSettings, Vec<ConfigError>> {
         let settings = ServerSettings::parse(&self.said, &mut self.problems);
         if let Some(settings) = &settings {
@@ -104,12 +104,12 @@ impl Configuration {
     }
 }
 
-/// Where the file is, if no flag says it.
+/// Path of the configuration file from `TENDOT_CONFIG`.
 fn config_file_from_env() -> Option<PathBuf> {
     std::env::var_os(origin::CONFIG_FILE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The settings that hold, or all that is wrong with them.
+/// Loads and parses the settings; all errors become one `CliError`.
 pub(crate) fn load_settings_with(
     arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
@@ -135,7 +135,7 @@ mod tests {
     fn the_example_says_what_holds_without_it() {
         let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
-        // What was commented out begins right after the sign; what is said about it, after a space.
+        // A setting follows `#` directly; a description follows `# `.
         let whole: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
         assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
@@ -219,7 +219,7 @@ mod tests {
         assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
     }
 
-    /// Who else can read a file with a password in it, is warned of.
+    /// A world-readable file with a password causes a warning.
     #[test]
     fn passwords_in_files() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -1,16 +1,16 @@
-//! Settings that are shown are shown without their secrets.
+//! Redaction of passwords in settings that are printed.
 
 use std::path::Path;
 
 use crate::terminal::shown;
 
-/// The address of a store with `***` in place of its password: that of a URL (`postgres://user:***@host/database`, or
-/// `?password=***`), or of PostgreSQL's other form (`password=***`). Everything else is as it is.
+/// Replaces the password in a store address with `***`: in a URL (`postgres://user:***@host/database`, `?password=***`) or in
+/// PostgreSQL's keyword form (`password=***`).
 pub(crate) fn redact_password(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     if let Some((scheme, after)) = text.split_once("://") {
-        // A password may have an `@`, a slash or a question mark that nobody escaped: rather too much is not shown.
+        // A password may contain an unescaped `@`, `/` or `?`: redact too much rather than too little.
         let before = after.split('?').next().unwrap_or(after);
         let end = before.rfind('@').or_else(|| after.rfind('@'));
         let start = end.and_then(|end| after[..end].find(':'));
@@ -30,7 +30,7 @@ pub(crate) fn redact_password(text: &str) -> String {
     shown
 }
 
-/// Where the value of an option ends. It may be in quotes.
+/// End offset of an option's value, which may be quoted.
 fn end_of_value(text: &str) -> usize {
     let is_quoted = text.starts_with('\'');
     let mut is_escaped = false;
@@ -46,12 +46,12 @@ fn end_of_value(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a text has a password that is not shown.
+/// True if the text contains a password.
 pub(super) fn has_password(text: &str) -> bool {
     redact_password(text) != text
 }
 
-/// Whether others than the owner and the group of a file can read it.
+/// True if the file mode lets users other than owner and group read the file.
 pub(super) fn is_world_readable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)

@@ -1,4 +1,4 @@
-//! All settings: their names, what they are without a word, and what they are about.
+//! All settings with their names, defaults, descriptions and types.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) struct SettingSpec {
 }
 
 impl SettingSpec {
-    /// The variable that says it.
+    /// Name of the environment variable: `TENDOT_` and the key in upper case.
     pub(crate) fn env_name(&self) -> String {
         format!("TENDOT_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
@@ -42,17 +42,17 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub(crate) struct ServerSettings {
             $(#[doc = $about] pub(crate) $field: $type,)*
-            /// A file with a password in it that everybody on this machine can read.
+            /// World-readable configuration file that contains a password.
             world_readable_secret_file: Option<PathBuf>,
         }
 
-        /// All settings, in the order in which they are shown.
+        /// All settings, in display order.
         pub(crate) const SETTINGS: &[SettingSpec] = &[
             $(SettingSpec { name: $name, default: $default, about: $about, form: <$type as SettingValue>::KIND },)*
         ];
 
         impl ServerSettings {
-            /// Reads what was said; what is wrong goes to the problems.
+            /// Parses all settings and appends errors to `problems`.
             pub(super) fn parse(said: &[RawSetting], problems: &mut Vec<ConfigError>) -> Option<Self> {
                 $(let $field = parse_setting::<$type>($name, said, problems);)*
                 Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(said) })
@@ -210,7 +210,7 @@ fn world_readable_secret_file(said: &[RawSetting]) -> Option<PathBuf> {
 }
 
 impl ServerSettings {
-    /// What does not go together.
+    /// Checks for contradictions between settings.
     pub(super) fn validate(&self, said: &[RawSetting], problems: &mut Vec<ConfigError>) {
         let is_encrypted = self.https.is_some();
         if is_encrypted && (self.certificate.is_none() || self.key.is_none()) {
@@ -237,7 +237,7 @@ impl ServerSettings {
         }
     }
 
-    /// What may be meant as it is, and often is not.
+    /// Warnings about valid settings that are often mistakes.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
@@ -274,7 +274,7 @@ impl ServerSettings {
         warnings
     }
 
-    /// The directory of what is ours beside the records, and of the embedded store; none if nothing stays.
+    /// Data directory: embedded store, operator token, keys and site record; none for a store in memory.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         match &self.store {
             StoreSetting::Embedded(Some(directory)) => Some(directory.clone()),
@@ -351,7 +351,7 @@ impl ServerSettings {
         })
     }
 
-    /// What is counted for reports, and what becomes of it.
+    /// Resolution counter and maintenance task.
     pub(crate) fn maintenance(&self) -> (ResolutionCounter, Maintenance) {
         let retention = self.reports_retention.0;
         (

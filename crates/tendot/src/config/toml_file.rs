@@ -1,4 +1,4 @@
-//! Settings in a TOML file, with the line of each.
+//! TOML configuration file, with line numbers for errors.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{ConfigError, Configuration, SETTINGS, SettingOrigin, TomlKind};
 use toml::de::{DeTable, DeValue};
 
-/// Bytes of a file at most: nobody has so much to say.
+/// Maximum size of a configuration file.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
@@ -45,7 +45,7 @@ impl TomlFile<'_> {
         SettingOrigin::File { path: self.path.into(), line }
     }
 
-    /// The parser bounds how deep tables stand in each other.
+    /// Applies a table recursively; the TOML parser limits the nesting depth.
     fn apply_table(&self, above: &str, table: &DeTable<'_>, configuration: &mut Configuration) {
         for (key, value) in table {
             let name = if above.is_empty() {
@@ -74,7 +74,7 @@ impl TomlFile<'_> {
     }
 }
 
-/// A list in brackets as it is written elsewhere, `a, b`; why it is none. What stands in no brackets stays as it is.
+/// Converts a TOML array written in a flag or variable (`["a", "b"]`) to `a, b`; `None` if the text has no brackets.
 pub(super) fn parse_bracketed_list(name: &str, text: &str) -> Result<Option<String>, String> {
     if !text.starts_with('[') {
         return Ok(None);
@@ -85,7 +85,7 @@ pub(super) fn parse_bracketed_list(name: &str, text: &str) -> Result<Option<Stri
     list.map(Some).ok_or_else(|| "it is no list of texts".to_owned())
 }
 
-/// A value as text; none if it is a list where none is taken.
+/// Text of a TOML value; `None` for an array where no array is allowed.
 fn value_text(name: &str, value: &DeValue<'_>) -> Option<String> {
     Some(match value {
         DeValue::String(text) => text.to_string(),

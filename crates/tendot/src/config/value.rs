@@ -1,4 +1,4 @@
-//! A setting read from text, and what is said when it cannot be.
+//! Types of settings: parsing from text, and error messages.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use tendot_proto::lookup::LookupConfig;
 use tendot_server::http::{ForwardedBy, UpstreamClient};
 use tracing::Level;
 
-/// How a setting is written in a file.
+/// How a setting is written in TOML.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TomlKind {
     String,
-    /// A number, or `true` and `false`.
+    /// Number or boolean, without quotes.
     Literal,
     Array,
 }
@@ -77,7 +77,7 @@ impl SettingValue for Vec<ValueReference<'static>> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
         let read = |identity: &str| {
             let reference = ValueReference::parse(identity);
-            // Without an index it is any key of the record; what only looks like one would be part of its name.
+            // Without an index any key of the record matches; a malformed index would become part of the handle.
             let handle = reference.handle();
             let is_handle = handle.validate_for_create().is_ok()
                 && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
@@ -88,13 +88,13 @@ impl SettingValue for Vec<ValueReference<'static>> {
     }
 }
 
-/// Where records are kept.
+/// Kind and location of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum StoreSetting {
-    /// In this directory, or in that of all data.
+    /// Embedded store in this directory, or in the data directory.
     Embedded(Option<PathBuf>),
     Memory,
-    /// In the database of this address.
+    /// PostgreSQL store at this address.
     Postgres(String),
 }
 
@@ -113,7 +113,7 @@ impl SettingValue for StoreSetting {
     }
 }
 
-/// Who is asked for names that are not kept here.
+/// Upstream resolver for prefixes that are not homed here.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamSetting(pub(crate) Option<UpstreamClient>);
 
@@ -130,7 +130,7 @@ impl SettingValue for UpstreamSetting {
                     std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
                 let root =
                     RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
-                // Who names a root trusts it.
+                // A configured root is trusted to refer to private addresses.
                 let config = LookupConfig { private_addresses: true, ..root.into_config() };
                 Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
             }
@@ -181,7 +181,7 @@ impl SettingValue for RetentionDays {
     }
 }
 
-/// Splits `10s` into its number and its unit.
+/// Splits `10s` into number and unit.
 fn split_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim_start()))
@@ -234,16 +234,16 @@ impl SettingValue for MemorySize {
     }
 }
 
-/// Memory for answers that are given again.
+/// Size of a response cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CacheSize {
-    /// As the store needs.
+    /// Depends on the store.
     Auto,
     Memory(MemorySize),
 }
 
 impl CacheSize {
-    /// What is not kept costs a question to a database, but next to nothing with records that are on this machine.
+    /// Size in bytes; `auto` is larger for PostgreSQL, where a miss costs a query, than for the embedded store.
     pub(crate) fn bytes(self, store: &StoreSetting) -> usize {
         let bytes = match (self, store) {
             (Self::Memory(MemorySize(bytes)), _) => bytes,
@@ -302,10 +302,10 @@ impl SettingValue for ForwardedBy {
     }
 }
 
-/// How lines of the log are written.
+/// Log output format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LogFormat {
-    /// For people on a terminal, for programs otherwise.
+    /// Text on a terminal, else JSON.
     Auto,
     String,
     Json,

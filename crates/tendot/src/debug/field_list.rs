@@ -1,4 +1,4 @@
-//! Something described by named fields, once, for people and for programs.
+//! Named fields, printed as text or JSON.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -11,15 +11,14 @@ use crate::terminal::{StdoutWriter, escape_control};
 #[derive(Default)]
 pub(super) struct FieldList(Vec<(&'static str, FieldValue)>);
 
-/// What one field holds.
+/// Value of one field.
 pub(super) enum FieldValue {
     Text(String),
     Number(u64),
     Truth(bool),
-    /// There is none.
     Nothing,
     List(Vec<Self>),
-    /// Something that has a JSON form of its own, and how it is shown to people.
+    /// JSON value with a text form of its own.
     Json {
         json: Box<RawValue>,
         shown: String,
@@ -36,7 +35,7 @@ impl FieldList {
         self.add(name, HEXLOWER.encode(bytes));
     }
 
-    /// A number that people would rather see otherwise.
+    /// Adds a number that is printed as `shown` in text output.
     pub(super) fn add_number_with_text(
         &mut self,
         name: &'static str,
@@ -52,7 +51,7 @@ impl FieldList {
         self.0.append(&mut other.0);
     }
 
-    /// A field a line, those of fields within fields further to the right.
+    /// Prints one field per line; nested fields are indented.
     pub(super) fn write(&self, output: &mut StdoutWriter) -> Result<(), CliError> {
         self.write_indented(output, 0)
     }

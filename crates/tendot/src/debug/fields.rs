@@ -1,4 +1,4 @@
-//! The fields of a message, in the order of the wire.
+//! Fields of a message in wire order (RFC 3652, 2.2 and 3).
 
 use serde_json::value::to_raw_value;
 use tendot_proto::message::{
@@ -18,7 +18,7 @@ use crate::resolve::value_text::{format_timestamp, format_value};
 /// Whether a credential is valid, or why it could not be checked.
 pub(super) type CredentialCheck = Result<bool, String>;
 
-/// Body and credential; `valid` tells whether the credential was checked, and how that ended.
+/// Adds body and credential; `valid` is the result of checking the credential, if it was checked.
 pub(super) fn describe_body(
     message: &Message<'_>,
     valid: Option<&CredentialCheck>,

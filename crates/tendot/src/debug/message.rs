@@ -1,4 +1,4 @@
-//! `tendot debug message`
+//! `tendot debug message`: decodes native messages.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, Cl
 struct MessagePrinter<'a> {
     arguments: &'a DebugMessageArguments,
     keys: VerificationKeys,
-    /// Of the datagrams seen so far.
+    /// Fragments seen so far.
     reassembly: Reassembly,
     output: StdoutWriter,
     is_first: bool,
@@ -88,7 +88,7 @@ struct MessagePrinter<'a> {
 }
 
 impl MessagePrinter<'_> {
-    /// Shows the message, or the messages that follow one another as over TCP.
+    /// Decodes and prints one message, or several in sequence as over TCP.
     fn show(&mut self, hex: &str) -> Result<(), CliError> {
         let bytes = parse_hex(hex)?;
         let mut rest = &*bytes;
@@ -116,7 +116,7 @@ impl MessagePrinter<'_> {
         Ok(())
     }
 
-    /// After the last datagram of a message, shows the message.
+    /// Prints the reassembled message after its last fragment.
     fn show_whole(&mut self, piece: &Piece<'_>, datagram: &[u8]) -> Result<(), CliError> {
         const ZERO_TIME: Now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
         if !matches!(piece, Piece::Fragment { .. }) {
@@ -156,7 +156,7 @@ impl MessagePrinter<'_> {
 /// Keys given on the command line for decryption and verification.
 struct VerificationKeys {
     session: Option<SessionKey>,
-    /// The bytes of a public key.
+    /// Encoded public key of the server.
     server: Option<Vec<u8>>,
 }
 
@@ -172,7 +172,7 @@ impl VerificationKeys {
         Ok(Self { session: session.transpose()?, server: server.transpose()? })
     }
 
-    /// Whether the credential of a message is right; none if there is no credential, or no key for it.
+    /// Verifies the credential of a message; `None` without a credential or a key for it.
     fn check(&self, parts: &MessageParts<'_>) -> Result<Option<CredentialCheck>, CliError> {
         let mut work = Budget::PER_REQUEST;
         let mut checked = Err(CredentialError::Missing);
@@ -201,13 +201,13 @@ fn read_key(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// What an envelope can stand before.
+/// What follows a message envelope (RFC 3652, 2.2.1).
 enum Piece<'a> {
-    /// A whole message.
+    /// Complete message.
     Message { message: Box<Message<'a>>, parts: Box<MessageParts<'a>> },
-    /// A message that only those who have the session's key can read.
+    /// Message encrypted with a session key.
     Encrypted { envelope: Envelope, payload: &'a [u8] },
-    /// One of several datagrams of a message.
+    /// Fragment of a message that spans several datagrams.
     Fragment { envelope: Envelope, payload: &'a [u8] },
 }
 
@@ -216,7 +216,7 @@ impl<'a> Piece<'a> {
         let envelope = Envelope::from_bytes(bytes)?;
         let payload = &bytes[limits::ENVELOPE_LEN..];
         let length = envelope.length as usize;
-        // Some servers do not set the flag; a whole message is not cut off just where a datagram ends.
+        // Some servers do not set the truncation flag: a full datagram with an incomplete message is a fragment, too.
         let is_full = payload.len() == limits::MAX_DATAGRAM_PAYLOAD_LEN;
         if (envelope.flags.has(EnvelopeFlags::TRUNCATED) || is_full) && payload.len() < length {
             return Ok((Self::Fragment { envelope, payload }, &[]));
@@ -241,7 +241,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// What is to be shown, and whether the credential is right, if that was checked.
+    /// Fields to print, and the result of the credential check, if there was one.
     fn describe(&self, keys: &VerificationKeys) -> Result<(FieldList, Option<CredentialCheck>), CliError> {
         let mut description = FieldList::default();
         let mut valid = None;
@@ -268,7 +268,7 @@ impl<'a> Piece<'a> {
             }
             Self::Fragment { envelope, payload } => {
                 describe_envelope(envelope, &mut description);
-                // The header is in the first datagram, unless it is encrypted.
+                // The first fragment contains the header, unless the message is encrypted.
                 if envelope.sequence == 0
                     && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
                     && let Ok((header, body_length)) = MessageHeader::from_bytes(payload)

@@ -1,4 +1,4 @@
-//! `tendot debug`: what messages and values are made of.
+//! `tendot debug`: decodes native messages and values.
 
 mod field_list;
 mod fields;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &DebugArguments) -> Result<CommandStatus, CliError>
     }
 }
 
-/// The bytes of hexadecimal digits, between which white space and colons may stand, and `0x` before them.
+/// Parses hexadecimal digits; white space, colons and a leading `0x` are ignored.
 fn parse_hex(text: &str) -> Result<Vec<u8>, CliError> {
     let digits = text.trim().strip_prefix("0x").unwrap_or(text);
     let digits: Vec<u8> =
@@ -53,7 +53,7 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, CliError> {
     Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
 }
 
-/// All of standard input.
+/// Reads all of standard input.
 fn read_stdin() -> Result<String, CliError> {
     eprint_stdin_notice();
     let mut input = String::new();

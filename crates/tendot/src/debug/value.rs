@@ -1,4 +1,4 @@
-//! `tendot debug value`
+//! `tendot debug value`: decodes the data of a value.
 
 use clap::Args;
 use tendot_proto::record::ValueData;
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &DebugValueArguments) -> Result<CommandStatus, CliE
     Ok(CommandStatus::Success)
 }
 
-/// Format and value, as in the JSON of records.
+/// Fields `format` and `value` of the data, as in a JSON record.
 pub(super) fn describe(value_type: &str, data: &[u8]) -> Result<FieldList, CliError> {
     let (format, value) = format_and_value(value_type, data)?;
     let shown = json_text(&value);

@@ -1,4 +1,4 @@
-//! One file a command.
+//! Commands on DOI names: `name`, `same` and `extract`.
 
 pub(crate) mod extract;
 pub(crate) mod name;
@@ -20,7 +20,7 @@ pub(crate) struct ParseArguments {
     pub(crate) strict: bool,
 }
 
-/// A rule set that `--rules` takes.
+/// Value of `--rules`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RulesArgument(pub(crate) SyntaxRules);
 

@@ -1,4 +1,4 @@
-//! `tendot name`
+//! `tendot name`: parses names and prints their forms.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ pub(crate) struct NameArguments {
     pub(crate) json: bool,
 }
 
-/// A form that `--as` takes.
+/// Value of `--as`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputFormArgument(pub(crate) OutputForm);
 
@@ -179,10 +179,10 @@ impl NamePrinter {
             && input.len() <= crate::line_reader::MAX_LINE_LEN
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
-            // A name that other rules forbid is left to the reader, which says why.
+            // A name that violates `--rules` goes to the parser below, whose error says why.
             && self.reader.parse(repaired.target.as_str()).is_ok()
         {
-            // The form and the notes are those of the whole, where that can be read.
+            // Form and adjustments are those of the complete input, if it parses.
             let whole = self.reader.parse(field).ok();
             let form = whole.as_ref().map_or("name", |reading| reading.input_form().as_str());
             let mut notes: Vec<Adjustment> =
@@ -304,7 +304,7 @@ impl<'a> InvalidNameJson<'a> {
     }
 }
 
-/// A table for people.
+/// Text output: name and a table of its forms and properties.
 fn format_details(read: &ParsedInput<'_>) -> String {
     let target = &read.target;
     let obeyed: Vec<_> = SyntaxRules::ALL

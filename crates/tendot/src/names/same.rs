@@ -1,4 +1,4 @@
-//! `tendot same`
+//! `tendot same`: compares two written forms.
 
 use std::ffi::OsString;
 

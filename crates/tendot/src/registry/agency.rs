@@ -1,4 +1,4 @@
-//! `tendot agency`
+//! `tendot agency`: create, list, show, update and close agencies.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! Questions to a service, and what is done with the answers.
+//! Requests to the registry API, printed responses, and hints for errors.
 
 use std::fmt::Display;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{CliError, CommandStatus};
 
 const DEFAULT_SERVER_URL: &str = "http://127.0.0.1:8080";
 
-/// Items that are asked for at once.
+/// Items per page of a listing.
 const PAGE_SIZE: u64 = 500;
 
 /// Connection to the registry API with an optional token.
@@ -40,7 +40,7 @@ impl ApiSession {
             flag.clone().or_else(|| std::env::var(variable).ok()).filter(|said| !said.is_empty())
         };
         let server = said(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
-        // A token that was read from a file has its line's end.
+        // A token read from a file ends with a newline.
         let token = said(&arguments.token, "TENDOT_TOKEN").map(|token| token.trim().to_owned());
         let trusted = arguments.trust.as_ref().map(|file| {
             fs::read(file)
@@ -59,7 +59,7 @@ impl ApiSession {
         Ok(Self { client, runtime, json: arguments.json })
     }
 
-    /// Makes something, and prints its `id` alone, so that it can be taken from there.
+    /// Creates a resource and prints only its member `id`, for use in shell variables.
     pub(crate) fn create(
         &self,
         path: &[&str],
@@ -82,13 +82,13 @@ impl ApiSession {
         Ok(CommandStatus::Success)
     }
 
-    /// Prints something.
+    /// Fetches and prints one resource.
     pub(crate) fn show(&self, noun: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
         self.print(noun, &reply)
     }
 
-    /// Prints a list, part by part.
+    /// Prints a listing page by page.
     pub(crate) fn list(
         &self,
         noun: ResourceKind,
@@ -119,7 +119,7 @@ impl ApiSession {
                     items.iter().map(|item| serde_json::from_str(item.get())).collect();
                 table.print(&items.map_err(|error| self.invalid_response(&error))?, &mut output)?;
             }
-            // What others see of it is not held back until all is there.
+            // Readers of a pipe see each page at once.
             output.flush()?;
             after = match page.next {
                 Some(Json::String(next)) => Some(next),
@@ -135,7 +135,7 @@ impl ApiSession {
         }
     }
 
-    /// Changes something, and prints what it is then.
+    /// Updates a resource and prints its new state.
     pub(crate) fn update(
         &self,
         noun: ResourceKind,
@@ -148,24 +148,24 @@ impl ApiSession {
         self.print(noun, &reply)
     }
 
-    /// Does something to what is there, and prints what it is then.
+    /// Posts an action on a resource and prints its new state.
     pub(crate) fn post_action(&self, noun: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.post(path, &[], &json_object([]))))?;
         self.print(noun, &reply)
     }
 
-    /// Ends something.
+    /// Deletes a resource.
     pub(crate) fn delete(&self, path: &[&str]) -> Result<RegistryReply, CliError> {
         self.map_error(self.runtime.block_on(self.client.delete(path)))
     }
 
-    /// Something as JSON, and its revision.
+    /// Resource as JSON, and its revision (`ETag`).
     pub(crate) fn get_with_revision(&self, path: &[&str]) -> Result<(Json, Option<String>), CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
         Ok((self.parse_object(&reply)?, reply.revision))
     }
 
-    /// Prints an answer that is about one thing.
+    /// Prints a response with one resource.
     pub(crate) fn print(&self, noun: ResourceKind, reply: &RegistryReply) -> Result<CommandStatus, CliError> {
         let object = self.parse_object(reply)?;
         let mut output = StdoutWriter::new();
@@ -187,7 +187,7 @@ impl ApiSession {
         CliError::new(format!("{} gave an answer that is none: {error}", self.client.base_url()))
     }
 
-    /// An answer, or why there is none.
+    /// Maps a client error to a `CliError` with a hint.
     pub(super) fn map_error<T>(&self, asked: Result<T, RegistryClientError>) -> Result<T, CliError> {
         asked.map_err(|error| match error {
             RegistryClientError::Problem(problem) => self.problem_error(&problem),
@@ -199,7 +199,7 @@ impl ApiSession {
     }
 
     fn problem_error(&self, problem: &RegistryProblem) -> CliError {
-        // The service's own advice is about its interface.
+        // Advice in the response is about the HTTP API, so it is replaced by a hint about the command.
         let hint = match (&*problem.code, problem.status) {
             (_, 401 | 403) if !self.client.has_token() => Some(MISSING_TOKEN_HINT.into()),
             (_, 401) => {
@@ -227,7 +227,7 @@ impl ApiSession {
 const MISSING_TOKEN_HINT: &str = "`--token` or TENDOT_TOKEN says who asks; the operator's token is in the file `operator.token` of the \
                         service's data directory, `tendot-data` unless it was told otherwise";
 
-/// What is wrong, with its place and its code.
+/// Problem as text: message, JSON pointer and code (RFC 9457).
 fn format_problem(problem: &RegistryProblem) -> String {
     let mut text = escape_control(problem.detail.trim_end_matches('.'));
     if let Some(since) = &problem.since {
@@ -242,7 +242,7 @@ fn format_problem(problem: &RegistryProblem) -> String {
     text
 }
 
-/// The answer in one line. What a terminal would obey is written as JSON can: such characters stand only in texts.
+/// Response as one line of JSON, with control characters as `\u` escapes; they occur only inside strings.
 fn escape_json_line(reply: &RegistryReply) -> String {
     let body = String::from_utf8_lossy(&reply.body);
     let mut line = String::with_capacity(body.len());
@@ -263,13 +263,13 @@ fn eprint_warnings(object: &Json) {
     }
 }
 
-/// What is sent: the members that are there.
+/// JSON object of the members that have a value.
 pub(crate) fn json_object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
     let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Json::Object(members.collect::<Map<_, _>>())
 }
 
-/// How the service calls what a flag was given.
+/// Flag value as the API spells it.
 pub(crate) fn flag_value(value: &impl ValueEnum) -> Option<Json> {
     value.to_possible_value().map(|value| value.get_name().into())
 }

@@ -1,4 +1,4 @@
-//! `tendot doi import`: files sent as batches, and sent again when the connection is cut.
+//! `tendot doi import`: uploads files as batches, and resumes after a broken connection.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -74,7 +74,7 @@ pub(crate) enum BatchFormat {
     Csv,
 }
 
-/// How long is waited before it is tried again, at first and at most.
+/// Delay before the first retry; doubled for each further one.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  
 /// File or stdin to upload.
 struct BatchSource {
     name: String,
-    /// None if it is standard input.
+    /// None for standard input.
     file: Option<File>,
     size: u64,
     format: BatchFormat,
@@ -103,7 +103,7 @@ pub(crate) fn import(
     arguments: &DoiImportArguments,
 ) -> Result<CommandStatus, CliError> {
     let started = Instant::now();
-    // All of them are opened before anything is done, so that a wrong name does no half of the work.
+    // Open all files before uploading any, so that a wrong path fails early.
     let sources: Result<Vec<_>, _> =
         arguments.files.iter().map(|path| BatchSource::open(path, arguments.format)).collect();
     let sources = sources?;
@@ -150,7 +150,7 @@ pub(crate) fn import(
 }
 
 impl ApiSession {
-    /// Whether who asks may deposit at all: an empty batch tells, before a large one is sent for nothing.
+    /// Sends an empty batch, so that a missing permission is found before a large upload.
     fn check_permission(&self) -> Result<(), CliError> {
         let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
         self.map_error(self.runtime.block_on(async {
@@ -161,7 +161,7 @@ impl ApiSession {
     }
 }
 
-/// A report does not take the place of what is imported.
+/// Refuses a report file that is also an input.
 fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliError> {
     let report = arguments.report.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
     let is_source =
@@ -189,12 +189,12 @@ impl BatchSource {
         if about.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
-        // A pipe can be read once, as standard input.
+        // A retry must read the file again, which a pipe does not allow.
         let file = if about.is_file() { Some(file) } else { return Err(no_file(&name)) };
         Ok(Self { name, file, size: about.len(), format })
     }
 
-    /// A key that the same content has again.
+    /// Idempotency key derived from the content (SHA-256), the same for each upload of it.
     fn content_idempotency_key(&self, file: &File) -> Result<String, CliError> {
         let failed = |error| CliError::io(format!("{} can't be read", self.name), &error);
         let mut file = file.try_clone().map_err(failed)?;
@@ -228,7 +228,7 @@ struct BatchUpload<'a> {
 }
 
 impl BatchUpload<'_> {
-    /// Sends it until all of it was answered.
+    /// Uploads until the server has answered all lines, with backoff between attempts.
     fn upload_with_retries(&self, report: &mut BatchReport) -> Result<(), CliError> {
         let begun = self.bar.position();
         let (mut taken, mut tries, mut is_first) = (0, 0, true);
@@ -259,7 +259,7 @@ impl BatchUpload<'_> {
         }
     }
 
-    /// What can be done when it did not come to its end.
+    /// Adds a hint on how to resume.
     fn with_resume_hint(&self, failure: CliError) -> CliError {
         match (&self.source.file, self.key) {
             _ if self.dry_run => failure,
@@ -270,7 +270,7 @@ impl BatchUpload<'_> {
         }
     }
 
-    /// Sends it once; of the answers, only those are new that come after the first `taken`.
+    /// Uploads once; the first `taken` results were received in earlier attempts and are skipped.
     async fn upload_once(
         &self,
         taken: &mut u64,

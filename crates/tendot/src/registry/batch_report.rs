@@ -1,4 +1,4 @@
-//! What became of the lines of a batch: counted, told, and written into a file.
+//! Results of batch lines: counted, printed if refused, and written to the report file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::CliError;
 use crate::terminal::{eprint_line, escape_control, is_stdio};
 
-/// How many are told one by one; the rest is counted.
+/// Maximum number of refusals printed; the rest is counted.
 const MAX_PRINTED_REFUSALS: u64 = 100;
 
 /// Lines by status.
@@ -61,7 +61,7 @@ pub(super) struct BatchReport {
     pub(super) counts: BatchCounts,
     file: Option<(String, Box<dyn Write>)>,
     is_table: bool,
-    /// There are several sources, so that a line's number does not say enough.
+    /// Prefix line numbers with the source's name.
     is_of_many: bool,
     bar: ProgressBar,
 }
@@ -78,7 +78,7 @@ impl BatchReport {
                     Box::new(BufWriter::new(io::stdout())) as Box<dyn Write>,
                 ));
             }
-            // Not a replacement: what was answered stays readable if the import does not come to its end.
+            // Not an `AtomicFile`: results stay readable if the import is interrupted.
             match File::create(path) {
                 Ok(file) => Ok((name, Box::new(BufWriter::with_capacity(1 << 16, file)) as Box<dyn Write>)),
                 Err(error) => Err(CliError::io(format!("{name} can't be written"), &error)),
@@ -93,7 +93,7 @@ impl BatchReport {
         Ok(report)
     }
 
-    /// Takes an answer, a line of JSON.
+    /// Records the result of one line, given as JSON.
     pub(super) fn record_result(&mut self, source: &str, answer: &[u8]) -> Result<(), CliError> {
         let outcome: BatchLineResult<'_> = serde_json::from_slice(answer).map_err(|error| {
             CliError::new(format!("the service answered what is no result of a line: {error}"))
@@ -170,7 +170,7 @@ impl BatchReport {
         file.write_all(bytes).map_err(|error| CliError::io(format!("{name} can't be written"), &error))
     }
 
-    /// Takes the bar away, and writes what is not written yet.
+    /// Removes the progress bar and flushes the report file.
     pub(super) fn finish(&mut self) -> Result<(), CliError> {
         self.bar.finish_and_clear();
         if self.counts.refused > MAX_PRINTED_REFUSALS {
@@ -181,9 +181,9 @@ impl BatchReport {
     }
 }
 
-/// A field of a table (RFC 4180).
+/// CSV field, quoted if necessary (RFC 4180).
 fn quoted(field: &str) -> Cow<'_, str> {
-    // What a program for tables would take for a formula gets a quote in front.
+    // A leading quote prevents spreadsheet programs from evaluating the field as a formula.
     let guard = if field.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if !guard.is_empty() || field.contains([',', '"', '\n', '\r']) {
         format!("\"{guard}{}\"", field.replace('"', "\"\"")).into()

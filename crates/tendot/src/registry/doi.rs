@@ -1,4 +1,4 @@
-//! `tendot doi`
+//! `tendot doi`: register, list, show, update, retire and transfer DOI names.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -139,7 +139,7 @@ pub(crate) struct RegistrationArguments {
     pub(crate) dry_run: bool,
 }
 
-/// Bytes of a file of metadata at most; the service takes no more.
+/// Maximum size of a metadata file, the limit of the server.
 const MAX_METADATA_BYTES: u64 = 2 << 20;
 
 pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
@@ -218,7 +218,7 @@ fn registration_fields(
     ])
 }
 
-/// A value as `INDEX:LOCATION_TYPE:DATA`, or as in a record.
+/// Parses `--value`: `INDEX:TYPE:DATA`, or a JSON object as in a record.
 fn parse_value_argument(written: &str) -> Result<Json, CliError> {
     let wrong = |why: &str| {
         CliError::new(format!("`{}` is no value: {why}", quote_input(written.as_bytes())))
@@ -235,7 +235,7 @@ fn parse_value_argument(written: &str) -> Result<Json, CliError> {
     Ok(json!({"index": index, "type": value_type, "data": data}))
 }
 
-/// Metadata as JSON: what is XML is read here, as the service would.
+/// Reads kernel metadata as JSON; XML is converted.
 fn read_metadata_file(file: &Path) -> Result<Json, CliError> {
     let name = if is_stdio(file) { "standard input".into() } else { format!("`{}`", file.display()) };
     let failed = |error| CliError::io(format!("{name} can't be read"), &error);

@@ -1,5 +1,7 @@
-//! The registry of a running service, as the commands see it: `session.rs` asks, `shown.rs` prints for people, `import.rs`
-//! sends batches, and `report.rs` writes what became of them.
+//! Commands over the registry API of a running server.
+//!
+//! `api_session.rs` sends requests and prints responses, `table.rs` formats them as text; then one file per command;
+//! `batch_import.rs` uploads batches, and `batch_report.rs` reports the result of each line.
 
 pub(crate) mod agency;
 mod api_session;

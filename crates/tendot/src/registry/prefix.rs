@@ -1,4 +1,4 @@
-//! `tendot prefix`
+//! `tendot prefix`: create, list, show, update and transfer prefixes.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
         PrefixCommand::Show { prefix } => session.show(ResourceKind::Prefix, &["prefixes", prefix]),
         PrefixCommand::Set { prefix, policy, clear } => {
             let path = ["prefixes", prefix];
-            // The policy is replaced as a whole, and only if nobody else does so meanwhile.
+            // The API replaces the whole policy; the revision detects a concurrent update.
             let (mut object, revision) = session.get_with_revision(&path)?;
             let mut changed = object["policy"].take();
             if let Some(changed) = changed.as_object_mut() {

@@ -1,4 +1,4 @@
-//! `tendot registrant`
+//! `tendot registrant`: create, list, show and update registrants.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! What the registry keeps, as people read it: a table of many, or all about one.
+//! Text output of registry resources: a table for a listing, fields for one resource.
 
 use serde_json::Value as Json;
 use tendot_proto::HandleValue;
@@ -8,7 +8,7 @@ use crate::CliError;
 use crate::resolve::value_text::format_value;
 use crate::terminal::{StdoutWriter, escape_control};
 
-/// What something is.
+/// Kind of registry resource, for table columns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ResourceKind {
     Agency,
@@ -21,7 +21,7 @@ pub(crate) enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// What is told of one, the first of which names it.
+    /// Fields printed for one resource; the first identifies it.
     const fn detail_fields(self) -> &'static [&'static str] {
         match self {
             Self::Agency => {
@@ -40,7 +40,7 @@ impl ResourceKind {
         }
     }
 
-    /// What is told of many.
+    /// Columns of a listing.
     const fn list_columns(self) -> &'static [&'static str] {
         match self {
             Self::Agency => &["code", "name", "state", "metadata", "created"],
@@ -53,7 +53,7 @@ impl ResourceKind {
         }
     }
 
-    /// Prints all about one.
+    /// Prints one resource.
     pub(crate) fn print(self, object: &Json, output: &mut StdoutWriter) -> Result<(), CliError> {
         let (first, rest) = self.detail_fields().split_first().unwrap_or((&"", &[]));
         output.write_line(escape_control(&field_text(object, first)))?;
@@ -113,10 +113,10 @@ impl TextTable {
     }
 }
 
-/// Items of a list that are shown; the rest is counted.
+/// Maximum number of items printed of an array; the rest is counted.
 const MAX_LISTED_ITEMS: usize = 5;
 
-/// A member of an object, as text; empty if there is none.
+/// Member of an object as text; empty if absent.
 fn field_text(object: &Json, name: &str) -> String {
     match name {
         "title" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes())

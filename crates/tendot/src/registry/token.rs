@@ -1,4 +1,4 @@
-//! `tendot token`
+//! `tendot token`: create, list and revoke API tokens.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
     }
 }
 
-/// A date is its beginning; all else is for the service to judge.
+/// Expands a date to midnight UTC; other text is left to the server to validate.
 fn expand_date(written: &str) -> String {
     match written.parse::<Date>() {
         Ok(date) if written.len() == 10 => format!("{date}T00:00:00Z"),

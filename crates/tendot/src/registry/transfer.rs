@@ -1,4 +1,4 @@
-//! Transfers of names and prefixes between registrants.
+//! Transfers of DOI names and prefixes to another registrant.
 
 use clap::Args;
 use serde_json::Value as Json;
@@ -15,7 +15,7 @@ pub(crate) struct TransferTargetArguments {
     pub(crate) force: bool,
 }
 
-/// What became of a transfer that was asked for.
+/// Message about a new transfer: proposed, or completed at once.
 pub(super) fn transfer_message(made: &Json) -> String {
     let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
     match made["state"].as_str() {

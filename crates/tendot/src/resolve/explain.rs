@@ -1,4 +1,4 @@
-//! `tendot doctor`
+//! `tendot doctor`: prints the trace of a resolution.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) struct ExplainArguments {
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandStatus, CliError> {
     let settings = Configuration::load(&arguments.configuration, &[]).parse();
     let settings = settings.map_err(|problems| config_error(&problems))?;
-    // What the command line says of the store wins over a file of settings.
+    // Store flags override the configuration.
     let is_said = arguments.store.data.is_some() || arguments.store.store.is_some();
     let place = match (&settings.store, settings.data_dir()) {
         (StoreSetting::Postgres(address), _) if !is_said => StoreLocation::Postgres(address.clone()),

@@ -1,4 +1,4 @@
-//! Written form of a name → handle.
+//! Handle from a name in any written form.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::net::ToSocketAddrs as _;
 use tendot_client::Upstream as _;
 use tendot_names::Parser;
 
-/// The handle in a written form. What is no DOI name is a handle as it is.
+/// Handle of a DOI name in any written form, or of a handle with or without `hdl:`.
 pub(super) fn parse_handle_input(text: &str) -> Cow<'_, str> {
     if let Ok(reading) = Parser::lenient().parse(text) {
         return Cow::Owned(reading.into_identifier().as_str().to_owned());

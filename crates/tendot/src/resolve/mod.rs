@@ -1,4 +1,4 @@
-//! `tendot resolve`
+//! `tendot resolve`: looks up one record over HTTP or the native protocol.
 
 pub(crate) mod explain;
 pub(crate) mod handle_input;
@@ -86,12 +86,12 @@ pub(crate) struct ResolveArguments {
     pub(crate) json: bool,
 }
 
-/// The port of the Handle System (RFC 3652, 2.1).
+/// Port of the native protocol (RFC 3652, 2.1).
 const HANDLE_PORT: u16 = 2641;
 
 pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliError> {
     let name = parse_handle_input(&arguments.name);
-    // A name without a slash is a prefix.
+    // A name without a slash is a prefix, which can be resolved, too.
     if let Err(error) = Handle::from(&*name).validate_for_create()
         && error != HandleError::NoSlash
     {
@@ -154,7 +154,7 @@ async fn resolve_http(
     Ok((filter_values(reply.found, arguments), Some(source)))
 }
 
-/// The values that were asked for, of a whole record.
+/// Selects the values requested by `--type` and `--index`.
 fn filter_values(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
     let LookupOutcome::Values(mut values) = found else { return found };
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
@@ -204,7 +204,7 @@ fn lookup_config(
             let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
             let root = RootSites::from_bytes(&bytes)
                 .map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
-            // Who names a root trusts it.
+            // A root given on the command line is trusted to refer to private addresses.
             LookupConfig { private_addresses: true, ..root.into_config() }
         }
         (None, None) => RootSites::global_registry().into_config(),
@@ -223,7 +223,7 @@ fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
     key.map_err(|error| CliError::new(format!("{} is no public key: {error}", file.display())))
 }
 
-/// The addresses behind `hdl://HOST[:HANDLE_PORT]`.
+/// Socket addresses of `hdl://HOST[:PORT]`.
 fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
     let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
@@ -237,7 +237,7 @@ fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     Ok(found.collect())
 }
 
-/// Why there is no answer, with each attempt on a line of its own.
+/// Error message of a failed lookup, with one line per attempt.
 fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError {
     let name = quote_input(arguments.name.as_bytes());
     let mut message = format!("`{name}` could not be resolved: ");

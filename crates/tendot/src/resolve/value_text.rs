@@ -11,7 +11,7 @@ use tendot_proto::{Ttl, ValuePermissions};
 
 use crate::CliError;
 
-/// A value in a line: what is not as usual stands behind its data.
+/// Handle value as one line; permissions, TTL, timestamp and references follow in parentheses unless default.
 pub(crate) fn format_value(value: &HandleValue<'_>) -> Result<String, CliError> {
     let data = format_data(&value.type_name(), &value.data)?;
     let mut line = format!("{:>5} {} {data}", value.index, value.type_name());
@@ -35,17 +35,17 @@ pub(crate) fn format_value(value: &HandleValue<'_>) -> Result<String, CliError> 
     Ok(line)
 }
 
-/// A date of the protocol; every number of 32 bits is one.
+/// Timestamp of the protocol (seconds since 1970) as RFC 3339.
 pub(crate) fn format_timestamp(seconds: u32) -> String {
     Timestamp::from_second(seconds.into()).map_or_else(|_| seconds.to_string(), |date| date.to_string())
 }
 
-/// The value in a line, for people.
+/// Data of a value as one line.
 pub(crate) fn format_data(value_type: &str, data: &[u8]) -> Result<String, CliError> {
     format_and_value(value_type, data).map(|(_, value)| json_text(&value))
 }
 
-/// Text without its quotes, anything else as JSON.
+/// JSON string without quotes; other JSON as it is.
 pub(crate) fn json_text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }

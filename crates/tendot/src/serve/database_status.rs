@@ -1,4 +1,4 @@
-//! What is told of a database's servers, in `/readyz` and `/metrics`.
+//! Status of the PostgreSQL hosts in `/readyz` and `/metrics`.
 
 use tendot_server::http::{HttpServer, Readiness};
 use tendot_store::{DatabaseHost, HostRole};
@@ -8,7 +8,7 @@ pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync +
 
 impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn for F {}
 
-/// Shows the state of a database's servers.
+/// Adds the readiness probe and the gauges of each database host.
 pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
     let figures = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();

@@ -10,7 +10,7 @@ use tendot_store::{AnyStore, ChangeSet, CommitError, Edit, Precondition};
 use crate::CliError;
 use crate::terminal::eprint_line;
 
-/// Puts a few records into the store, unless they are there.
+/// Creates the demo records that do not exist yet.
 pub(super) async fn load_demo(store: &AnyStore) -> Result<(), CliError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for line in include_str!("demo.jsonl").lines() {

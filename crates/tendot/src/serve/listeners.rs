@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::CliError;
 use crate::config::ServerSettings;
 
-/// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
+/// HTTP listeners and their URLs: sockets inherited from systemd, else bound to the configured addresses.
 pub(super) async fn http_listeners(
     settings: &ServerSettings,
     tls: Option<&Arc<ServerCertificate>>,
@@ -49,8 +49,7 @@ pub(super) async fn http_listeners(
     Ok((listeners, addresses))
 }
 
-/// Where the native protocol is answered: at the sockets that systemd hands over, else at those of the settings; nowhere if
-/// it is off.
+/// Sockets of the native protocol: inherited from systemd, else bound to the configured address; `None` if it is off.
 pub(super) fn native_sockets(
     settings: &ServerSettings,
     handed: (Option<TcpSocket>, Option<UdpSocket>),

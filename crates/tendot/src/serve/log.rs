@@ -1,4 +1,4 @@
-//! The log: lines on stderr, written by a thread of its own. A line that has no room is dropped and counted; nobody waits.
+//! Non-blocking log on stderr: a thread writes queued lines; when the queue is full, lines are dropped and counted.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use tracing_subscriber::{Layer as _, fmt, registry};
 use crate::CliError;
 use crate::config::LogFormat;
 
-/// Lines that wait to be written.
+/// Capacity of the queue.
 const QUEUE_LINES: usize = 8 << 10;
 
-/// Bytes that are written at once.
+/// Maximum bytes per write.
 const WRITE_BATCH_BYTES: usize = 64 << 10;
 
-/// How long the last lines may take.
+/// Maximum wait for the last lines at exit.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 enum QueueItem {
     Line(Vec<u8>),
-    /// Says so when all before it is written.
+    /// Acknowledged when everything before it is written.
     Flush(SyncSender<()>),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Begins to write what this program has to say from a level on; of libraries, only warnings.
+    /// Installs the global `tracing` subscriber. Libraries log only warnings and errors.
     pub(crate) fn install(format: LogFormat, level: Level) -> Result<Self, CliError> {
         let log =
             Self::spawn(io::stderr()).map_err(|error| CliError::io("threads can't be started", &error))?;
@@ -72,12 +72,12 @@ impl LogWriter {
         Ok(Self { sender, dropped })
     }
 
-    /// Lines that were dropped.
+    /// Number of dropped lines.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits a little until all is written.
+    /// Waits until the queue is written, at most `FLUSH_TIMEOUT`.
     pub(crate) fn flush(&self) {
         let (done, is_done) = sync_channel(1);
         if self.sender.try_send(QueueItem::Flush(done)).is_ok() {
@@ -86,7 +86,7 @@ impl LogWriter {
     }
 }
 
-/// Writes lines as they come, those that wait together.
+/// Writer thread: joins queued lines into one write.
 fn write_batches(receiver: &Receiver<QueueItem>, mut output: impl Write, dropped: &AtomicU64) {
     let mut together = Vec::with_capacity(WRITE_BATCH_BYTES);
     while let Ok(first) = receiver.recv() {
@@ -169,7 +169,7 @@ mod tests {
         let dropped = log.dropped();
         assert!((50_000..100_000).contains(&dropped), "{dropped}");
         drop(stuck);
-        // Room for the question whether all is written comes with time.
+        // Wait until the queue accepts the flush request.
         while log.sender.try_send(QueueItem::Line(Vec::new())).is_err() {
             thread::yield_now();
         }

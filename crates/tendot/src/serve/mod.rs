@@ -1,4 +1,7 @@
-//! `tendot serve`
+//! `tendot serve`: starts the HTTP and native servers, waits for a signal, and drains in-flight requests.
+//!
+//! `listeners.rs` binds the sockets or takes those of `systemd.rs`; `operator_token.rs`, `database_status.rs` and `log.rs`
+//! are parts of the running service; `demo.rs` loads demo records.
 
 mod database_status;
 mod demo;
@@ -105,7 +108,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandStatus, CliError>
     served
 }
 
-/// Opens the configured store, and reads the operator's token from the data directory if there is one.
+/// Opens the configured store, and reads or creates the operator token in the data directory.
 async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<String>), CliError> {
     let token = |directory: &Path| read_or_create(&directory.join("operator.token")).map(Some);
     match (&settings.store, settings.data_dir()) {
@@ -240,14 +243,14 @@ async fn serve(
         drop(closing);
         served
     };
-    // What the last requests are about is counted, too.
+    // Runs until the servers have drained, so that the last requests are counted.
     let keeping_up = upkeep.run(&registry, &tally, async { drop(closed.await) });
     let ((http, native, ()), ()) = tokio::join!(served, keeping_up);
     http.and(native).map_err(|error| CliError::io("requests can't be taken", &error))?;
     Ok(CommandStatus::Success)
 }
 
-/// Who we are; nobody to others without the native protocol, unless we are a server of several.
+/// Site of this server; without the native protocol only if it is one of several servers of a site.
 fn load_site(
     settings: &ServerSettings,
     native: Option<SocketAddr>,
@@ -272,7 +275,7 @@ fn load_site(
     load_or_create_site(directory.as_deref(), &reached, joined).map(Some)
 }
 
-/// The rules; with other servers of our site to ask, if there are some.
+/// Registry, with a client for the other servers of the site if there are any.
 fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
     let share = site.and_then(OwnSite::partition);
     let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
@@ -282,7 +285,7 @@ fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnS
     }
 }
 
-/// The native protocol.
+/// Server of the native protocol.
 fn build_handle_server(
     settings: &ServerSettings,
     registry: &Arc<Registry>,
@@ -300,7 +303,7 @@ fn build_handle_server(
     native
 }
 
-/// Ready when the process is asked to end. Asked to read its files again, it does.
+/// Completes on SIGTERM or SIGINT. SIGHUP reloads the certificate.
 fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;

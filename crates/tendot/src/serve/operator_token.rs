@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 
 use crate::CliError;
 
-/// The operator's token, which is made at the first start and only its owner can read.
+/// Reads the operator token, or creates it with mode 0600.
 pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
     let failed = |error| CliError::io(format!("`{}` can't be used", path.display()), &error);
     let mut token = String::new();
@@ -28,8 +28,7 @@ pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
     Ok(token.to_owned())
 }
 
-/// Makes a token, unless another server of this directory is faster. It is there whole or not at all. Tells whether there is one
-/// now.
+/// Creates the token file atomically, unless another process creates it first; returns whether the file exists.
 fn create(path: &Path) -> Result<bool, CliError> {
     let failed = |error| CliError::io(format!("`{}` can't be made", path.display()), &error);
     let mut random = [0; 32];

@@ -1,4 +1,4 @@
-//! What systemd offers: sockets that it listened to before us, and an ear for how we are.
+//! Integration with systemd: socket activation and `sd_notify`.
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -11,13 +11,13 @@ use listenfd::ListenFd;
 /// Sockets passed by systemd socket activation (`LISTEN_FDS`).
 #[derive(Default)]
 pub(crate) struct InheritedSockets {
-    /// For HTTP, with their names (`FileDescriptorName=`).
+    /// HTTP sockets with their names (`FileDescriptorName=`).
     pub(crate) http: Vec<(String, TcpListener)>,
-    /// For the native protocol, which are named `native`: connections and datagrams.
+    /// TCP and UDP sockets of the native protocol, named `native`.
     pub(crate) native: (Option<TcpListener>, Option<UdpSocket>),
 }
 
-/// Takes the sockets that were handed over.
+/// Takes the inherited sockets.
 pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
@@ -26,7 +26,7 @@ pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
     for number in 0..handed.len() {
         let name = names.next().unwrap_or_default().to_owned();
         if name == NATIVE_SOCKET_NAME {
-            // Of the wrong kind, it is an error, and still there.
+            // A socket of the wrong kind is an error and stays available.
             if let Ok(socket) = handed.take_udp_socket(number) {
                 sockets.native.1 = socket;
             } else {
@@ -42,7 +42,7 @@ pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
 
 const NATIVE_SOCKET_NAME: &str = "native";
 
-/// Says how we are: `READY=1`, `STOPPING=1`. Without systemd nobody hears it.
+/// Sends a state such as `READY=1` to systemd; does nothing without `NOTIFY_SOCKET`.
 pub(crate) fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match path.as_bytes().strip_prefix(b"@") {

@@ -105,7 +105,7 @@ pub(super) fn export(arguments: &SiteExportArguments) -> Result<CommandStatus, C
     Ok(CommandStatus::Success)
 }
 
-/// Whom to ask, as Handle.Net's tools write it.
+/// Contact data in the format of Handle.Net's tools.
 fn contact_file(arguments: &SiteExportArguments) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let fields =
@@ -114,10 +114,10 @@ fn contact_file(arguments: &SiteExportArguments) -> String {
     format!("{{\n{}}}\n", lines.collect::<String>())
 }
 
-/// A ZIP archive of files as they are, of no date (APPNOTE.TXT, 4.3).
+/// ZIP archive of uncompressed files with a fixed date (APPNOTE.TXT, 4.3).
 fn zip_stored(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     const ZIP_VERSION: u16 = 20;
-    /// The first of January 1980.
+    /// 1 January 1980.
     const DOS_EPOCH_DATE: u16 = 0x21;
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes) in files {

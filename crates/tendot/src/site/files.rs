@@ -1,4 +1,4 @@
-//! The key and the record of our site, as files in the directory of all data: named and written as Handle.Net does.
+//! Key pairs and site record in the data directory, in the file formats of Handle.Net.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -24,30 +24,30 @@ pub(crate) struct KeyPairFiles {
     pub(crate) public: &'static str,
 }
 
-/// What answers are signed with.
+/// Key pair that signs responses.
 pub(crate) const SERVER_KEY_FILES: KeyPairFiles =
     KeyPairFiles { private: "privkey.bin", public: "pubkey.bin" };
 
-/// What a prefix is administered with.
+/// Key pair of a prefix's administrator.
 pub(crate) const ADMIN_KEY_FILES: KeyPairFiles =
     KeyPairFiles { private: "admpriv.bin", public: "admpub.bin" };
 
 const SITE_RECORD_FILE: &str = "siteinfo.json";
 
-/// Bytes of a file at most: nobody has so much to say.
+/// Maximum size of a key or site file.
 const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
 
 /// Addresses and description published in the site record (HS_SITE).
 pub(crate) struct PublishedEndpoints<'a> {
     pub(crate) native: SocketAddr,
-    /// None if it is the address of `native`.
+    /// Public address, if it differs from that of `native`.
     pub(crate) address: Option<IpAddr>,
     pub(crate) http: Option<u16>,
     pub(crate) description: &'a str,
 }
 
-/// Our site, with the key of the directory; both are made if they are not there. With the record of a site of several
-/// servers, it is that site, and what is in the directory our part of it.
+/// Site of this server, with the key in the data directory; both are created if missing. `joined` is the record of a site of
+/// several servers, of which this server is one.
 pub(crate) fn load_or_create_site(
     directory: Option<&Path>,
     reached: &PublishedEndpoints<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn load_or_create_site(
     Ok(own)
 }
 
-/// The site of several servers in a file, of which we are the one with the key of the directory.
+/// Reads a site of several servers; the key in the data directory identifies this server.
 pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSite, CliError> {
     let site = read_site_file(file)?
         .ok_or_else(|| CliError::new(format!("`{}` is not there", file.display())).with_hint(COMBINE_HINT))?;
@@ -105,13 +105,13 @@ pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSit
 const COMBINE_HINT: &str =
     "start each server once on its own; `tendot site join` makes one site of their records";
 
-/// What our site is, with the number 0.
+/// Site record with serial number 0.
 fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
     let port = u32::from(reached.native.port());
     let interface = |kind, transport, port| ServerInterface { kind, transport, port };
     let mut interfaces = vec![
         interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
-        // Nobody has proved where a datagram comes from.
+        // The source address of a datagram is not verified, so UDP allows queries only.
         interface(InterfaceKind::QUERY, InterfaceProtocol::UDP, port),
     ];
     interfaces.extend(
@@ -135,33 +135,33 @@ fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site
     }
 }
 
-/// The record in a directory; none if there is none.
+/// Reads the site record in the data directory, if it exists.
 pub(crate) fn read_site_record(directory: &Path) -> Result<Option<Site<'static>>, CliError> {
     let hint =
         "remove it, and the next start makes a new one; its serial number has to be higher than before";
     read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|failure| failure.with_hint(hint))
 }
 
-/// The record in a file; none if there is none.
+/// Reads a site record from a file, if it exists.
 pub(crate) fn read_site_file(path: &Path) -> Result<Option<Site<'static>>, CliError> {
     let Some(json) = read_file(path)? else { return Ok(None) };
     let malformed = |error| CliError::new(format!("`{}` is no record of a site: {error}", path.display()));
     Site::from_json(&json).map(Some).map_err(malformed)
 }
 
-/// Writes a record.
+/// Writes a site record as JSON.
 pub(crate) fn write_site_file(path: &Path, site: &Site<'_>) -> Result<(), CliError> {
     let mut json = serde_json::to_vec_pretty(site).map_err(|error| CliError::new(error.to_string()))?;
     json.push(b'\n');
     write_file(path, &json)
 }
 
-/// The number after this one. Peers take it for signed.
+/// Next serial number; wraps at `i16::MAX`, because peers read it as a signed number.
 pub(crate) const fn next_serial(serial: u16) -> u16 {
     if serial >= i16::MAX.cast_unsigned() { 1 } else { serial + 1 }
 }
 
-/// A private key in a directory; none if there is none.
+/// Reads a private key, if it exists; its file must not be accessible by others.
 pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<Option<PrivateKey>, CliError> {
     let path = directory.join(pair.private);
     let Some(file) = read_file(&path)? else { return Ok(None) };
@@ -176,11 +176,11 @@ pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<O
         .map_err(unusable)
 }
 
-/// Makes a key pair in a directory.
+/// Generates a key pair and writes both files.
 pub(crate) fn generate_key_pair(directory: &Path, pair: KeyPairFiles) -> Result<PrivateKey, CliError> {
     let key = OwnSite::generate_key().map_err(|error| CliError::new(error.to_string()))?;
     let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
-    // The private key last: what is there without it is made again.
+    // The private key is written last: without it, the pair is generated again.
     write_file(&directory.join(pair.public), &public)?;
     write_file(&directory.join(pair.private), &key.to_file_bytes())?;
     Ok(key)

@@ -1,4 +1,4 @@
-//! `tendot site`
+//! `tendot site`: shows the site record, combines records, and exports the site bundle.
 
 pub(crate) mod bundle;
 mod files;
@@ -119,7 +119,7 @@ fn show(arguments: &SiteShowArguments) -> Result<CommandStatus, CliError> {
     Ok(CommandStatus::Success)
 }
 
-/// The directory of all data, and the record in it; it is told if there is none.
+/// Data directory and the site record in it; prints an error and returns `None` if there is no record.
 fn load_site(
     configuration: &ConfigSourceArguments,
     data: Option<&String>,

@@ -1,4 +1,4 @@
-//! `tendot backup`
+//! `tendot backup`: writes a checksummed copy of a store.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandStatus, CliError
     write(arguments, &store, &arguments.store.embedded_dir()?)
 }
 
-/// Moves the store of a database to an embedded one beside the file, and makes the backup of that.
+/// Migrates a PostgreSQL store to an embedded store beside the file, and backs that up.
 fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<CommandStatus, CliError> {
     let mut name = OsString::from(".");
     name.push(arguments.file.file_name().unwrap_or_default());
@@ -122,7 +122,7 @@ fn write(
     Ok(CommandStatus::Success)
 }
 
-/// Does something, while the bar shows how long a file has become.
+/// Runs `work` while the progress bar follows the size of a file.
 fn with_size_progress<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
     if bar.is_hidden() {
         return work();
@@ -130,7 +130,7 @@ fn with_size_progress<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> 
     thread::scope(|scope| {
         let (done, is_done) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || {
-            // The other end is dropped when the work is done.
+            // The sender is dropped when the work is done.
             while is_done.recv_timeout(Duration::from_millis(200))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {

@@ -1,4 +1,4 @@
-//! `tendot export`
+//! `tendot export`: writes all records as JSON lines or CSV.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -56,10 +56,10 @@ pub(crate) enum ExportFormat {
     Csv,
 }
 
-/// Records that are read in one transaction, so that a writer beside us need not keep old pages for long.
+/// Records read per transaction; short transactions let a concurrent writer reuse old pages.
 const PAGE_RECORDS: usize = 1_000;
 
-/// Bytes of values after which no more records are read in it.
+/// Bytes of values per transaction, after which it ends.
 const PAGE_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<CommandStatus, CliError> {
@@ -87,7 +87,7 @@ fn export_store(
     };
     match arguments.file.as_deref().filter(|file| !is_stdio(file)) {
         None => {
-            // A bar amid the records would be of no use to who watches them.
+            // No progress bar when the records are printed to a terminal.
             let is_watched = io::stdout().is_terminal();
             let bar = if is_watched { ProgressBar::hidden() } else { bar()? };
             write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
@@ -137,7 +137,7 @@ fn write_records(
     Ok(())
 }
 
-/// The next records, none at the end.
+/// Reads the next records; empty at the end.
 async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<StoredRecord>, StoreError> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     let visit = |entry: &StoredRecord| {
@@ -149,7 +149,7 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
     Ok(entries)
 }
 
-/// What has ended stays behind, and so does what is no record, or not for everybody yet: brought in elsewhere, it would be.
+/// False for tombstones, entries without a record, and reserved names: an import would make them public.
 fn is_exported(entry: &StoredRecord) -> bool {
     let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
     entry.state == RecordStatus::Live && !is_own && !is_reserved(entry)
@@ -161,7 +161,7 @@ fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {
     output.write_all(b"\n")
 }
 
-/// The name and its first URL.
+/// Writes the name and its first URL; records without a URL are counted in `left_out`.
 fn write_csv(output: &mut impl Write, entry: &StoredRecord, left_out: &mut u64) -> io::Result<()> {
     let url = entry.values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"URL"));
     let Some(url) = url else {
@@ -174,10 +174,10 @@ fn write_csv(output: &mut impl Write, entry: &StoredRecord, left_out: &mut u64) 
     output.write_all(b"\r\n")
 }
 
-/// A field as RFC 4180 has it, in quotes where it has to be.
+/// Writes a CSV field, quoted if necessary (RFC 4180).
 fn write_field(output: &mut impl Write, field: &[u8]) -> io::Result<()> {
     let is_plain = |byte: &u8| !matches!(byte, b'"' | b',' | b'\r' | b'\n');
-    // A reader would take spaces at the ends for decoration, and an empty line for none.
+    // Many readers trim unquoted spaces and skip empty lines.
     let is_edged = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
     if field.iter().all(is_plain) && !is_edged(field.first()) && !is_edged(field.last()) {
         return output.write_all(field);

@@ -1,4 +1,4 @@
-//! The store that a command is about: where it is, and what to do when it cannot be opened.
+//! Location of the store of a command, from flags and environment variables.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -10,17 +10,17 @@ use super::{StoreArguments, open_error};
 use crate::CliError;
 use crate::config::redact_password;
 
-/// Where the records are that a command is about.
+/// Location of a store: directory of the embedded store, or PostgreSQL address.
 #[derive(Debug)]
 pub(crate) enum StoreLocation {
-    /// An embedded store in this directory.
+    /// Directory of an embedded store.
     Embedded(PathBuf),
-    /// The database of this address.
+    /// Address of a PostgreSQL database.
     Postgres(String),
 }
 
 impl StoreLocation {
-    /// Reads what a flag says.
+    /// Parses the value of a flag such as `--store`.
     pub(crate) fn parse(flag: &str, store: &str) -> Result<Self, CliError> {
         match store.split_once(':') {
             Some(("embedded", directory)) if !directory.is_empty() => Ok(Self::Embedded(directory.into())),
@@ -32,10 +32,10 @@ impl StoreLocation {
 }
 
 impl StoreArguments {
-    /// Where the store is.
+    /// Location of the store.
     pub(crate) fn location(&self) -> Result<StoreLocation, CliError> {
         let data = || self.data_flag();
-        // A directory that a flag names wins over a store that a variable names.
+        // `--data` overrides `TENDOT_STORE`.
         let store = if self.data.is_some() {
             None
         } else {
@@ -52,7 +52,7 @@ impl StoreArguments {
         flag_or_env(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into()
     }
 
-    /// The directory of what is ours beside the records, such as our key.
+    /// Data directory, which holds the server's key also when the records are in PostgreSQL.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         match self.location()? {
             StoreLocation::Embedded(directory) => Ok(directory),
@@ -60,7 +60,7 @@ impl StoreArguments {
         }
     }
 
-    /// The directory of the embedded store.
+    /// Directory of the embedded store; an error for other stores.
     pub(crate) fn embedded_dir(&self) -> Result<PathBuf, CliError> {
         match self.location()? {
             StoreLocation::Embedded(directory) => Ok(directory),
@@ -69,7 +69,7 @@ impl StoreArguments {
         }
     }
 
-    /// Refuses to write over a file of the store itself.
+    /// Refuses to overwrite a file of the store.
     pub(crate) fn ensure_not_store_file(&self, target: &Path) -> Result<(), CliError> {
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -83,16 +83,16 @@ impl StoreArguments {
         Ok(())
     }
 
-    /// The store, for reading, also while a server writes it.
+    /// Opens the embedded store read-only, also while a server writes it.
     pub(crate) fn open_read_only(&self) -> Result<EmbeddedStore, CliError> {
         EmbeddedStore::open_read_only(&self.embedded_dir()?).map_err(|error| open_error(&error))
     }
 }
 
-/// What a flag says, or else a variable.
+/// Value of a flag, else of an environment variable.
 fn flag_or_env(flag: Option<OsString>, variable: &str) -> Option<OsString> {
     flag.or_else(|| std::env::var_os(variable))
 }
 
-/// What a store and its server have in their directory.
+/// Files of a store and its server in the data directory.
 const STORE_FILES: [&str; 5] = ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.room"];

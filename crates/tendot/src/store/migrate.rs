@@ -1,4 +1,4 @@
-//! `tendot migrate`
+//! `tendot migrate`: copies a store to another one; `backup` and `restore` use it for PostgreSQL.
 
 use std::path::Path;
 use std::time::Instant;
@@ -122,14 +122,14 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
     Ok(CommandStatus::Success)
 }
 
-/// How far it is: each record is copied, and compared later.
+/// Progress bar template; each record is copied and later compared.
 const MIGRATION_PROGRESS: &str =
     "{bar:40} {human_pos}/{human_len} copied and compared  {per_sec}  {eta} left";
 
-/// The same if it is not known how many there are.
+/// Progress template for an unknown number of records.
 const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
 
-/// Moves all of a store to another one, and tells if it goes on from an earlier time.
+/// Copies all of a store to another one; prints a notice if it resumes a previous run.
 pub(crate) fn migrate(
     from: &StoreLocation,
     to: &StoreLocation,
@@ -190,7 +190,7 @@ fn is_same_store(from: &StoreLocation, to: &StoreLocation) -> bool {
     }
 }
 
-/// A store to be read, also while a server writes it.
+/// Opens the source read-only, also while a server writes it.
 fn open_source(directory: &Path) -> Result<EmbeddedStore, CliError> {
     EmbeddedStore::open_read_only(directory).map_err(|error| match error {
         OpenError::NoStore { .. } => {
@@ -213,7 +213,7 @@ fn migration_pool() -> PostgresSettings {
     PostgresSettings { connections: 4, ..PostgresSettings::default() }
 }
 
-/// Shows how far it is, and says once where it began.
+/// Progress callback; prints once whether a previous run is resumed.
 fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send {
     let bar = match records {
         Some(records) => progress_bar(2 * records, MIGRATION_PROGRESS),

@@ -1,4 +1,6 @@
-//! Commands on a store that need no running server.
+//! Commands on a store, for which no server needs to run.
+//!
+//! `location.rs` finds the store from flags and variables, `open.rs` opens it; then one file or folder per command.
 
 pub(crate) mod backup;
 pub(crate) mod export;

@@ -1,4 +1,4 @@
-//! Opening a store, and hints for the errors of doing so.
+//! Opening a store, and hints for its errors.
 
 use std::error::Error;
 use std::io::{self, IsTerminal as _};
@@ -7,12 +7,12 @@ use tendot_store::{LockError, OpenError, PostgresSettings, PostgresStore, StoreE
 
 use crate::CliError;
 
-/// A command that asks one thing after the other needs few.
+/// Connection pool of a command that sends one query at a time.
 pub(crate) fn command_pool() -> PostgresSettings {
     PostgresSettings { connections: 2, ..PostgresSettings::default() }
 }
 
-/// Opens the store of a database.
+/// Opens a PostgreSQL store.
 pub(crate) async fn open_postgres(
     address: &str,
     settings: &PostgresSettings,
@@ -22,7 +22,7 @@ pub(crate) async fn open_postgres(
         .map_err(|error| CliError::new(error.to_string()).with_hint(error.hint()))
 }
 
-/// Tells why a store was not opened.
+/// Error of opening a store, with a hint.
 pub(crate) fn open_error(error: &OpenError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
@@ -42,21 +42,21 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
     }
 }
 
-/// What to do about a store that another one was being moved to.
+/// Hint for the target of an interrupted migration.
 const UNFINISHED_MIGRATION_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
 
-/// Whether an error is that somebody has no permission.
+/// True if the cause is a missing file permission.
 fn is_permission_denied(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<io::Error>();
-    // The engine's own errors only say it.
+    // LMDB's errors have no kind, only text.
     io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
         || error.to_string().contains("Permission denied")
 }
 
-/// What to do when another process writes.
+/// Hint for a store that another process has locked.
 pub(crate) const STORE_LOCKED_HINT: &str = "stop the server first, or whatever else writes there";
 
-/// Tells why a store could not be read to its end.
+/// Error of reading a store, with a hint.
 pub(crate) fn read_error(error: &StoreError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {

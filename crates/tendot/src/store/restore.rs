@@ -1,4 +1,4 @@
-//! `tendot restore`
+//! `tendot restore`: creates a store from a backup.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
     Ok(CommandStatus::Success)
 }
 
-/// Makes the embedded store.
+/// Restores an embedded store.
 fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf>, CliError> {
     let path = arguments.file.display();
     let mut file = File::open(&arguments.file)
@@ -92,7 +92,7 @@ fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Op
     })
 }
 
-/// Makes an embedded store for a while, and moves it to the database.
+/// Restores a temporary embedded store, and migrates it to PostgreSQL.
 fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<CommandStatus, CliError> {
     if arguments.force {
         return Err(CliError::new("what is in a database is not moved aside").with_hint(
@@ -118,12 +118,12 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
     Ok(CommandStatus::Success)
 }
 
-/// A folder that is gone with this.
+/// Temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // It is in the folder for temporary files.
+        // An error leaves it in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! `tendot verify`
+//! `tendot verify`: reads and checks every record and page.
 
 use std::process::{Command, ExitStatus};
 
@@ -69,8 +69,8 @@ impl VerifyJson {
     }
 }
 
-/// LMDB trusts its own pages, so one that is damaged can end the process that reads it. That has to be told like any
-/// other damage, and so another process reads.
+/// Verifies the store in a child process: LMDB trusts its pages, so a damaged page can crash the reader, which is reported as
+/// damage.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
     if let StoreLocation::Postgres(address) = arguments.store.location()? {
         return verify_postgres(arguments, &address);
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError
     }
 }
 
-/// Tells of damage after which nothing can be read.
+/// Reports damage that prevents reading the store.
 fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError> {
     let mut output = StdoutWriter::new();
     if json {
@@ -111,7 +111,7 @@ fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError
     Ok(CommandStatus::Negative)
 }
 
-/// Whether somebody wanted the process to end: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
+/// True if a signal from outside ended the process: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
 #[cfg(unix)]
 fn was_terminated_by_signal(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
@@ -131,7 +131,7 @@ fn verify(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
         }
         Err(error) => return Err(open_error(&error)),
     };
-    // What cannot be counted is damaged, and will be told as such.
+    // If counting fails, verification reports the damage.
     let bar = progress_bar(store.count().unwrap_or_default(), RECORD_PROGRESS);
     let verified = store
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))

@@ -5,24 +5,24 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-/// Says `error: …` on stderr.
+/// Prints `error: …` on stderr.
 pub(crate) fn eprint_error(message: &str) {
     let style: Style = AnsiColor::Red.on_default().bold();
     eprint_line(format_args!("{style}error:{style:#} {message}"));
 }
 
-/// Says `warning: …` on stderr.
+/// Prints `warning: …` on stderr.
 pub(crate) fn eprint_warning(message: &str) {
     let style: Style = AnsiColor::Yellow.on_default().bold();
     eprint_line(format_args!("{style}warning:{style:#} {message}"));
 }
 
-/// Says a line on stderr. That nobody can hear it is no reason to stop.
+/// Prints a line on stderr; errors are ignored.
 pub(crate) fn eprint_line(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
-/// Somebody who forgot the arguments should not sit before a command that seems to hang.
+/// Prints a notice if stdin is a terminal, so that a command without arguments does not seem to hang.
 pub(crate) fn eprint_stdin_notice() {
     if io::stdin().is_terminal() {
         eprint_line("reading standard input; Ctrl-D ends it, `--help` tells more");

@@ -1,6 +1,6 @@
 //! Escaping of control and invisible characters, so that input cannot steer the terminal.
 
-/// Text from outside, fit for a terminal: shortened, and escaped as [`escaped`] does.
+/// Input quoted in a message: at most 120 characters, escaped by [`escape_control`].
 pub(crate) fn quote_input(text: &[u8]) -> String {
     const MAX_QUOTED_CHARS: usize = 120;
     let text = String::from_utf8_lossy(text);
@@ -10,7 +10,7 @@ pub(crate) fn quote_input(text: &[u8]) -> String {
     }
 }
 
-/// Control and other invisible characters escaped, so that they do not steer a terminal.
+/// Escapes control and invisible characters, so that they cannot control the terminal.
 pub(crate) fn escape_control(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -19,7 +19,7 @@ pub(crate) fn escape_control(text: &str) -> String {
     escaped
 }
 
-/// Characters that could make a terminal show something else than is there.
+/// Invisible characters that can make displayed text misleading, such as bidirectional controls.
 fn is_invisible(c: char) -> bool {
     matches!(u32::from(c), 0xAD | 0x61C | 0x180E | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0xFEFF | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
 }

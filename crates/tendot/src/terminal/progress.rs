@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on stderr when somebody watches it, in `template`'s words.
+/// Progress bar with this template; hidden unless stderr is a terminal.
 pub(crate) fn progress_bar(length: u64, template: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -13,8 +13,8 @@ pub(crate) fn progress_bar(length: u64, template: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style)
 }
 
-/// How far a count of records is.
+/// Template for a number of records.
 pub(crate) const RECORD_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} records  {per_sec}  {eta} left";
 
-/// How far the bytes of a file are.
+/// Template for bytes of a file.
 pub(crate) const BYTE_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";

@@ -1,4 +1,4 @@
-//! Standard output, buffered; data and nothing else goes there.
+//! Buffered standard output, for data only.
 
 use std::io::{self, BufWriter, StdoutLock};
 use std::path::Path;
@@ -25,7 +25,7 @@ impl StdoutWriter {
         writeln!(self.writer, "{line}").map_err(|error| write_error(&error))
     }
 
-    /// One JSON object on a line of its own.
+    /// Writes a JSON value as one line.
     pub(crate) fn write_json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         serde_json::to_writer(&mut self.writer, value).map_err(|error| write_error(&error.into()))?;
         self.write_bytes(b"\n")
@@ -40,7 +40,7 @@ fn write_error(error: &io::Error) -> CliError {
     CliError::io("standard output can't be written", error)
 }
 
-/// Whether a path stands for standard input or output.
+/// True for `-`, which means standard input or output.
 pub(crate) fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -1,4 +1,4 @@
-//! A part of a file: the lines that begin between two offsets.
+//! Line-aligned chunk of a file: the lines that begin between two offsets.
 
 use std::fs::File;
 use std::io::{self, Read, SeekFrom};
@@ -10,23 +10,23 @@ use crate::store::import::chunk::CHUNK_BYTES;
 /// Reader of the lines that begin within a byte range of a file.
 pub(crate) struct FileChunk {
     file: File,
-    /// The offset of what is read next.
+    /// Offset of the next byte.
     at: u64,
     range: Range<u64>,
     done: bool,
 }
 
 impl FileChunk {
-    /// The size from which a file is searched in parts.
+    /// Chunk size; larger files are searched in several chunks.
     pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 
-    /// Opens the part and finds its first line.
+    /// Opens the file and skips to the first line that begins in the range.
     pub(crate) fn open(path: &Path, range: Range<u64>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut at = range.start;
         let mut done = false;
         if range.start > 0 {
-            // The line that begins before the range belongs to the part before.
+            // A line that begins before the range belongs to the previous chunk.
             at = range.start - 1;
             file.seek(SeekFrom::Start(at))?;
             let mut buffer = [0; 4096];
@@ -47,7 +47,7 @@ impl FileChunk {
         Ok(Self { file, at, range, done })
     }
 
-    /// The offset of what is read next; before anything was read, that of the first line.
+    /// Offset of the next byte; before the first read, of the first line.
     pub(crate) const fn position(&self) -> u64 {
         self.at
     }
@@ -61,7 +61,7 @@ impl Read for FileChunk {
         let mut read = self.file.read(buffer)?;
         let last_byte = self.range.end.saturating_sub(1);
         if self.at + read as u64 > last_byte {
-            // The last line ends at the first line end from here on.
+            // The chunk ends at the first line ending at or after this offset.
             let from = usize::try_from(last_byte.saturating_sub(self.at)).unwrap_or(0);
             if let Some(end) = memchr::memchr(b'\n', &buffer[from..read]) {
                 read = from + end + 1;

@@ -1,11 +1,11 @@
-//! Tables: the byte between fields, which ends a name.
+//! Field delimiter of a table (`.csv`, `.tsv`), which ends a name.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// The separator of a table, told by the file's name, and for `.csv` by its first line; that of a pipe can't be looked
-/// at without taking it away, so it is a comma there.
+/// Detects the delimiter from the file extension, and for `.csv` from the first line. The first line of a pipe cannot be read
+/// in advance: a comma is assumed.
 pub(super) fn detect_delimiter(path: &Path, is_regular: bool) -> io::Result<Option<u8>> {
     let extension = path.extension().unwrap_or_default();
     if extension.eq_ignore_ascii_case("tsv") {
@@ -21,7 +21,7 @@ pub(super) fn detect_delimiter(path: &Path, is_regular: bool) -> io::Result<Opti
     Ok(Some(most_frequent_delimiter(&beginning)))
 }
 
-/// The one of the usual separators that occurs most in the first line, outside quotes; a comma if none does.
+/// Most frequent of the common delimiters in the first line, outside quotes; a comma if there is none.
 fn most_frequent_delimiter(text: &[u8]) -> u8 {
     let mut quoted = false;
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
@@ -37,7 +37,7 @@ fn most_frequent_delimiter(text: &[u8]) -> u8 {
             }
         }
     }
-    // The last of equals is taken, so the order is turned.
+    // `max_by_key` returns the last maximum; reversed, the first delimiter wins.
     counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(separator, _)| *separator)
 }
 

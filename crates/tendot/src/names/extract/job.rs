@@ -1,4 +1,4 @@
-//! Something to search: standard input, a file, or a part of a large one.
+//! Search job: standard input, a file, or a chunk of a large file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ pub(crate) struct ExtractJob {
 
 enum JobInput {
     StandardInput,
-    /// All of it, wherever it ends: a pipe, a file that is not cut into parts.
+    /// Read to its end: a pipe, or a file that is not split into chunks.
     Whole {
         is_regular: bool,
     },
@@ -29,20 +29,20 @@ enum JobInput {
     Unreadable(io::Error),
 }
 
-/// What a search tells, in this order: names, many times; then one of the others.
+/// Output of a search job, in order: any number of `Names` or `Hits`, then one of the others.
 pub(crate) enum ExtractEvent {
-    /// Names found so far, one a line, and how many.
+    /// Names, one per line, and their number.
     Names(Vec<u8>, u64),
-    /// Names with all about them. Lines are counted from the beginning of the part.
+    /// Names with positions and flags; line numbers are relative to the chunk.
     Hits(Arc<Path>, Vec<Hit>),
-    /// The end of a part: how many lines (if they were counted) and bytes it had, and whether the file goes on.
+    /// End of a chunk: its lines (if counted) and bytes, and whether it is the last of its file.
     ChunkEnd { lines: u64, bytes: u64, is_last: bool },
-    /// It could not be read, or not to its end.
+    /// The input could not be opened or read to its end.
     ReadFailed(Arc<Path>, io::Error),
 }
 
 impl ExtractJob {
-    /// The jobs that one path makes. Large files are searched in parts when `in_parts`.
+    /// Jobs for one path; with `in_parts`, large files are split into chunks.
     pub(crate) fn for_path(
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
         in_parts: bool,
@@ -64,20 +64,20 @@ impl ExtractJob {
             return one(path, JobInput::Whole { is_regular }, field_separator);
         }
         if let Err(error) = File::open(&path) {
-            // Told once, not for every part.
+            // Reported once, not for every chunk.
             return one(path, JobInput::Unreadable(error), None);
         }
         let path: Arc<Path> = path.into();
         let parts = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);
         Box::new((0..parts).map(move |part| {
             let start = part * FileChunk::CHUNK_BYTES;
-            // The last part goes to the end, wherever that is by then.
+            // The last chunk has no end: the file may grow.
             let end = if part + 1 == parts { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
             Self { path: path.clone(), what: JobInput::Part(start..end), field_separator }
         }))
     }
 
-    /// Searches, and tells what is found as it is found.
+    /// Searches the input and sends events as names are found.
     pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &ResultSender<ExtractEvent>) {
         let Self { path, what, field_separator } = self;
         let extractor = extractor.field_separator(field_separator);
@@ -99,7 +99,7 @@ impl ExtractJob {
             }
             JobInput::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
         };
-        // What nobody wants to know is not told.
+        // An error means that the receiver is gone.
         let _ = match found {
             Ok((lines, bytes, is_last)) => results.send(ExtractEvent::ChunkEnd { lines, bytes, is_last }),
             Err(SearchError::Read(error)) => results.send(ExtractEvent::ReadFailed(path, error)),
@@ -129,7 +129,7 @@ fn search_range(
 struct ExtractCollector<'a> {
     path: Arc<Path>,
     results: &'a ResultSender<ExtractEvent>,
-    /// Somebody may be waiting for each name while the input is slow.
+    /// Send names before blocking on slow input.
     live: bool,
     found: Vec<u8>,
     hits: Vec<Hit>,

@@ -1,4 +1,7 @@
-//! `tendot extract`
+//! `tendot extract`: finds DOI names in files, in parallel and in input order.
+//!
+//! `walk.rs` lists the files, `job.rs` makes one or more search jobs of each, `chunk.rs` reads a part of a large file,
+//! `search.rs` scans a stream in bounded memory, `delimiter.rs` detects the field delimiter of tables.
 
 mod chunk;
 mod delimiter;
@@ -81,7 +84,7 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<CommandStatus, CliErro
         threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
     let extractor =
         Extractor::new().join_lines(arguments.join_lines).keep_publisher_tails(arguments.keep_tails);
-    // A name that is broken at a line's end could be broken between two parts.
+    // A name that continues on the next line could be split between two chunks.
     let in_parts = !arguments.join_lines;
     let with_lines = arguments.json;
     let jobs = FileWalk::new(paths).flat_map(move |path| ExtractJob::for_path(path, in_parts));
@@ -100,10 +103,10 @@ struct ExtractReport {
     output: StdoutWriter,
     count_only: bool,
     json: bool,
-    /// Comparison keys of the names seen, when each is wanted only once.
+    /// Comparison keys of printed names, with `--unique`.
     seen: Option<HashSet<Vec<u8>>>,
     count: u64,
-    /// Lines of the current file before the current part.
+    /// Lines of the current file before the current chunk.
     lines: u64,
     incomplete: bool,
     progress: ProgressBar,
@@ -165,7 +168,6 @@ impl ExtractReport {
                 return Ok(());
             }
             ExtractEvent::ReadFailed(path, error) => {
-                // The rest goes on.
                 self.incomplete = true;
                 self.lines = 0;
                 let path = escape_control(&path.to_string_lossy());
@@ -173,7 +175,7 @@ impl ExtractReport {
                 return Ok(());
             }
         }
-        // Pieces come rarely from files, and from a slow pipe somebody waits for them.
+        // Events are rare for files; for a slow pipe, names should appear at once.
         self.output.flush()
     }
 
@@ -193,7 +195,7 @@ impl ExtractReport {
         self.output.write_json(&object)
     }
 
-    /// Counts a name, unless it was seen and only new ones are wanted.
+    /// Counts a name, unless `--unique` is given and it was counted before; returns whether it counts.
     fn insert_if_new(&mut self, name: &[u8]) -> bool {
         let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(name.to_ascii_uppercase()));
         self.count += u64::from(is_new);
@@ -219,7 +221,7 @@ impl ExtractReport {
     }
 }
 
-/// A bar on stderr when somebody watches it and the names go elsewhere.
+/// Progress bar, if stderr is a terminal and stdout is not.
 fn extract_progress(paths: &[PathBuf]) -> ProgressBar {
     if paths.is_empty() || !io::stderr().is_terminal() || io::stdout().is_terminal() {
         return ProgressBar::hidden();

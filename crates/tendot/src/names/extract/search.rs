@@ -1,24 +1,24 @@
-//! Searching one input in bounded memory.
+//! Streaming search of one input in bounded memory.
 
 use std::io::{self, Read};
 
 use tendot_names::{ExtractStep, ExtractedDoi, ExtractionFlags, Extractor};
 
-/// A name and where it stands.
+/// DOI name found in an input, with its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Hit {
     pub(crate) name: String,
-    /// The line, counted from the beginning of what was searched.
+    /// Line number, relative to the searched chunk.
     pub(crate) line: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The bytes that were found, as text.
+    /// Matched bytes as text.
     pub(crate) text: String,
     pub(crate) flags: ExtractionFlags,
 }
 
 impl Hit {
-    /// Keeps what was found in a piece of text that begins at offset `base`.
+    /// Hit for a name found in a buffer that begins at offset `base`.
     pub(crate) fn new(found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Self {
         let raw = text.get(found.span.clone()).unwrap_or_default();
         Self {
@@ -32,14 +32,14 @@ impl Hit {
     }
 }
 
-/// How much is read at a time: small enough to stay in the processor's cache.
+/// Read buffer size; fits into the CPU cache.
 const READ_BUFFER_BYTES: usize = 1 << 16;
 
 /// Receiver of the names found by a search.
 pub(crate) trait NameSink {
     type Error;
 
-    /// True when the sink wants to know lines.
+    /// Whether lines are counted.
     const COUNTS_LINES: bool;
 
     fn push(
@@ -50,14 +50,13 @@ pub(crate) trait NameSink {
         line: u64,
     ) -> Result<(), Self::Error>;
 
-    /// Called before more input is waited for.
+    /// Called before a read that may block.
     fn before_read(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 }
 
-/// Searches all that `reader` gives, which begins at offset `base`, and says how many lines it had (only when the
-/// sink wants to know).
+/// Searches a reader that begins at offset `base`; returns the number of lines, if the sink counts them.
 pub(crate) fn search<S: NameSink>(
     mut reader: impl Read,
     extractor: Extractor,
@@ -98,14 +97,14 @@ pub(crate) fn search<S: NameSink>(
         base += keep_from as u64;
         scan.consume(keep_from);
         if filled == buffer.len() {
-            // Nothing could be decided: a name longer than the buffer is possible only with a larger limit.
+            // A candidate fills the buffer, so its end is unknown: enlarge the buffer.
             buffer.resize(buffer.len() * 2, 0);
         }
         sink.before_read().map_err(SearchError::Take)?;
     }
 }
 
-/// Why a search stopped.
+/// Reading failed, or the sink refused.
 #[derive(Debug)]
 pub(crate) enum SearchError<E> {
     Read(io::Error),
@@ -115,13 +114,13 @@ pub(crate) enum SearchError<E> {
 /// Incremental line counter.
 #[derive(Default)]
 struct LineCounter {
-    /// Up to which offset of the buffer they are counted.
+    /// Buffer offset up to which lines are counted.
     counted: usize,
     ends: u64,
 }
 
 impl LineCounter {
-    /// How many lines end before `at`.
+    /// Returns the number of line endings before `at`.
     fn advance_to(&mut self, text: &[u8], at: usize) -> u64 {
         self.ends += memchr::memchr_iter(b'\n', &text[self.counted..at]).count() as u64;
         self.counted = at;
@@ -145,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Gives what it has in pieces of a certain size.
+    /// Reader that returns chunks of a fixed size.
     struct ChunkedReader<'a>(&'a [u8], usize);
 
     impl Read for ChunkedReader<'_> {

@@ -1,4 +1,4 @@
-//! The files that a command is to look at.
+//! Files to search, in order.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Files named by the arguments; folders are walked depth-first in name order.
 pub(crate) struct FileWalk {
-    /// What is still to be looked at, last first.
+    /// Paths left to visit, next one last.
     stack: Vec<PathBuf>,
 }
 
@@ -15,8 +15,7 @@ impl FileWalk {
         Self { stack: arguments.iter().rev().cloned().collect() }
     }
 
-    /// Puts the contents of a folder in its place. Hidden files are left out, and so are links, which could lead
-    /// anywhere and round in circles.
+    /// Replaces a directory by its entries, without hidden files and symbolic links (which could form cycles).
     fn push_children(&mut self, folder: &Path) -> io::Result<()> {
         let mut contents = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -34,7 +33,7 @@ impl FileWalk {
 }
 
 impl Iterator for FileWalk {
-    /// A file and its metadata, or what could not be looked at. Standard input has none.
+    /// File with its metadata (none for stdin), or the path that could not be read.
     type Item = Result<(PathBuf, Option<fs::Metadata>), (PathBuf, io::Error)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,11 +1,11 @@
-//! What is taken, what is refused, and what is only odd.
+//! Checks of imported records: refusals and warnings.
 
 use tendot_proto::record::HandleRecord;
 use tendot_proto::{Handle, HandleValue, limits};
 use tendot_registry::Error;
 use tendot_registry::party::is_reserved_prefix;
 
-/// Checks a record. It is refused, with the reason, if it could break an answer; what is odd about it is given.
+/// Checks a record; returns warnings, or the reason why it is refused because it could break a response.
 pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, String> {
     let handle = Handle::new(&record.handle);
     handle.validate_for_create().map_err(|error| error.to_string())?;
@@ -49,7 +49,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     Ok(odd)
 }
 
-/// What is odd about an address.
+/// Warning about a suspicious URL.
 fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
     let Ok(url) = str::from_utf8(&value.data) else { return Some("is not UTF-8") };
     let is_scheme = |scheme: &str| {
@@ -57,7 +57,7 @@ fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
     };
     match url.split_once(':') {
-        // Most are plain, and then it does not take long to know.
+        // Fast path: most URLs are plain ASCII.
         _ if !url.bytes().all(|byte| byte.is_ascii_graphic())
             && url.contains(|c: char| c.is_whitespace() || c.is_control()) =>
         {

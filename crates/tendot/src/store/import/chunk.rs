@@ -1,4 +1,4 @@
-//! What a part of a source comes to, found out in any thread.
+//! Checked records of one chunk of input; built on any thread.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use super::check::check_record;
 use super::report::{MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
 use crate::terminal::quote_input;
 
-/// Bytes that a piece has, more or less.
+/// Approximate size of a chunk.
 pub(super) const CHUNK_BYTES: usize = 1 << 18;
 
 /// What an import accepts and homes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportOptions {
-    /// Whether prefixes are homed.
+    /// Home the prefix of each record.
     pub(crate) homes: bool,
-    /// The names that are kept here, if others are kept by other servers of the site.
+    /// Partition of this server, if its site has several servers.
     pub(crate) share: Option<HashPartition>,
 }
 
@@ -29,17 +29,17 @@ pub(crate) struct ImportOptions {
 pub(crate) struct ImportChunk {
     taken: ImportOptions,
     pub(crate) batch: ImportBatch,
-    /// Prefixes that are to be homed.
+    /// Prefixes to home.
     pub(crate) homes: BTreeSet<Box<str>>,
-    /// The lines where something was refused or odd, as many as anybody wants to know.
+    /// Diagnostics by line, limited to the number that is printed.
     pub(crate) told: Vec<(u64, LineDiagnostic)>,
     pub(crate) refused: u64,
     pub(crate) warnings: u64,
-    /// Records that other servers of the site keep.
+    /// Records that belong to other servers of the site.
     pub(crate) elsewhere: u64,
 }
 
-/// What is told about a line.
+/// Message about one line.
 pub(crate) enum LineDiagnostic {
     Refused(String),
     Warning(String),
@@ -58,7 +58,7 @@ impl ImportChunk {
         }
     }
 
-    /// Whether the next records better go into another one.
+    /// True if the chunk has reached its size.
     pub(super) const fn is_full(&self) -> bool {
         self.batch.memory_size() >= CHUNK_BYTES
     }
@@ -90,7 +90,7 @@ impl ImportChunk {
 
     fn push_record(&mut self, line: u64, record: &HandleRecord<'_>) {
         let handle = Handle::new(&record.handle);
-        // It has been checked.
+        // `check_record` ensures valid UTF-8.
         let Ok(name) = handle.to_str() else { return };
         if self.taken.share.is_some_and(|share| !share.contains(handle)) {
             self.elsewhere += 1;

@@ -1,4 +1,4 @@
-//! Names and addresses, as RFC 4180 has them.
+//! CSV input with the columns name and URL (RFC 4180).
 
 use std::io::BufRead;
 
@@ -9,7 +9,7 @@ use super::source::ImportSource;
 use super::{ImportItem, ItemSink};
 use crate::CliError;
 
-/// Bytes of a row that are kept: a name and an address of the largest size, and some more.
+/// Maximum size of a row: the longest name and URL, and a margin.
 const MAX_ROW_BYTES: usize = 2 << 20;
 
 pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {
@@ -50,18 +50,18 @@ struct CsvReader<R> {
     line: u64,
 }
 
-/// Where a reader of fields is.
+/// Parser state.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum CsvState {
     Start,
     Plain,
     Quoted,
-    /// After a quote within quotes: the end of the field, or half of a quote.
+    /// After a quote in a quoted field: the end of the field, or the first half of an escaped quote.
     Quote,
 }
 
 impl<R: BufRead> CsvReader<R> {
-    /// The next row and the line where it begins; a row that is none is passed over to the end of its line.
+    /// Returns the next row and the line it begins at; a malformed row is skipped to the end of its line.
     #[expect(clippy::type_complexity, reason = "a line and either a row or a reason")]
     fn next_row(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, CliError> {
         let began = self.line;
@@ -82,7 +82,7 @@ impl<R: BufRead> CsvReader<R> {
                     break;
                 }
                 (CsvState::Start | CsvState::Plain | CsvState::Quote, None | Some(b'\n')) => break,
-                // Of a line's end, or of nothing.
+                // Part of a CRLF, or a stray CR.
                 (CsvState::Start | CsvState::Plain | CsvState::Quote, Some(b'\r')) => {
                     if self.peek()? != Some(b'\n') {
                         problem.get_or_insert_with(|| "a carriage return outside quotes".into());
@@ -116,7 +116,7 @@ impl<R: BufRead> CsvReader<R> {
             }
         }
         row.push(field);
-        // Good rows may have been taken for a part of a bad one.
+        // An unbalanced quote may have swallowed valid rows.
         let lines = self.line - began;
         let problem = problem.map(|problem: String| match lines {
             0 | 1 => problem,

@@ -1,4 +1,4 @@
-//! Handle.Net's batch text: blocks of lines, an empty line between two.
+//! Handle.Net batch text: blocks of lines, separated by empty lines.
 
 use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Ttl, ValueList, ValuePermissions};
 use tendot_proto::{HandleValue, ValueReference};
@@ -9,7 +9,7 @@ use crate::CliError;
 use crate::line_reader::LineReader;
 use crate::terminal::quote_input;
 
-/// Bytes of a line: a value of the largest size, and what stands before it.
+/// Maximum size of a line: the largest value and its other fields.
 const MAX_BATCH_LINE_BYTES: usize = 2 << 20;
 
 pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {
@@ -51,16 +51,16 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
     finish_block(block, take)
 }
 
-/// The block that a line stands in.
+/// Operation block of a batch file.
 enum BatchBlock {
     None,
-    /// A record, and the line where it began.
+    /// `CREATE`: the record, and the line it begins at.
     Record(u64, HandleRecord<'static>),
     Home,
     PassedOver,
 }
 
-/// Refuses all of a block for a line in it.
+/// Refuses the whole block because of one of its lines.
 fn refuse_block(number: u64, reason: String, take: &mut ItemSink<'_>) -> Result<BatchBlock, CliError> {
     take(number, ImportItem::Refused(reason))?;
     Ok(BatchBlock::PassedOver)
@@ -80,7 +80,7 @@ fn start_block(number: u64, line: &str) -> Result<BatchBlock, String> {
         let handle = rest.trim().as_bytes().to_vec();
         Ok(BatchBlock::Record(number, HandleRecord { handle: handle.into(), values: Vec::new() }))
     } else if is("HOME") {
-        // What follows in this line is a server, which is this one.
+        // The rest of the line names a server; the prefix is homed on this one.
         Ok(BatchBlock::Home)
     } else if is("AUTHENTICATE") || is("SESSIONSETUP") {
         Ok(BatchBlock::PassedOver)
@@ -91,7 +91,7 @@ fn start_block(number: u64, line: &str) -> Result<BatchBlock, String> {
     }
 }
 
-/// `index type ttl permissions form data`
+/// Parses `index type ttl permissions form data`.
 fn parse_value(line: &str) -> Result<HandleValue<'static>, String> {
     let (index, rest) = split_word(line);
     let (value_type, rest) = split_word(rest);
@@ -118,7 +118,7 @@ fn parse_value(line: &str) -> Result<HandleValue<'static>, String> {
     Ok(HandleValue { ttl, permissions, ..HandleValue::with_data(index, value_type.to_owned(), data) })
 }
 
-/// `index:permissions:handle`, the permission to create names first.
+/// Parses `index:permissions:handle`; the first permission bit is that to create handles.
 fn parse_admin(text: &str) -> Result<Vec<u8>, String> {
     let mut parts = text.trim().splitn(3, ':');
     let (Some(index), Some(permissions), Some(handle)) = (parts.next(), parts.next(), parts.next()) else {
@@ -131,7 +131,7 @@ fn parse_admin(text: &str) -> Result<Vec<u8>, String> {
     Ok(Admin { permissions, reference, legacy_byte_length: false }.to_bytes())
 }
 
-/// `index:handle;index:handle;`
+/// Parses `index:handle;index:handle;`.
 fn parse_value_list(text: &str) -> Result<Vec<u8>, String> {
     let mut members = Vec::new();
     for member in text.trim().split(';').filter(|member| !member.is_empty()) {
@@ -142,7 +142,7 @@ fn parse_value_list(text: &str) -> Result<Vec<u8>, String> {
     Ok(ValueList { members }.to_bytes())
 }
 
-/// So many binary digits, the highest first.
+/// Parses exactly `count` binary digits, the most significant first.
 fn parse_bits(digits: &str, count: usize) -> Result<u16, String> {
     if digits.len() != count || !digits.bytes().all(|digit| matches!(digit, b'0' | b'1')) {
         return Err(format!("permissions are {count} digits, 0 or 1"));
@@ -150,7 +150,7 @@ fn parse_bits(digits: &str, count: usize) -> Result<u16, String> {
     Ok(digits.bytes().fold(0, |bits, digit| bits << 1 | u16::from(digit & 1)))
 }
 
-/// The prefix that a line of HOME is about: `0.NA/10.5555`, or just `10.5555`.
+/// Prefix in a line of a `HOME` block: `0.NA/10.5555` or `10.5555`.
 fn parse_prefix(line: &str) -> String {
     let line = line.trim();
     match line.split_at_checked(5) {
@@ -159,7 +159,7 @@ fn parse_prefix(line: &str) -> String {
     }
 }
 
-/// The first word, and what follows the space after it.
+/// Splits the first word from the rest.
 fn split_word(line: &str) -> (&str, &str) {
     line.split_once([' ', '\t']).unwrap_or((line, ""))
 }

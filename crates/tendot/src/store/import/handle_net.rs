@@ -1,4 +1,4 @@
-//! Handle.Net's JSON dump: one document, read as it comes.
+//! Handle.Net JSON dump: one document, parsed as a stream.
 
 use std::cell::Cell;
 use std::fmt;
@@ -44,7 +44,7 @@ struct PositionReader<'a, R> {
 }
 
 impl<R: BufRead> Read for PositionReader<'_, R> {
-    /// One byte at a time is what the parser asks for, so the line is always the one where it is.
+    /// The parser reads single bytes, so the line counter is always at its position.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         let Some(left) = self.place.left.get().checked_sub(read) else {
@@ -61,7 +61,7 @@ impl<R: BufRead> Read for PositionReader<'_, R> {
 struct DumpVisitor<'a, 'b> {
     take: &'a mut ItemSink<'b>,
     place: &'a ReadPosition,
-    /// Why nothing more is taken, if that is so.
+    /// Error of the receiver, which ends the import.
     failure: Option<CliError>,
     found: bool,
 }
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for PrefixListSeed<'_, '_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(prefix) = list.next_element::<String>()? {
-            // Some dumps name the prefix's record.
+            // Some dumps list the prefix record (`0.NA/10.5555`).
             let is_record = prefix.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"));
             let prefix = if is_record { prefix.get(5..).unwrap_or_default().to_owned() } else { prefix };
             self.0.emit(self.0.place.line.get(), ImportItem::HomePrefix(prefix))?;

@@ -1,4 +1,4 @@
-//! A record a line: read by one thread, parsed by several.
+//! JSON lines: read by one thread, parsed by several.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use super::source::ImportSource;
 use crate::CliError;
 use crate::line_reader::LineReader;
 
-/// Bytes of lines that are being parsed or wait for it, unless a single line has more.
+/// Maximum bytes of lines in memory; a longer line is read alone.
 const MAX_BUFFERED_BYTES: usize = 4 << 20;
 
-/// The lines of a source, in blocks that are parsed one by one.
+/// Splits a source into blocks of lines.
 pub(super) fn line_blocks(source: ImportSource) -> impl Iterator<Item = Result<LineBlock, CliError>> + Send {
     let (name, reader) = source.into_parts();
     let mut lines = LineReader::new(reader, &name, MAX_RECORD_BYTES);
@@ -28,10 +28,10 @@ pub(super) fn line_blocks(source: ImportSource) -> impl Iterator<Item = Result<L
 
 /// Consecutive lines parsed as one job.
 pub(super) struct LineBlock {
-    /// The number of lines before them.
+    /// Number of lines before the block.
     before: u64,
     count: u64,
-    /// Each with its end.
+    /// Lines with their line endings.
     text: Vec<u8>,
     _place: MemoryPermit,
 }
@@ -90,7 +90,7 @@ struct MemoryLimiter {
 }
 
 impl MemoryLimiter {
-    /// Waits until there is room, or nobody else.
+    /// Blocks until the bytes fit, or no other permit is held.
     fn acquire(self: &Arc<Self>, size: usize) -> MemoryPermit {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |taken: &mut usize| *taken > 0 && *taken + size > MAX_BUFFERED_BYTES;

@@ -1,4 +1,7 @@
-//! `tendot import`
+//! `tendot import`: reads records in four formats, checks them, and writes them to a store.
+//!
+//! `source.rs` opens an input and detects its format; one file per format; `check.rs` refuses or warns; `chunk.rs` collects
+//! checked records; `report.rs` prints diagnostics and counts.
 
 mod check;
 mod chunk;
@@ -84,7 +87,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
     if paths.iter().any(|path| is_stdio(path)) {
         eprint_stdin_notice();
     }
-    // All of them are opened before anything is done, so that a wrong name does no half of the work.
+    // Open all files before importing any, so that a wrong path fails early.
     let mut sources = Vec::new();
     for path in paths {
         let mut source = ImportSource::open(path)?;
@@ -108,7 +111,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
     run.finish(arguments.json)
 }
 
-/// An import into a store of either kind.
+/// Importer of either kind of store.
 enum StoreImporter {
     Embedded(Box<EmbeddedImporter>),
     Postgres(Box<PostgresImporter>, Runtime),
@@ -159,7 +162,7 @@ impl StoreImporter {
 
 /// State of one import.
 struct ImportRun {
-    /// None if nothing is to be written.
+    /// None for a dry run.
     importer: Option<StoreImporter>,
     report: ImportReport,
     read: u64,
@@ -204,26 +207,26 @@ fn import_error(error: &ImportError) -> CliError {
     }
 }
 
-/// What was read.
+/// One record, prefix or refusal read from a source.
 pub(crate) enum ImportItem {
-    /// A record, not checked yet.
+    /// Record, not checked yet.
     Record(HandleRecord<'static>),
-    /// A prefix that is to be homed.
+    /// Prefix to home.
     HomePrefix(String),
-    /// Something that is neither, and why.
+    /// Invalid input, and the reason.
     Refused(String),
 }
 
 /// Callback for items, with the line they begin at.
 pub(crate) type ItemSink<'a> = dyn FnMut(u64, ImportItem) -> Result<(), CliError> + 'a;
 
-/// Bytes that one record may take in a file; a longer one is refused before it fills the memory.
+/// Maximum size of one record in the input; bounds memory.
 const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// Threads that parse; with more, the one that takes what they have parsed would be behind.
+/// Maximum number of parser threads; more would outrun the thread that writes.
 const MAX_PARSER_THREADS: usize = 4;
 
-/// Reads all that a source has, and gives it to `take` piece by piece, in order.
+/// Reads a source and passes its chunks to `take` in order.
 pub(crate) fn read_chunks(
     source: ImportSource,
     format: ImportFormat,
@@ -234,7 +237,7 @@ pub(crate) fn read_chunks(
         ImportFormat::Jsonl => {
             let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_PARSER_THREADS);
             let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
-            // Nobody wants it when the import has failed.
+            // Sending fails only after the import has failed.
             let parse = |block: Result<jsonl::LineBlock, CliError>, pieces: &ResultSender<_>| {
                 let _ = pieces.send(block.map(|block| block.parse(taken)));
             };
@@ -244,7 +247,7 @@ pub(crate) fn read_chunks(
         ImportFormat::HandleNet => handle_net::read,
         ImportFormat::HandleBatch => handle_batch::read,
     };
-    // These are read as a whole, beside the one who takes what was read.
+    // These formats are parsed by one thread, in parallel with the writer.
     let parse = |source: ImportSource, pieces: &ResultSender<_>| {
         let mut piece = ImportChunk::new(taken);
         let read = read(source, &mut |line, item| {

@@ -1,4 +1,4 @@
-//! What is said about an import.
+//! Diagnostics and summary of an import.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::chunk::{ImportChunk, LineDiagnostic};
 use crate::CliError;
 use crate::terminal::{StdoutWriter, eprint_line, escape_control, quote_input};
 
-/// How many are told one by one; the rest is counted.
+/// Maximum number of diagnostics printed; the rest is counted.
 pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
 
 pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
@@ -33,7 +33,7 @@ struct ImportSummaryJson {
     superseded: u64,
     refused: u64,
     warnings: u64,
-    /// Only where names are shared.
+    /// Only with `--site`.
     #[serde(skip_serializing_if = "Option::is_none")]
     elsewhere: Option<u64>,
     seconds: f64,
@@ -44,7 +44,7 @@ impl ImportReport {
         Self { started: Instant::now(), progress, refused: 0, warnings: 0, elsewhere: 0 }
     }
 
-    /// Tells what a piece of a source has that is refused or odd, as long as there was not too much of it before.
+    /// Prints the refusals and warnings of a chunk, up to the maximum.
     pub(crate) fn print_diagnostics(&mut self, source: &str, piece: &ImportChunk) {
         let (mut refused, mut warnings) = (self.refused, self.warnings);
         for (line, told) in &piece.told {
@@ -63,7 +63,7 @@ impl ImportReport {
         self.elsewhere += piece.elsewhere;
     }
 
-    /// Tells names that were ended: the first of them, and how many there are.
+    /// Prints retired names that were not overwritten: the first ones and their number.
     pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
         for (name, _) in names.iter().zip(self.refused..MAX_PRINTED_REFUSALS) {
             let name = quote_input(name.as_bytes());
@@ -76,7 +76,7 @@ impl ImportReport {
         self.refused > 0
     }
 
-    /// Says what came of it; nothing was written if there is no `imported`, and `read` records would have been.
+    /// Prints the summary; without `imported` it was a dry run of `read` records.
     pub(crate) fn print_summary(
         &self,
         imported: Option<&ImportSummary>,

@@ -1,4 +1,4 @@
-//! Where records come from.
+//! Input of an import: file or stdin, and detection of its format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use crate::terminal::{escape_control, is_stdio};
 pub(crate) struct ImportSource {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,
-    /// Its size, as far as that is known.
+    /// Size in bytes; 0 if unknown.
     pub(crate) size: u64,
 }
 
@@ -33,31 +33,31 @@ impl ImportSource {
 
     pub(crate) fn new(name: String, reader: Box<dyn Read + Send>, size: u64) -> Result<Self, CliError> {
         let mut source = Self { name, reader: BufReader::with_capacity(1 << 16, reader), size };
-        // Some editors begin a text with a mark of its encoding.
+        // Skip a UTF-8 byte order mark.
         if source.peek()?.starts_with(b"\xef\xbb\xbf") {
             source.reader.consume(3);
         }
         Ok(source)
     }
 
-    /// How it is called in messages.
+    /// Name for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its beginning, at least a byte of it unless it is empty.
+    /// First bytes, at least one unless the source is empty.
     pub(crate) fn peek(&mut self) -> Result<&[u8], CliError> {
         let Self { name, reader, .. } = self;
         reader.fill_buf().map_err(|error| CliError::io(format!("{name} can't be read"), &error))
     }
 
-    /// The bytes, which `progress` counts.
+    /// Counts the bytes read in a progress bar.
     pub(crate) fn with_progress(self, progress: &ProgressBar) -> Self {
         let reader: Box<dyn Read + Send> = Box::new(progress.wrap_read(self.reader));
         Self { reader: BufReader::with_capacity(1 << 16, reader), ..self }
     }
 
-    /// The name and the bytes.
+    /// Name and reader.
     pub(super) fn into_parts(self) -> (String, impl BufRead + Send) {
         (self.name, self.reader)
     }
@@ -77,7 +77,7 @@ pub(crate) enum ImportFormat {
 }
 
 impl ImportFormat {
-    /// By the end of the file's name, and for `.json` by its beginning.
+    /// Detects the format from the file extension, and for `.json` from the first bytes.
     pub(crate) fn detect(path: &Path, source: &mut ImportSource) -> Result<Self, CliError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         Ok(match extension.to_str() {
@@ -89,7 +89,7 @@ impl ImportFormat {
     }
 }
 
-/// Whether the first member of the object is one that only a dump has.
+/// True if the first member of the JSON object is one of a Handle.Net dump.
 fn is_handle_net_dump(beginning: &[u8]) -> bool {
     let trimmed = beginning.trim_ascii_start();
     let member = trimmed.strip_prefix(b"{").map(<[u8]>::trim_ascii_start).unwrap_or_default();
