@@ -13,7 +13,7 @@ pub(crate) struct LineReader<R> {
     line: Vec<u8>,
     /// Name of the input for error messages.
     source: String,
-    longest: usize,
+    max_len: usize,
 }
 
 impl<R: Read> LineReader<R> {
@@ -22,9 +22,9 @@ impl<R: Read> LineReader<R> {
         Self::new(reader, "standard input", MAX_LINE_LEN)
     }
 
-    pub(crate) fn new(reader: R, source: &str, longest: usize) -> Self {
+    pub(crate) fn new(reader: R, source: &str, max_len: usize) -> Self {
         let reader = BufReader::with_capacity(1 << 16, reader);
-        Self { reader, line: Vec::new(), source: source.into(), longest }
+        Self { reader, line: Vec::new(), source: source.into(), max_len }
     }
 
     /// Returns the next line without its line ending, truncated to one byte over the maximum length.
@@ -43,7 +43,7 @@ impl<R: Read> LineReader<R> {
             any = true;
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            let room = (self.longest + 1).saturating_sub(self.line.len());
+            let room = (self.max_len + 1).saturating_sub(self.line.len());
             is_whole &= part.len() <= room;
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let taken = part.len() + usize::from(end.is_some());

@@ -14,8 +14,8 @@ pub(crate) struct ReceiverGone;
 
 impl<R> ResultSender<R> {
     /// Sends a partial result; blocks while the channel is full.
-    pub(crate) fn send(&self, piece: R) -> Result<(), ReceiverGone> {
-        self.0.send(piece).map_err(|_| ReceiverGone)
+    pub(crate) fn send(&self, result: R) -> Result<(), ReceiverGone> {
+        self.0.send(result).map_err(|_| ReceiverGone)
     }
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn map_ordered<J: Send, R: Send, E>(
         }
         drop(job_receiver);
         for results in result_receiver {
-            for piece in results {
-                take(piece)?;
+            for result in results {
+                take(result)?;
             }
         }
         Ok(())
@@ -77,14 +77,14 @@ mod tests {
     fn results_come_in_order() {
         let mut results = Vec::new();
         let begun = AtomicU64::new(0);
-        let work = |job: u64, pieces: &ResultSender<u64>| {
+        let work = |job: u64, results: &ResultSender<u64>| {
             begun.fetch_max(job, Ordering::Relaxed);
             // Every fourth job sends nothing until the three after it have begun.
             while job.is_multiple_of(4) && begun.load(Ordering::Relaxed) < job + 3 {
                 thread::yield_now();
             }
-            for piece in 0..10 {
-                pieces.send(job * 10 + piece).unwrap();
+            for result in 0..10 {
+                results.send(job * 10 + result).unwrap();
             }
         };
         let threads = NonZero::new(4).unwrap();
@@ -100,8 +100,8 @@ mod tests {
     fn an_error_stops_the_work() {
         let started = AtomicUsize::new(0);
         let threads = NonZero::new(2).unwrap();
-        let work = |_: i32, pieces: &ResultSender<usize>| {
-            let _ = pieces.send(started.fetch_add(1, Ordering::Relaxed));
+        let work = |_: i32, results: &ResultSender<usize>| {
+            let _ = results.send(started.fetch_add(1, Ordering::Relaxed));
         };
         let take = |result| if result < 10 { Ok(()) } else { Err("enough") };
         assert_eq!(map_ordered(threads, 0..1_000_000, work, take), Err("enough"));

@@ -90,17 +90,17 @@ struct SettingJson<'a> {
 fn show(arguments: &ConfigShowArguments) -> Result<CommandStatus, CliError> {
     let configuration = Configuration::load(&arguments.configuration, &[]);
     let mut output = StdoutWriter::new();
-    for said in &configuration.said {
+    for setting in &configuration.settings {
         if arguments.json {
-            let place = (said.origin != SettingOrigin::Default).then(|| said.origin.to_string());
+            let place = (setting.origin != SettingOrigin::Default).then(|| setting.origin.to_string());
             output.write_json(&SettingJson {
-                key: said.key.name,
-                value: setting_json(said),
-                origin: said.origin.kind(),
+                key: setting.key.name,
+                value: setting_json(setting),
+                origin: setting.origin.kind(),
                 place,
             })?;
         } else {
-            output.write_line(format_args!("{:<48} # {}", said.to_toml_line(), said.origin))?;
+            output.write_line(format_args!("{:<48} # {}", setting.to_toml_line(), setting.origin))?;
         }
     }
     output.flush()?;
@@ -109,17 +109,17 @@ fn show(arguments: &ConfigShowArguments) -> Result<CommandStatus, CliError> {
             settings.warnings().iter().for_each(|warning| eprint_warning(warning));
             Ok(CommandStatus::Success)
         }
-        Err(problems) => {
-            problems.iter().for_each(|problem| eprint_error(&problem.to_string()));
+        Err(errors) => {
+            errors.iter().for_each(|error| eprint_error(&error.to_string()));
             Ok(CommandStatus::Negative)
         }
     }
 }
 
 /// JSON value of a setting, by its TOML kind.
-fn setting_json(said: &RawSetting) -> Json {
-    let text = said.redacted();
-    match said.key.form {
+fn setting_json(setting: &RawSetting) -> Json {
+    let text = setting.redacted();
+    match setting.key.kind {
         TomlKind::String => Json::from(text),
         TomlKind::Literal => serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text)),
         TomlKind::Array => text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect(),
@@ -130,24 +130,24 @@ fn check(arguments: &ConfigCheckArguments) -> Result<CommandStatus, CliError> {
     std::fs::metadata(&arguments.file)
         .map_err(|error| CliError::io(format!("`{}` can't be read", arguments.file.display()), &error))?;
     let checked = Configuration::from_file(Some(arguments.file.clone())).parse();
-    let (problems, warnings) = match &checked {
+    let (errors, warnings) = match &checked {
         Ok(settings) => (check_certificate(settings).into_iter().collect(), settings.warnings()),
-        Err(problems) => (problems.clone(), Vec::new()),
+        Err(errors) => (errors.clone(), Vec::new()),
     };
     if arguments.json {
         let mut output = StdoutWriter::new();
-        for problem in &problems {
-            let line = if let SettingOrigin::File { line, .. } = problem.origin { Some(line) } else { None };
-            output.write_json(&json!({"severity": "error", "line": line, "message": problem.message}))?;
+        for error in &errors {
+            let line = if let SettingOrigin::File { line, .. } = error.origin { Some(line) } else { None };
+            output.write_json(&json!({"severity": "error", "line": line, "message": error.message}))?;
         }
         for warning in &warnings {
             output.write_json(&json!({"severity": "warning", "line": null, "message": warning}))?;
         }
         output.flush()?;
     }
-    problems.iter().for_each(|problem| eprint_error(&problem.to_string()));
+    errors.iter().for_each(|error| eprint_error(&error.to_string()));
     warnings.iter().for_each(|warning| eprint_warning(warning));
-    if problems.is_empty() {
+    if errors.is_empty() {
         eprint_line(format_args!("`{}` is good", arguments.file.display()));
         return Ok(CommandStatus::Success);
     }

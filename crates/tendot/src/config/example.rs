@@ -18,13 +18,13 @@ pub(crate) fn example_file() -> String {
             section = above;
             text.push('\n');
         }
-        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.about, toml_literal(key.form, key.default));
+        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.description, toml_literal(key.kind, key.default));
     }
     text
 }
 
 /// TOML literal of a value.
-fn toml_literal(form: TomlKind, text: &str) -> String {
+fn toml_literal(kind: TomlKind, text: &str) -> String {
     match form {
         TomlKind::Literal => text.to_owned(),
         TomlKind::String => toml_string(text),
@@ -52,7 +52,7 @@ fn toml_string(text: &str) -> String {
 impl RawSetting {
     /// TOML line `key = value`, with passwords redacted.
     pub(crate) fn to_toml_line(&self) -> String {
-        format!("{} = {}", self.key.name, toml_literal(self.key.form, &self.redacted()))
+        format!("{} = {}", self.key.name, toml_literal(self.key.kind, &self.redacted()))
     }
 
     /// Text of the setting, with passwords redacted.

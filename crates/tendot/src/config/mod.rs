@@ -33,8 +33,8 @@ pub(crate) struct RawSetting {
 /// Settings merged from defaults, file, environment and flags, with the errors found.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    pub(crate) said: Vec<RawSetting>,
-    pub(crate) problems: Vec<ConfigError>,
+    pub(crate) settings: Vec<RawSetting>,
+    pub(crate) errors: Vec<ConfigError>,
 }
 
 impl Configuration {
@@ -56,12 +56,12 @@ impl Configuration {
 
     /// Loads defaults and the file, if there is one.
     pub(crate) fn from_file(path: Option<PathBuf>) -> Self {
-        let said = SETTINGS.iter().map(|key| RawSetting {
+        let settings = SETTINGS.iter().map(|key| RawSetting {
             key,
             text: key.default.to_owned(),
             origin: SettingOrigin::Default,
         });
-        let mut configuration = Self { said: said.collect(), problems: Vec::new() };
+        let mut configuration = Self { settings: settings.collect(), errors: Vec::new() };
         if let Some(path) = path {
             toml_file::load_file(&path, &mut configuration);
         }
@@ -72,35 +72,35 @@ impl Configuration {
         for (name, text) in variables.filter(|(name, _)| origin::is_setting_variable(name)) {
             match SETTINGS.iter().find(|key| key.env_name() == name) {
                 Some(key) => self.apply(key.name, text, SettingOrigin::Env(name)),
-                None => self.problems.push(ConfigError::unknown_env(name)),
+                None => self.errors.push(ConfigError::unknown_env(name)),
             }
         }
     }
 
     /// Applies one setting as text.
     fn apply(&mut self, name: &str, text: String, origin: SettingOrigin) {
-        match self.said.iter_mut().find(|said| said.key.name == name) {
-            Some(said) if said.key.form == TomlKind::Array => {
+        match self.settings.iter_mut().find(|setting| setting.key.name == name) {
+            Some(setting) if setting.key.kind == TomlKind::Array => {
                 match toml_file::parse_bracketed_list(name, &text) {
-                    Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
+                    Ok(list) => (setting.text, setting.origin) = (list.unwrap_or(text), origin),
                     Err(why) => {
                         let text = redact_password(&text);
-                        self.problems.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+                        self.errors.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
                     }
                 }
             }
-            Some(said) => (said.text, said.origin) = (text, origin),
-            None => self.problems.push(ConfigError::unknown_setting(name, origin)),
+            Some(setting) => (setting.text, setting.origin) = (text, origin),
+            None => self.errors.push(ConfigError::unknown_setting(name, origin)),
         }
     }
 
     /// Parses and validates all settings; returns all errors, not only the first.
     pub(crate) fn parse(mut self) -> Result<ServerSettings, Vec<ConfigError>> {
-        let settings = ServerSettings::parse(&self.said, &mut self.problems);
+        let settings = ServerSettings::parse(&self.settings, &mut self.errors);
         if let Some(settings) = &settings {
-            settings.validate(&self.said, &mut self.problems);
+            settings.validate(&self.settings, &mut self.errors);
         }
-        settings.filter(|_| self.problems.is_empty()).ok_or(self.problems)
+        settings.filter(|_| self.errors.is_empty()).ok_or(self.errors)
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn load_settings_with(
     arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
 ) -> Result<ServerSettings, CliError> {
-    Configuration::load(arguments, flags).parse().map_err(|problems| config_error(&problems))
+    Configuration::load(arguments, flags).parse().map_err(|errors| config_error(&errors))
 }
 
 #[cfg(test)]
@@ -125,10 +125,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.toml");
         std::fs::write(&path, text).unwrap();
-        let told = |problem: &ConfigError| problem.to_string().replace(&path.display().to_string(), "t.toml");
+        let text = |error: &ConfigError| error.to_string().replace(&path.display().to_string(), "t.toml");
         Configuration::from_file(Some(path.clone()))
             .parse()
-            .map_err(|problems| problems.iter().map(told).collect())
+            .map_err(|errors| errors.iter().map(text).collect())
     }
 
     #[test]
@@ -215,8 +215,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let problems = of_text(text).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
+        let errors = of_text(text).unwrap_err();
+        assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:?}");
     }
 
     /// A world-readable file with a password causes a warning.
@@ -256,7 +256,7 @@ mod tests {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let mut configuration = Configuration::from_file(None);
             configuration.apply("native.admins", text.into(), SettingOrigin::Flag("--set".into()));
-            let read = configuration.parse().map_err(|problems| problems[0].to_string());
+            let read = configuration.parse().map_err(|errors| errors[0].to_string());
             match (read, expected) {
                 (Ok(settings), Ok(expected)) => {
                     let found: Vec<String> = settings.admins.iter().map(ToString::to_string).collect();
@@ -294,14 +294,14 @@ mod tests {
         configuration.apply_env(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
         configuration.apply("http.address", "off".into(), SettingOrigin::Flag("--http".into()));
         let settings = configuration.parse().unwrap();
-        assert_eq!(settings.http, None);
-        assert_eq!(settings.idle_time.as_secs(), 5);
+        assert_eq!(settings.http_address, None);
+        assert_eq!(settings.idle_timeout.as_secs(), 5);
 
         let mut configuration = Configuration::from_file(None);
         configuration.apply_env([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
-        let problems = configuration.parse().unwrap_err();
+        let errors = configuration.parse().unwrap_err();
         assert_eq!(
-            problems[0].to_string(),
+            errors[0].to_string(),
             "`TENDOT_HTTP_ADRESS` is no variable of ours; `TENDOT_HTTP_ADDRESS` is"
         );
     }

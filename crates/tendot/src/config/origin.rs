@@ -69,8 +69,8 @@ impl ConfigError {
 }
 
 /// All errors as one `CliError`.
-pub(crate) fn config_error(problems: &[ConfigError]) -> CliError {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+pub(crate) fn config_error(errors: &[ConfigError]) -> CliError {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     CliError::new(lines.join("\n       "))
         .with_hint("`tendot config init` shows all settings, `tendot config show` those that hold")
 }

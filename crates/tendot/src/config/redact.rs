@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use crate::terminal::shown;
-
 /// Replaces the password in a store address with `***`: in a URL (`postgres://user:***@host/database`, `?password=***`) or in
 /// PostgreSQL's keyword form (`password=***`).
 pub(crate) fn redact_password(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     if let Some((scheme, after)) = text.split_once("://") {
         // A password may contain an unescaped `@`, `/` or `?`: redact too much rather than too little.
@@ -15,19 +13,19 @@ pub(crate) fn redact_password(text: &str) -> String {
         let end = before.rfind('@').or_else(|| after.rfind('@'));
         let start = end.and_then(|end| after[..end].find(':'));
         if let (Some(start), Some(end)) = (start, end) {
-            shown.push_str(&format!("{scheme}://{}:***", &after[..start]));
+            redacted.push_str(&format!("{scheme}://{}:***", &after[..start]));
             rest = &after[end..];
         }
     }
     while let Some(at) = rest.to_ascii_lowercase().find("password=") {
         let value = at + "password=".len();
-        shown.push_str(&rest[..value]);
-        shown.push_str("***");
+        redacted.push_str(&rest[..value]);
+        redacted.push_str("***");
         rest = &rest[value..];
         rest = &rest[end_of_value(rest)..];
     }
-    shown.push_str(rest);
-    shown
+    redacted.push_str(rest);
+    redacted
 }
 
 /// End offset of an option's value, which may be quoted.

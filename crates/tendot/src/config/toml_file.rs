@@ -15,11 +15,11 @@ pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
     let read = File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
     if let Err(error) = read {
         let message = format!("`{}` can't be read: {error}", path.display());
-        return configuration.problems.push(ConfigError::new(SettingOrigin::Default, message));
+        return configuration.errors.push(ConfigError::new(SettingOrigin::Default, message));
     }
     if text.len() as u64 > MAX_CONFIG_BYTES {
         let message = format!("`{}` is no file of settings: it is larger than 1MiB", path.display());
-        return configuration.problems.push(ConfigError::new(SettingOrigin::Default, message));
+        return configuration.errors.push(ConfigError::new(SettingOrigin::Default, message));
     }
     let file = TomlFile { path, text: &text };
     match DeTable::parse(&text) {
@@ -27,7 +27,7 @@ pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
         Err(error) => {
             let origin = file.origin(error.span().map_or(0, |span| span.start));
             let message = format!("it is no TOML: {}", error.message());
-            configuration.problems.push(ConfigError::new(origin, message));
+            configuration.errors.push(ConfigError::new(origin, message));
         }
     }
 }
@@ -58,7 +58,7 @@ impl TomlFile<'_> {
                 DeValue::Table(table) => {
                     let is_known = SETTINGS.iter().any(|key| key.name.starts_with(&format!("{name}.")));
                     if !is_known && table.is_empty() {
-                        configuration.problems.push(ConfigError::unknown_setting(&name, origin));
+                        configuration.errors.push(ConfigError::unknown_setting(&name, origin));
                     }
                     self.apply_table(&name, table, configuration);
                 }
@@ -66,7 +66,7 @@ impl TomlFile<'_> {
                     Some(text) => configuration.apply(&name, text, origin),
                     None => {
                         let message = format!("`{name}` takes one value, not a list");
-                        configuration.problems.push(ConfigError::new(origin, message));
+                        configuration.errors.push(ConfigError::new(origin, message));
                     }
                 },
             }
@@ -93,7 +93,7 @@ fn value_text(name: &str, value: &DeValue<'_>) -> Option<String> {
         DeValue::Float(number) => number.to_string(),
         DeValue::Boolean(is) => is.to_string(),
         DeValue::Datetime(time) => time.to_string(),
-        DeValue::Array(_) if SETTINGS.iter().any(|key| key.name == name && key.form != TomlKind::Array) => {
+        DeValue::Array(_) if SETTINGS.iter().any(|key| key.name == name && key.kind != TomlKind::Array) => {
             return None;
         }
         DeValue::Array(items) => {

@@ -239,14 +239,14 @@ impl SettingValue for MemorySize {
 pub(crate) enum CacheSize {
     /// Depends on the store.
     Auto,
-    Memory(MemorySize),
+    Fixed(MemorySize),
 }
 
 impl CacheSize {
     /// Size in bytes; `auto` is larger for PostgreSQL, where a miss costs a query, than for the embedded store.
     pub(crate) fn bytes(self, store: &StoreSetting) -> usize {
         let bytes = match (self, store) {
-            (Self::Memory(MemorySize(bytes)), _) => bytes,
+            (Self::Fixed(MemorySize(bytes)), _) => bytes,
             (Self::Auto, StoreSetting::Postgres(_)) => 256 << 20,
             (Self::Auto, StoreSetting::Embedded(_) | StoreSetting::Memory) => 16 << 20,
         };
@@ -260,7 +260,7 @@ impl SettingValue for CacheSize {
             return Ok(Self::Auto);
         }
         split_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
-        MemorySize::parse(text).map(Self::Memory)
+        MemorySize::parse(text).map(Self::Fixed)
     }
 }
 

@@ -15,13 +15,13 @@ pub(super) struct FieldList(Vec<(&'static str, FieldValue)>);
 pub(super) enum FieldValue {
     Text(String),
     Number(u64),
-    Truth(bool),
-    Nothing,
+    Bool(bool),
+    Null,
     List(Vec<Self>),
     /// JSON value with a text form of its own.
     Json {
         json: Box<RawValue>,
-        shown: String,
+        text: String,
     },
     Fields(FieldList),
 }
@@ -40,10 +40,10 @@ impl FieldList {
         &mut self,
         name: &'static str,
         number: u32,
-        shown: String,
+        text: String,
     ) -> Result<(), CliError> {
         let json = to_raw_value(&number).map_err(|error| CliError::new(format!("no JSON: {error}")))?;
-        self.add(name, FieldValue::Json { json, shown });
+        self.add(name, FieldValue::Json { json, text });
         Ok(())
     }
 
@@ -92,12 +92,12 @@ impl FieldValue {
         match self {
             Self::Text(text) => escape_control(text),
             Self::Number(number) => number.to_string(),
-            Self::Truth(true) => "yes".into(),
-            Self::Truth(false) => "no".into(),
-            Self::Nothing => "none".into(),
+            Self::Bool(true) => "yes".into(),
+            Self::Bool(false) => "no".into(),
+            Self::Null => "none".into(),
             Self::List(items) if items.is_empty() => "none".into(),
             Self::List(items) => items.iter().map(Self::to_text).collect::<Vec<_>>().join(", "),
-            Self::Json { shown, .. } => escape_control(shown),
+            Self::Json { text, .. } => escape_control(text),
             Self::Fields(_) => String::new(),
         }
     }
@@ -118,8 +118,8 @@ impl Serialize for FieldValue {
         match self {
             Self::Text(text) => text.serialize(serializer),
             Self::Number(number) => number.serialize(serializer),
-            Self::Truth(truth) => truth.serialize(serializer),
-            Self::Nothing => serializer.serialize_unit(),
+            Self::Bool(truth) => truth.serialize(serializer),
+            Self::Null => serializer.serialize_unit(),
             Self::List(items) => items.serialize(serializer),
             Self::Json { json, .. } => json.serialize(serializer),
             Self::Fields(fields) => fields.serialize(serializer),
@@ -141,7 +141,7 @@ impl From<&str> for FieldValue {
 
 impl From<bool> for FieldValue {
     fn from(truth: bool) -> Self {
-        Self::Truth(truth)
+        Self::Bool(truth)
     }
 }
 

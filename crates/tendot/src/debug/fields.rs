@@ -182,7 +182,7 @@ fn describe_credential(
 ) {
     let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
         CredentialSection::Absent => return,
-        CredentialSection::Empty => return description.add("credential", FieldValue::Nothing),
+        CredentialSection::Empty => return description.add("credential", FieldValue::Null),
         CredentialSection::Credential(credential) => credential,
         CredentialSection::Other(bytes) => return description.add_hex("rest", bytes),
     };
@@ -205,7 +205,7 @@ fn describe_values(values: &WireList<'_, HandleValue<'_>>) -> Result<FieldValue,
     let describe = |value: HandleValue<'_>| -> Result<FieldValue, CliError> {
         let json = to_raw_value(&value)
             .map_err(|error| CliError::new(format!("a value has no JSON form: {error}")))?;
-        Ok(FieldValue::Json { json, shown: format_value(&value)? })
+        Ok(FieldValue::Json { json, text: format_value(&value)? })
     };
     values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(FieldValue::List)
 }

@@ -66,11 +66,11 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, Cl
     if arguments.hex.is_empty() {
         let input = read_stdin()?;
         for line in input.lines().filter(|line| !line.trim().is_empty()) {
-            viewer.show(line)?;
+            viewer.print_hex(line)?;
         }
     }
     for hex in &arguments.hex {
-        viewer.show(hex)?;
+        viewer.print_hex(hex)?;
     }
     viewer.output.flush()?;
     Ok(if viewer.is_valid { CommandStatus::Success } else { CommandStatus::Negative })
@@ -89,21 +89,21 @@ struct MessagePrinter<'a> {
 
 impl MessagePrinter<'_> {
     /// Decodes and prints one message, or several in sequence as over TCP.
-    fn show(&mut self, hex: &str) -> Result<(), CliError> {
+    fn print_hex(&mut self, hex: &str) -> Result<(), CliError> {
         let bytes = parse_hex(hex)?;
         let mut rest = &*bytes;
         let mut reencoded = String::new();
         loop {
             let at = bytes.len() - rest.len();
-            let (piece, after) = Piece::split(rest).map_err(|error| match at {
+            let (content, after) = EnvelopeContent::decode(rest).map_err(|error| match at {
                 0 => malformed(error),
                 at => CliError::new(format!("malformed message at byte {at}: {error}")),
             })?;
             if self.arguments.reencode {
-                reencoded += &HEXLOWER.encode(&piece.encode()?);
+                reencoded += &HEXLOWER.encode(&content.encode()?);
             } else {
-                self.show_piece(&piece)?;
-                self.show_whole(&piece, rest)?;
+                self.print_content(&content)?;
+                self.print_reassembled(&content, rest)?;
             }
             rest = after;
             if rest.is_empty() {
@@ -117,21 +117,21 @@ impl MessagePrinter<'_> {
     }
 
     /// Prints the reassembled message after its last fragment.
-    fn show_whole(&mut self, piece: &Piece<'_>, datagram: &[u8]) -> Result<(), CliError> {
+    fn print_reassembled(&mut self, content: &EnvelopeContent<'_>, datagram: &[u8]) -> Result<(), CliError> {
         const ZERO_TIME: Now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
-        if !matches!(piece, Piece::Fragment { .. }) {
+        if !matches!(content, EnvelopeContent::Fragment { .. }) {
             return Ok(());
         }
         let from = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         match self.reassembly.insert(ZERO_TIME, from, datagram) {
-            Ok(Some(whole)) => self.show_piece(&Piece::split(&whole).map_err(malformed)?.0),
+            Ok(Some(whole)) => self.print_content(&EnvelopeContent::decode(&whole).map_err(malformed)?.0),
             Ok(None) => Ok(()),
             Err(error) => Err(CliError::new(format!("the datagrams do not fit together: {error}"))),
         }
     }
 
-    fn show_piece(&mut self, piece: &Piece<'_>) -> Result<(), CliError> {
-        let (description, valid) = piece.describe(&self.keys)?;
+    fn print_content(&mut self, content: &EnvelopeContent<'_>) -> Result<(), CliError> {
+        let (description, valid) = content.describe(&self.keys)?;
         match valid {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
@@ -202,7 +202,7 @@ fn read_key(path: &Path) -> Result<Vec<u8>, CliError> {
 }
 
 /// What follows a message envelope (RFC 3652, 2.2.1).
-enum Piece<'a> {
+enum EnvelopeContent<'a> {
     /// Complete message.
     Message { message: Box<Message<'a>>, parts: Box<MessageParts<'a>> },
     /// Message encrypted with a session key.
@@ -211,8 +211,8 @@ enum Piece<'a> {
     Fragment { envelope: Envelope, payload: &'a [u8] },
 }
 
-impl<'a> Piece<'a> {
-    fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
+impl<'a> EnvelopeContent<'a> {
+    fn decode(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
         let envelope = Envelope::from_bytes(bytes)?;
         let payload = &bytes[limits::ENVELOPE_LEN..];
         let length = envelope.length as usize;

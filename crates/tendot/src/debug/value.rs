@@ -59,9 +59,9 @@ pub(super) fn run(arguments: &DebugValueArguments) -> Result<CommandStatus, CliE
 /// Fields `format` and `value` of the data, as in a JSON record.
 pub(super) fn describe(value_type: &str, data: &[u8]) -> Result<FieldList, CliError> {
     let (format, value) = format_and_value(value_type, data)?;
-    let shown = json_text(&value);
+    let text = json_text(&value);
     let mut description = FieldList::default();
     description.add("format", format);
-    description.add("value", FieldValue::Json { json: value, shown });
+    description.add("value", FieldValue::Json { json: value, text });
     Ok(description)
 }

@@ -41,7 +41,7 @@ impl ValueEnum for RulesArgument {
 
 impl ParseArguments {
     fn parser(self) -> Parser {
-        let reader = if self.strict { Parser::strict() } else { Parser::lenient() };
-        reader.rules(self.rules.0).max_len(crate::line_reader::MAX_LINE_LEN)
+        let parser = if self.strict { Parser::strict() } else { Parser::lenient() };
+        parser.rules(self.rules.0).max_len(crate::line_reader::MAX_LINE_LEN)
     }
 }

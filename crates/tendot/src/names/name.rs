@@ -99,12 +99,12 @@ pub(crate) fn run(arguments: NameArguments) -> Result<CommandStatus, CliError> {
         None => NameOutput::Text,
     };
     let mut printer = NamePrinter {
-        reader: reading.parser(),
+        parser: reading.parser(),
         repair,
         style,
         output: StdoutWriter::new(),
-        all_are_names: true,
-        first: true,
+        all_valid: true,
+        is_first: true,
     };
     if names.is_empty() {
         eprint_stdin_notice();
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: NameArguments) -> Result<CommandStatus, CliError> {
         }
     }
     printer.output.flush()?;
-    Ok(if printer.all_are_names { CommandStatus::Success } else { CommandStatus::Negative })
+    Ok(if printer.all_valid { CommandStatus::Success } else { CommandStatus::Negative })
 }
 
 /// Output selected by `--as` and `--json`.
@@ -135,12 +135,12 @@ enum NameOutput {
 
 /// Parses inputs and prints the results.
 struct NamePrinter {
-    reader: Parser,
+    parser: Parser,
     repair: bool,
     style: NameOutput,
     output: StdoutWriter,
-    all_are_names: bool,
-    first: bool,
+    all_valid: bool,
+    is_first: bool,
 }
 
 impl NamePrinter {
@@ -161,7 +161,7 @@ impl NamePrinter {
             (NameOutput::Json, Ok(read)) => self.output.write_json(&ParsedNameJson::new(input, read)),
             (NameOutput::Json, Err(error)) => self.output.write_json(&InvalidNameJson::new(input, error)),
             (NameOutput::Text, Ok(read)) => {
-                let gap = if std::mem::take(&mut self.first) { "" } else { "\n" };
+                let gap = if std::mem::take(&mut self.is_first) { "" } else { "\n" };
                 self.output.write_bytes(gap.as_bytes())?;
                 self.output.write_bytes(format_details(read).as_bytes())
             }
@@ -170,7 +170,7 @@ impl NamePrinter {
     }
 
     fn report_invalid(&mut self, input: &[u8], why: &str) {
-        self.all_are_names = false;
+        self.all_valid = false;
         eprint_error(&format!("`{}` is {why}", quote_input(input)));
     }
 
@@ -180,23 +180,23 @@ impl NamePrinter {
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
             // A name that violates `--rules` goes to the parser below, whose error says why.
-            && self.reader.parse(repaired.target.as_str()).is_ok()
+            && self.parser.parse(repaired.target.as_str()).is_ok()
         {
             // Form and adjustments are those of the complete input, if it parses.
-            let whole = self.reader.parse(field).ok();
-            let form = whole.as_ref().map_or("name", |reading| reading.input_form().as_str());
+            let whole = self.parser.parse(field).ok();
+            let form = whole.as_ref().map_or("name", |parsed| parsed.input_form().as_str());
             let mut notes: Vec<Adjustment> =
-                whole.iter().flat_map(|reading| reading.adjustments().iter()).collect();
-            let untouched = whole.is_some_and(|reading| *reading.identifier() == repaired.target);
+                whole.iter().flat_map(|parsed| parsed.adjustments().iter()).collect();
+            let untouched = whole.is_some_and(|parsed| *parsed.identifier() == repaired.target);
             let cut = (!untouched).then_some(RemovedText { before: repaired.before, after: repaired.after });
             if cut.is_some() {
                 notes.push(Adjustment::Repaired);
             }
             return Ok(ParsedInput { target: repaired.target, form, notes, cut });
         }
-        let reading: ParsedName<'a> = self.reader.parse_bytes(input)?;
-        let (form, notes) = (reading.input_form().as_str(), reading.adjustments().iter().collect());
-        Ok(ParsedInput { target: reading.into_identifier(), form, notes, cut: None })
+        let parsed: ParsedName<'a> = self.parser.parse_bytes(input)?;
+        let (form, notes) = (parsed.input_form().as_str(), parsed.adjustments().iter().collect());
+        Ok(ParsedInput { target: parsed.into_identifier(), form, notes, cut: None })
     }
 }
 

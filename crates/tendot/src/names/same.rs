@@ -45,9 +45,9 @@ struct ComparisonJson<'a> {
 }
 
 pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> {
-    let reader = arguments.reading.parser();
-    let a = parse_argument(&reader, arguments.a.as_encoded_bytes(), arguments.json)?;
-    let b = parse_argument(&reader, arguments.b.as_encoded_bytes(), arguments.json)?;
+    let parser = arguments.reading.parser();
+    let a = parse_argument(&parser, arguments.a.as_encoded_bytes(), arguments.json)?;
+    let b = parse_argument(&parser, arguments.b.as_encoded_bytes(), arguments.json)?;
     let same = a == b;
     if arguments.json {
         let mut output = StdoutWriter::new();
@@ -61,9 +61,9 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> 
     Ok(CommandStatus::Negative)
 }
 
-fn parse_argument<'a>(reader: &Parser, text: &'a [u8], json: bool) -> Result<DoiOrShortDoi<'a>, CliError> {
-    match reader.parse_bytes(text) {
-        Ok(reading) => Ok(reading.into_identifier()),
+fn parse_argument<'a>(parser: &Parser, text: &'a [u8], json: bool) -> Result<DoiOrShortDoi<'a>, CliError> {
+    match parser.parse_bytes(text) {
+        Ok(parsed) => Ok(parsed.into_identifier()),
         Err(error) => {
             if json {
                 let mut output = StdoutWriter::new();

@@ -94,8 +94,8 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError
             let [metadata, range, locations] = agency_fields(settings)?;
             let members = [("code", Some(code.as_str().into())), ("name", Some(name.as_str().into()))];
             let body = json_object(members.into_iter().chain([metadata, range, locations]));
-            session.create(&["agencies"], &[], &body, "code", |made| {
-                format!("the agency {} is made", escape_control(made["code"].as_str().unwrap_or_default()))
+            session.create(&["agencies"], &[], &body, "code", |created| {
+                format!("the agency {} is made", escape_control(created["code"].as_str().unwrap_or_default()))
             })
         }
         AgencyCommand::List(list) => session.list(ResourceKind::Agency, &["agencies"], &[], list.limit),
@@ -108,8 +108,8 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError
         }
         AgencyCommand::End { code, to } => {
             let body = json!({"agency": code, "to": to, "force": true});
-            session.create(&["transfers"], &[], &body, "id", |made| {
-                let to = escape_control(made["to"].as_str().unwrap_or_default());
+            session.create(&["transfers"], &[], &body, "id", |created| {
+                let to = escape_control(created["to"].as_str().unwrap_or_default());
                 format!(
                     "the agency {} has ended; {to} has its registrants, prefixes and names",
                     escape_control(code)

@@ -66,7 +66,7 @@ impl ApiSession {
         query: &[(&str, &str)],
         body: &Json,
         id: &str,
-        made: impl FnOnce(&Json) -> String,
+        message: impl FnOnce(&Json) -> String,
     ) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.post(path, query, body)))?;
         let object = self.parse_object(&reply)?;
@@ -78,26 +78,26 @@ impl ApiSession {
         }
         output.flush()?;
         eprint_warnings(&object);
-        eprint_line(made(&object));
+        eprint_line(message(&object));
         Ok(CommandStatus::Success)
     }
 
     /// Fetches and prints one resource.
-    pub(crate) fn show(&self, noun: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
+    pub(crate) fn show(&self, kind: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
-        self.print(noun, &reply)
+        self.print(kind, &reply)
     }
 
     /// Prints a listing page by page.
     pub(crate) fn list(
         &self,
-        noun: ResourceKind,
+        kind: ResourceKind,
         path: &[&str],
         query: &[(&str, Option<&str>)],
         limit: Option<u64>,
     ) -> Result<CommandStatus, CliError> {
         let mut output = StdoutWriter::new();
-        let mut table = TextTable::new(noun);
+        let mut table = TextTable::new(kind);
         let mut left = limit.unwrap_or(u64::MAX);
         let (mut after, mut is_empty): (Option<String>, _) = (None, true);
         loop {
@@ -138,20 +138,20 @@ impl ApiSession {
     /// Updates a resource and prints its new state.
     pub(crate) fn update(
         &self,
-        noun: ResourceKind,
+        kind: ResourceKind,
         path: &[&str],
         query: &[(&str, &str)],
         body: &Json,
         revision: Option<&str>,
     ) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.put(path, query, body, revision)))?;
-        self.print(noun, &reply)
+        self.print(kind, &reply)
     }
 
     /// Posts an action on a resource and prints its new state.
-    pub(crate) fn post_action(&self, noun: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
+    pub(crate) fn post_action(&self, kind: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
         let reply = self.map_error(self.runtime.block_on(self.client.post(path, &[], &json_object([]))))?;
-        self.print(noun, &reply)
+        self.print(kind, &reply)
     }
 
     /// Deletes a resource.
@@ -166,13 +166,13 @@ impl ApiSession {
     }
 
     /// Prints a response with one resource.
-    pub(crate) fn print(&self, noun: ResourceKind, reply: &RegistryReply) -> Result<CommandStatus, CliError> {
+    pub(crate) fn print(&self, kind: ResourceKind, reply: &RegistryReply) -> Result<CommandStatus, CliError> {
         let object = self.parse_object(reply)?;
         let mut output = StdoutWriter::new();
         if self.json {
             output.write_line(escape_json_line(reply))?;
         } else {
-            noun.print(&object, &mut output)?;
+            kind.print(&object, &mut output)?;
         }
         output.flush()?;
         eprint_warnings(&object);
@@ -242,7 +242,7 @@ fn format_problem(problem: &RegistryProblem) -> String {
     text
 }
 
-/// Response as one line of JSON, with control characters as `\u` escapes; they occur only inside strings.
+/// Response as one line of JSON, with invisible characters as `\u` escapes; they occur only inside strings.
 fn escape_json_line(reply: &RegistryReply) -> String {
     let body = String::from_utf8_lossy(&reply.body);
     let mut line = String::with_capacity(body.len());

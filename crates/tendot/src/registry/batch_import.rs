@@ -241,7 +241,7 @@ impl BatchUpload<'_> {
                 };
             is_first = false;
             tries = if taken > before { 1 } else { tries + 1 };
-            if self.source.file.is_none() || !failure.is_transient() || tries > self.tries {
+            if self.source.file.is_none() || !failure.is_transient() || tries > self.max_retries {
                 let is_passing = failure.is_transient();
                 return self.session.map_error(Err(failure)).map_err(|failed| match is_passing {
                     true => self.with_resume_hint(failed),
@@ -250,7 +250,7 @@ impl BatchUpload<'_> {
             }
             let wait = INITIAL_RETRY_DELAY.saturating_mul(1 << (tries - 1).min(16)).min(MAX_RETRY_DELAY);
             let why = escape_control(&failure.to_string());
-            let (wait_seconds, most) = (wait.as_secs_f64(), self.tries);
+            let (wait_seconds, most) = (wait.as_secs_f64(), self.max_retries);
             self.bar.suspend(|| {
                 eprint_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
             });

@@ -60,15 +60,19 @@ struct BatchLineError<'a> {
 pub(super) struct BatchReport {
     pub(super) counts: BatchCounts,
     file: Option<(String, Box<dyn Write>)>,
-    is_table: bool,
+    is_csv: bool,
     /// Prefix line numbers with the source's name.
-    is_of_many: bool,
+    has_many_sources: bool,
     bar: ProgressBar,
 }
 
 impl BatchReport {
-    pub(super) fn open(path: Option<&Path>, is_of_many: bool, bar: ProgressBar) -> Result<Self, CliError> {
-        let is_table =
+    pub(super) fn open(
+        path: Option<&Path>,
+        has_many_sources: bool,
+        bar: ProgressBar,
+    ) -> Result<Self, CliError> {
+        let is_csv =
             path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let file = path.map(|path| {
             let name = format!("`{}`", escape_control(&path.to_string_lossy()));
@@ -85,9 +89,9 @@ impl BatchReport {
             }
         });
         let counts = BatchCounts::default();
-        let mut report = Self { counts, file: file.transpose()?, is_table, is_of_many, bar };
-        if report.is_table {
-            let file = if is_of_many { "file," } else { "" };
+        let mut report = Self { counts, file: file.transpose()?, is_csv, has_many_sources, bar };
+        if report.is_csv {
+            let file = if has_many_sources { "file," } else { "" };
             report.write(format!("{file}line,name,status,code,detail,pointer,hint\n").as_bytes())?;
         }
         Ok(report)
@@ -116,12 +120,12 @@ impl BatchReport {
         if self.file.is_none() {
             return Ok(());
         }
-        if self.is_table {
+        if self.is_csv {
             let row = self.csv_row(source, &outcome);
             return self.write(row.as_bytes());
         }
         match answer.strip_prefix(b"{") {
-            Some(members) if self.is_of_many => {
+            Some(members) if self.has_many_sources => {
                 let source = serde_json::to_string(source.trim_matches('`')).unwrap_or_default();
                 self.write(format!("{{\"file\":{source},").as_bytes())?;
                 self.write(members)?;
@@ -158,7 +162,7 @@ impl BatchReport {
             error(|error| error.pointer.as_ref().map(ToString::to_string)),
             error(|error| error.hint.as_ref().map(ToString::to_string)),
         ];
-        if self.is_of_many {
+        if self.has_many_sources {
             fields.insert(0, source.trim_matches('`').to_owned());
         }
         let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();

@@ -154,8 +154,8 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
                 ("state", state.map(Into::into)),
             ];
             let body = json_object(target.into_iter().chain(registration_fields(deposit)?));
-            session.create(&["dois"], dry_run_query(deposit), &body, "name", |made| {
-                let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
+            session.create(&["dois"], dry_run_query(deposit), &body, "name", |created| {
+                let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
                 let would = if deposit.dry_run { "would be" } else { "is" };
                 format!("{} {would} {}", text("name"), text("state"))
             })

@@ -140,8 +140,8 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
                 ("test", test.then_some(true.into())),
                 ("policy", Some(json_object(policy))),
             ]);
-            session.create(&["prefixes"], &[], &body, "prefix", |made| {
-                let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
+            session.create(&["prefixes"], &[], &body, "prefix", |created| {
+                let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
                 format!("{} has the prefix {}", text("registrant"), text("prefix"))
             })
         }

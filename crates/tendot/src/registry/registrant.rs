@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: &RegistrantArguments) -> Result<CommandStatus, CliE
                 ("contact", contact.as_deref().map(Into::into)),
                 ("admins", (!admins.is_empty()).then(|| json!(admins))),
             ]);
-            session.create(&["registrants"], &[], &body, "id", |made| {
-                let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
+            session.create(&["registrants"], &[], &body, "id", |created| {
+                let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
                 format!("{} is a registrant of {}", text("name"), text("agency"))
             })
         }

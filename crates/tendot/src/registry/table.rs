@@ -82,8 +82,8 @@ pub(super) struct TextTable {
 }
 
 impl TextTable {
-    pub(super) fn new(noun: ResourceKind) -> Self {
-        let columns = noun.list_columns();
+    pub(super) fn new(kind: ResourceKind) -> Self {
+        let columns = kind.list_columns();
         Self { columns, widths: columns.iter().map(|name| name.len()).collect(), has_head: false }
     }
 
@@ -139,16 +139,16 @@ fn json_text(value: &Json) -> String {
         Json::Number(number) => number.to_string(),
         Json::String(text) => text.clone(),
         Json::Array(items) => {
-            let mut shown: Vec<_> = items.iter().take(MAX_LISTED_ITEMS).map(json_text).collect();
+            let mut texts: Vec<_> = items.iter().take(MAX_LISTED_ITEMS).map(json_text).collect();
             if items.len() > MAX_LISTED_ITEMS {
-                shown.push(format!("{} more", items.len() - MAX_LISTED_ITEMS));
+                texts.push(format!("{} more", items.len() - MAX_LISTED_ITEMS));
             }
-            shown.join(", ")
+            texts.join(", ")
         }
         Json::Object(members) => {
-            let shown: Vec<_> =
+            let texts: Vec<_> =
                 members.iter().map(|(name, value)| format!("{name} {}", json_text(value))).collect();
-            shown.join(", ")
+            texts.join(", ")
         }
     }
 }

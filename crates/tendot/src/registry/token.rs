@@ -98,8 +98,8 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
                 ("expires", expires.as_deref().map(|expires| expand_date(expires).into())),
                 ("label", label.as_deref().map(Into::into)),
             ]);
-            session.create(&["tokens"], &[], &body, "token", |made| {
-                let id = escape_control(made["id"].as_str().unwrap_or_default());
+            session.create(&["tokens"], &[], &body, "token", |created| {
+                let id = escape_control(created["id"].as_str().unwrap_or_default());
                 format!("the token {id} is made; it is not shown again")
             })
         }

@@ -16,9 +16,9 @@ pub(crate) struct TransferTargetArguments {
 }
 
 /// Message about a new transfer: proposed, or completed at once.
-pub(super) fn transfer_message(made: &Json) -> String {
-    let text = |name: &str| escape_control(made[name].as_str().unwrap_or_default());
-    match made["state"].as_str() {
+pub(super) fn transfer_message(created: &Json) -> String {
+    let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
+    match created["state"].as_str() {
         Some("done") => format!("the transfer to {} is done", text("to")),
         _ => format!(
             "the transfer is proposed; {} accepts it with `tendot doi accept {}`",

@@ -46,14 +46,14 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandStatus, CliErro
     let settings = Configuration::load(&arguments.configuration, &[]).parse();
     let settings = settings.map_err(|problems| config_error(&problems))?;
     // Store flags override the configuration.
-    let is_said = arguments.store.data.is_some() || arguments.store.store.is_some();
-    let place = match (&settings.store, settings.data_dir()) {
-        (StoreSetting::Postgres(address), _) if !is_said => StoreLocation::Postgres(address.clone()),
-        (StoreSetting::Embedded(_), Some(directory)) if !is_said => StoreLocation::Embedded(directory),
+    let has_store_flag = arguments.store.data.is_some() || arguments.store.store.is_some();
+    let location = match (&settings.store, settings.data_dir()) {
+        (StoreSetting::Postgres(address), _) if !has_store_flag => StoreLocation::Postgres(address.clone()),
+        (StoreSetting::Embedded(_), Some(directory)) if !has_store_flag => StoreLocation::Embedded(directory),
         _ => arguments.store.location()?,
     };
     let runtime = runtime::multi_thread(1)?;
-    match place {
+    match location {
         StoreLocation::Embedded(directory) => {
             let store = EmbeddedStore::open_read_only(&directory).map_err(|error| open_error(&error))?;
             runtime.block_on(print_trace(arguments, &settings, store.into()))

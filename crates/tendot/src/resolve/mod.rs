@@ -44,7 +44,7 @@ pub(crate) struct ResolveArguments {
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) name: String,
 
-    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:HANDLE_PORT]` for the native protocol
+    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 

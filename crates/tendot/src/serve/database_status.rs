@@ -10,10 +10,10 @@ impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn 
 
 /// Adds the readiness probe and the gauges of each database host.
 pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
-    let figures = |read: fn(&DatabaseHost) -> Option<f64>| {
+    let gauge = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();
-        let one = move |host: DatabaseHost| read(&host).map(|number| (host.place, number));
-        move || hosts().into_iter().filter_map(one).collect()
+        let sample = move |host: DatabaseHost| read(&host).map(|value| (host.place, value));
+        move || hosts().into_iter().filter_map(sample).collect()
     };
     let ask = hosts.clone();
     http.readiness_probe(move || readiness(&ask()))
@@ -21,29 +21,29 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
             "tendot_database_up",
             "Whether a server of the database answers.",
             "host",
-            figures(|host| Some(number(host.role != HostRole::Unreachable))),
+            gauge(|host| Some(gauge_bool(host.role != HostRole::Unreachable))),
         )
         .external_gauges(
             "tendot_database_primary",
             "Whether it takes changes.",
             "host",
-            figures(|host| Some(number(host.role == HostRole::Primary))),
+            gauge(|host| Some(gauge_bool(host.role == HostRole::Primary))),
         )
         .external_gauges(
             "tendot_database_lag_changes",
             "Changes that are known here and not there.",
             "host",
-            figures(|host| host.behind.map(|behind| behind as f64)),
+            gauge(|host| host.behind.map(|behind| behind as f64)),
         )
         .external_gauges(
             "tendot_database_lag_seconds",
             "For how long it has not known all that is known here.",
             "host",
-            figures(|host| host.lag.map(|lag| lag.as_secs_f64())),
+            gauge(|host| host.lag.map(|lag| lag.as_secs_f64())),
         )
 }
 
-fn number(is: bool) -> f64 {
+fn gauge_bool(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 

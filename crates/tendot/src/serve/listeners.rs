@@ -15,11 +15,11 @@ use crate::config::ServerSettings;
 pub(super) async fn http_listeners(
     settings: &ServerSettings,
     tls: Option<&Arc<ServerCertificate>>,
-    handed: Vec<(String, TcpSocket)>,
+    inherited: Vec<(String, TcpSocket)>,
 ) -> Result<(Vec<HttpListener>, Vec<String>), CliError> {
     let mut sockets = Vec::new();
-    if handed.is_empty() {
-        for (address, is_encrypted) in [(settings.http, false), (settings.https, true)] {
+    if inherited.is_empty() {
+        for (address, is_encrypted) in [(settings.http_address, false), (settings.https_address, true)] {
             let Some(address) = address else { continue };
             let socket = TcpListener::bind(address)
                 .await
@@ -27,7 +27,7 @@ pub(super) async fn http_listeners(
             sockets.push((socket, is_encrypted));
         }
     }
-    for (name, socket) in handed {
+    for (name, socket) in inherited {
         let socket = TcpListener::from_std(socket)
             .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
         sockets.push((socket, name == "https"));
@@ -52,13 +52,13 @@ pub(super) async fn http_listeners(
 /// Sockets of the native protocol: inherited from systemd, else bound to the configured address; `None` if it is off.
 pub(super) fn native_sockets(
     settings: &ServerSettings,
-    handed: (Option<TcpSocket>, Option<UdpSocket>),
+    inherited: (Option<TcpSocket>, Option<UdpSocket>),
 ) -> Result<Option<(SocketAddr, NativeSockets)>, CliError> {
     let unusable = |error: io::Error| CliError::io("a socket of systemd can't be used", &error);
-    let sockets = match handed {
+    let sockets = match inherited {
         (Some(tcp), Some(udp)) => NativeSockets::from_inherited(tcp, udp).map_err(unusable)?,
         (None, None) => {
-            let Some(address) = settings.native else { return Ok(None) };
+            let Some(address) = settings.native_address else { return Ok(None) };
             bind_native(address)?
         }
         _ => {

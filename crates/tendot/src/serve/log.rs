@@ -88,26 +88,26 @@ impl LogWriter {
 
 /// Writer thread: joins queued lines into one write.
 fn write_batches(receiver: &Receiver<QueueItem>, mut output: impl Write, dropped: &AtomicU64) {
-    let mut together = Vec::with_capacity(WRITE_BATCH_BYTES);
+    let mut batch = Vec::with_capacity(WRITE_BATCH_BYTES);
     while let Ok(first) = receiver.recv() {
         let (mut lines, mut end) = (0, None);
         let mut next = Some(first);
         while let Some(message) = next.take() {
             match message {
                 QueueItem::Line(line) => {
-                    together.extend_from_slice(&line);
+                    batch.extend_from_slice(&line);
                     lines += 1;
                 }
                 QueueItem::Flush(done) => end = Some(done),
             }
-            if end.is_none() && together.len() < WRITE_BATCH_BYTES {
+            if end.is_none() && batch.len() < WRITE_BATCH_BYTES {
                 next = receiver.try_recv().ok();
             }
         }
-        if output.write_all(&together).and_then(|()| output.flush()).is_err() {
+        if output.write_all(&batch).and_then(|()| output.flush()).is_err() {
             dropped.fetch_add(lines, Ordering::Relaxed);
         }
-        together.clear();
+        batch.clear();
         if let Some(done) = end {
             let _ = done.send(());
         }

@@ -152,40 +152,40 @@ async fn serve(
     let tls = match (&settings.certificate, &settings.key) {
         (Some(certificate), Some(key)) => {
             let read = ServerCertificate::load(certificate, key);
-            let asking = |tls: ServerCertificate| {
+            let with_client_auth = |tls: ServerCertificate| {
                 if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) }
             };
-            Some(Arc::new(read.and_then(asking).map_err(|error| CliError::new(error.to_string()))?))
+            Some(Arc::new(read.and_then(with_client_auth).map_err(|error| CliError::new(error.to_string()))?))
         }
         _ => None,
     };
-    let lost = log.clone();
-    let InheritedSockets { http: handed, native: handed_native } = systemd::inherited_sockets()
+    let log_writer = log.clone();
+    let InheritedSockets { http: inherited, native: inherited_native } = systemd::inherited_sockets()
         .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
-    let (listeners, mut addresses) = http_listeners(settings, tls.as_ref(), handed).await?;
-    let sockets = native_sockets(settings, handed_native)?;
+    let (listeners, mut addresses) = http_listeners(settings, tls.as_ref(), inherited).await?;
+    let sockets = native_sockets(settings, inherited_native)?;
     let native_address = sockets.as_ref().map(|(address, _)| *address);
     let site = load_site(settings, native_address, &addresses)?;
     let registry = Arc::new(build_registry(settings, store, site.as_ref()));
-    let (tally, upkeep) = settings.maintenance();
-    let tally = Arc::new(tally);
+    let (counter, maintenance_task) = settings.maintenance();
+    let counter = Arc::new(counter);
     let native = sockets.zip(site).map(|((address, sockets), site)| {
-        (address, sockets, Arc::new(build_handle_server(settings, &registry, &tally, site)))
+        (address, sockets, Arc::new(build_handle_server(settings, &registry, &counter, site)))
     });
     let mut http = HttpServer::new(Arc::clone(&registry));
     if let AnyStore::Postgres(store) = registry.store() {
         http = database_status::register_database_status(http, &store.hosts_handle());
     }
     http = http
-        .resolution_counter(Arc::clone(&tally))
+        .resolution_counter(Arc::clone(&counter))
         .proxy_trust(settings.proxy_trust())
         .body_timeout(settings.body_timeout)
         .reverse_lookup_timeout(settings.reverse_lookup_timeout)
-        .response_cache_size(settings.kept.bytes(&settings.store))
-        .metrics_allow(settings.metrics_for.clone())
+        .response_cache_size(settings.http_response_cache.bytes(&settings.store))
+        .metrics_allow(settings.metrics_allow.clone())
         .log_requests(settings.log_requests)
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
-            Some(lost.dropped() as f64)
+            Some(log_writer.dropped() as f64)
         });
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
@@ -219,13 +219,13 @@ async fn serve(
         output.flush()?;
     }
     systemd::notify("READY=1");
-    let (ending, ended) = watch::channel(false);
+    let (shutdown_tx, shutdown_rx) = watch::channel(false);
     let is_ended = || {
-        let mut ended = ended.clone();
-        async move { drop(ended.wait_for(|ended| *ended).await) }
+        let mut shutdown_rx = shutdown_rx.clone();
+        async move { drop(shutdown_rx.wait_for(|is_shutdown| *is_shutdown).await) }
     };
     let (http_end, native_end) = (is_ended(), is_ended());
-    let answering = async {
+    let native_server = async {
         let Some((_, sockets, native)) = native else { return Ok(()) };
         let listened = native::serve(sockets, native, settings.native_limits(), native_end).await;
         listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
@@ -234,18 +234,18 @@ async fn serve(
         end.await;
         systemd::notify("STOPPING=1");
         tracing::info!("what is under way is finished");
-        let _ = ending.send(true);
+        let _ = shutdown_tx.send(true);
     };
     let http = http::serve(listeners, http, settings.limits(), http_end);
-    let (closing, closed) = oneshot::channel::<()>();
+    let (served_tx, served_rx) = oneshot::channel::<()>();
     let served = async {
-        let served = tokio::join!(http, answering, wait);
-        drop(closing);
+        let served = tokio::join!(http, native_server, wait);
+        drop(served_tx);
         served
     };
     // Runs until the servers have drained, so that the last requests are counted.
-    let keeping_up = upkeep.run(&registry, &tally, async { drop(closed.await) });
-    let ((http, native, ()), ()) = tokio::join!(served, keeping_up);
+    let maintenance = maintenance_task.run(&registry, &counter, async { drop(served_rx.await) });
+    let ((http, native, ()), ()) = tokio::join!(served, maintenance);
     http.and(native).map_err(|error| CliError::io("requests can't be taken", &error))?;
     Ok(CommandStatus::Success)
 }
@@ -256,23 +256,23 @@ fn load_site(
     native: Option<SocketAddr>,
     addresses: &[String],
 ) -> Result<Option<OwnSite>, CliError> {
-    let (directory, joined) = (settings.data_dir(), settings.site.as_deref());
+    let (directory, site_file) = (settings.data_dir(), settings.site_file.as_deref());
     let Some(native) = native else {
         return directory
-            .zip(joined)
-            .map(|(directory, joined)| load_combined_site(&directory, joined))
+            .zip(site_file)
+            .map(|(directory, site_file)| load_combined_site(&directory, site_file))
             .transpose();
     };
     let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
-    let reached = PublishedEndpoints {
+    let endpoints = PublishedEndpoints {
         native,
-        address: settings.public_address,
+        public_ip: settings.public_address,
         http: http
             .and_then(|http| http.trim_end_matches('/').parse::<SocketAddr>().ok())
             .map(|http| http.port()),
         description: &settings.description,
     };
-    load_or_create_site(directory.as_deref(), &reached, joined).map(Some)
+    load_or_create_site(directory.as_deref(), &endpoints, site_file).map(Some)
 }
 
 /// Registry, with a client for the other servers of the site if there are any.
@@ -289,13 +289,13 @@ fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnS
 fn build_handle_server(
     settings: &ServerSettings,
     registry: &Arc<Registry>,
-    tally: &Arc<ResolutionCounter>,
+    counter: &Arc<ResolutionCounter>,
     site: OwnSite,
 ) -> NativeServer {
     let mut native = NativeServer::new(Arc::clone(registry), site)
         .allow_dh_1024(settings.allow_dh_1024)
-        .resolution_counter(Arc::clone(tally))
-        .response_cache_size(settings.native_kept.bytes(&settings.store))
+        .resolution_counter(Arc::clone(counter))
+        .response_cache_size(settings.native_response_cache.bytes(&settings.store))
         .log_requests(settings.log_requests);
     if let Some(rates) = settings.native_rate_limits() {
         native = native.rate_limits(rates);

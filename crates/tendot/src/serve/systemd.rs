@@ -21,18 +21,18 @@ pub(crate) struct InheritedSockets {
 pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
-    let mut handed = ListenFd::from_env();
+    let mut inherited = ListenFd::from_env();
     let mut sockets = InheritedSockets::default();
-    for number in 0..handed.len() {
+    for number in 0..inherited.len() {
         let name = names.next().unwrap_or_default().to_owned();
         if name == NATIVE_SOCKET_NAME {
             // A socket of the wrong kind is an error and stays available.
-            if let Ok(socket) = handed.take_udp_socket(number) {
+            if let Ok(socket) = inherited.take_udp_socket(number) {
                 sockets.native.1 = socket;
             } else {
-                sockets.native.0 = handed.take_tcp_listener(number)?;
+                sockets.native.0 = inherited.take_tcp_listener(number)?;
             }
-        } else if let Some(socket) = handed.take_tcp_listener(number)? {
+        } else if let Some(socket) = inherited.take_tcp_listener(number)? {
             socket.set_nonblocking(true)?;
             sockets.http.push((name, socket));
         }

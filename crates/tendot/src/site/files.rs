@@ -41,7 +41,7 @@ const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
 pub(crate) struct PublishedEndpoints<'a> {
     pub(crate) native: SocketAddr,
     /// Public address, if it differs from that of `native`.
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) public_ip: Option<IpAddr>,
     pub(crate) http: Option<u16>,
     pub(crate) description: &'a str,
 }
@@ -50,23 +50,23 @@ pub(crate) struct PublishedEndpoints<'a> {
 /// several servers, of which this server is one.
 pub(crate) fn load_or_create_site(
     directory: Option<&Path>,
-    reached: &PublishedEndpoints<'_>,
-    joined: Option<&Path>,
+    endpoints: &PublishedEndpoints<'_>,
+    combined: Option<&Path>,
 ) -> Result<OwnSite, CliError> {
     let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
     let Some(directory) = directory else {
-        if joined.is_some() {
+        if combined.is_some() {
             return Err(CliError::new("a store in memory has no key that stays, and so no part of a site"));
         }
         let key = OwnSite::generate_key().map_err(unusable)?;
-        let site = build_site_record(&key, reached);
+        let site = build_site_record(&key, endpoints);
         return OwnSite::new(site, &key).map_err(unusable);
     };
     let key = match read_private_key(directory, SERVER_KEY_FILES)? {
         Some(key) => key,
         None => generate_key_pair(directory, SERVER_KEY_FILES)?,
     };
-    let mut site = build_site_record(&key, reached);
+    let mut site = build_site_record(&key, endpoints);
     let before = read_site_record(directory)?;
     if let Some(before) = &before {
         site.serial = before.serial;
@@ -75,16 +75,16 @@ pub(crate) fn load_or_create_site(
         site.serial = next_serial(site.serial);
         write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
     }
-    let Some(joined) = joined else { return OwnSite::new(site, &key).map_err(unusable) };
-    let own = load_combined_site(directory, joined)?;
-    let (ours, said) = (site.servers.first(), own.site().servers.get(own.server_index()));
-    let is_same = ours
-        .zip(said)
-        .is_some_and(|(ours, said)| ours.address == said.address && ours.interfaces == said.interfaces);
+    let Some(combined) = combined else { return OwnSite::new(site, &key).map_err(unusable) };
+    let own = load_combined_site(directory, combined)?;
+    let (ours, published) = (site.servers.first(), own.site().servers.get(own.server_index()));
+    let is_same = ours.zip(published).is_some_and(|(ours, published)| {
+        ours.address == published.address && ours.interfaces == published.interfaces
+    });
     if !is_same {
         tracing::warn!(
             "`{}` has other addresses or ports of this server than it has: join the site again",
-            joined.display()
+            combined.display()
         );
     }
     Ok(own)
@@ -106,8 +106,8 @@ const COMBINE_HINT: &str =
     "start each server once on its own; `tendot site join` makes one site of their records";
 
 /// Site record with serial number 0.
-fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site<'static> {
-    let port = u32::from(reached.native.port());
+fn build_site_record(key: &PrivateKey, endpoints: &PublishedEndpoints<'_>) -> Site<'static> {
+    let port = u32::from(endpoints.native.port());
     let interface = |kind, transport, port| ServerInterface { kind, transport, port };
     let mut interfaces = vec![
         interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
@@ -115,9 +115,9 @@ fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site
         interface(InterfaceKind::QUERY, InterfaceProtocol::UDP, port),
     ];
     interfaces.extend(
-        reached.http.map(|port| interface(InterfaceKind::BOTH, InterfaceProtocol::HTTP, u32::from(port))),
+        endpoints.http.map(|port| interface(InterfaceKind::BOTH, InterfaceProtocol::HTTP, u32::from(port))),
     );
-    let description = reached.description;
+    let description = endpoints.description;
     let attribute = |name: &str, value: &str| SiteAttribute {
         name: name.as_bytes().to_vec().into(),
         value: value.as_bytes().to_vec().into(),
@@ -127,7 +127,7 @@ fn build_site_record(key: &PrivateKey, reached: &PublishedEndpoints<'_>) -> Site
         attributes: (!description.is_empty()).then(|| attribute("desc", description)).into_iter().collect(),
         servers: vec![SiteServer {
             id: 1,
-            address: SiteServer::encode_address(reached.address.unwrap_or(reached.native.ip())),
+            address: SiteServer::encode_address(endpoints.public_ip.unwrap_or(endpoints.native.ip())),
             public_key: key.public_key().map(|key| key.to_bytes()).unwrap_or_default().into(),
             interfaces,
         }],

@@ -129,8 +129,8 @@ fn load_site(
     let Some(directory) = settings.data_dir() else {
         return Err(CliError::new("a store in memory has no record of a site that stays"));
     };
-    if let Some(joined) = &settings.site {
-        let site = load_combined_site(&directory, joined)?.site().clone();
+    if let Some(site_file) = &settings.site_file {
+        let site = load_combined_site(&directory, site_file)?.site().clone();
         return Ok(Some((directory, site)));
     }
     let site = read_site_record(&directory)?;
@@ -152,18 +152,18 @@ fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> 
     let before = read_site_file(&arguments.into)?;
     let mut serial = before.as_ref().map_or(0, |before| before.serial);
     for file in &arguments.files {
-        let shown = file.display();
-        let part = read_site_file(file)?.ok_or_else(|| CliError::new(format!("`{shown}` is not there")))?;
+        let path = file.display();
+        let part = read_site_file(file)?.ok_or_else(|| CliError::new(format!("`{path}` is not there")))?;
         serial = serial.max(part.serial);
         for server in part.servers {
             if server.ip().is_unspecified() || server.public_key.is_empty() {
                 return Err(CliError::new(format!(
-                    "`{shown}` has no address that others can reach, or no key"
+                    "`{path}` has no address that others can reach, or no key"
                 ))
                 .with_hint("set `native.public_address` there, and start the service once"));
             }
             if servers.iter().any(|other| other.public_key == server.public_key) {
-                return Err(CliError::new(format!("`{shown}` has a key that another server has, too")));
+                return Err(CliError::new(format!("`{path}` has a key that another server has, too")));
             }
             let id = u32::try_from(servers.len()).unwrap_or(u32::MAX).saturating_add(1);
             servers.push(SiteServer { id, ..server });
@@ -192,9 +192,9 @@ fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> 
         output.write_json(&site)?;
         output.flush()?;
     } else {
-        let (count, shown) = (site.servers.len(), arguments.into.display());
+        let (count, path) = (site.servers.len(), arguments.into.display());
         eprint_line(format_args!(
-            "`{shown}` has {count} servers: `native.site` of each has to say where it is"
+            "`{path}` has {count} servers: `native.site` of each has to say where it is"
         ));
     }
     Ok(CommandStatus::Success)

@@ -149,7 +149,7 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
     Ok(entries)
 }
 
-/// False for tombstones, entries without a record, and reserved names: an import would make them public.
+/// False for tombstones, internal entries and reserved names: an import would make them public.
 fn is_exported(entry: &StoredRecord) -> bool {
     let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
     entry.state == RecordStatus::Live && !is_own && !is_reserved(entry)

@@ -11,9 +11,9 @@ use crate::store::import::chunk::CHUNK_BYTES;
 pub(crate) struct FileChunk {
     file: File,
     /// Offset of the next byte.
-    at: u64,
+    position: u64,
     range: Range<u64>,
-    done: bool,
+    is_finished: bool,
 }
 
 impl FileChunk {
@@ -24,7 +24,7 @@ impl FileChunk {
     pub(crate) fn open(path: &Path, range: Range<u64>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut at = range.start;
-        let mut done = false;
+        let mut is_finished = false;
         if range.start > 0 {
             // A line that begins before the range belongs to the previous chunk.
             at = range.start - 1;
@@ -38,37 +38,37 @@ impl FileChunk {
                 let end = memchr::memchr(b'\n', &buffer[..read]);
                 at += end.map_or(read, |end| end + 1) as u64;
                 if end.is_some() || read == 0 || at >= range.end {
-                    done = read == 0 || at >= range.end;
+                    is_finished = read == 0 || at >= range.end;
                     break;
                 }
             }
             file.seek(SeekFrom::Start(at))?;
         }
-        Ok(Self { file, at, range, done })
+        Ok(Self { file, position: at, range, is_finished })
     }
 
     /// Offset of the next byte; before the first read, of the first line.
     pub(crate) const fn position(&self) -> u64 {
-        self.at
+        self.position
     }
 }
 
 impl Read for FileChunk {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.done {
+        if self.is_finished {
             return Ok(0);
         }
         let mut read = self.file.read(buffer)?;
         let last_byte = self.range.end.saturating_sub(1);
-        if self.at + read as u64 > last_byte {
+        if self.position + read as u64 > last_byte {
             // The chunk ends at the first line ending at or after this offset.
-            let from = usize::try_from(last_byte.saturating_sub(self.at)).unwrap_or(0);
+            let from = usize::try_from(last_byte.saturating_sub(self.position)).unwrap_or(0);
             if let Some(end) = memchr::memchr(b'\n', &buffer[from..read]) {
                 read = from + end + 1;
-                self.done = true;
+                self.is_finished = true;
             }
         }
-        self.at += read as u64;
+        self.position += read as u64;
         Ok(read)
     }
 }

@@ -31,14 +31,14 @@ fn most_frequent_delimiter(text: &[u8]) -> u8 {
             b'\n' if !quoted => break,
             _ if quoted => {}
             _ => {
-                for (separator, count) in &mut counts {
-                    *count += usize::from(byte == *separator);
+                for (delimiter, count) in &mut counts {
+                    *count += usize::from(byte == *delimiter);
                 }
             }
         }
     }
     // `max_by_key` returns the last maximum; reversed, the first delimiter wins.
-    counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(separator, _)| *separator)
+    counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(delimiter, _)| *delimiter)
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn separators() {
-        for (text, separator) in [
+    fn delimiters() {
+        for (text, delimiter) in [
             ("", b','),
             ("doi", b','),
             ("id,doi;x,year\n1;2;3;4;5", b','),
@@ -55,7 +55,7 @@ mod tests {
             ("\"a,b,c\";doi;year", b';'),
             ("id\tdoi", b'\t'),
         ] {
-            assert_eq!(most_frequent_delimiter(text.as_bytes()), separator, "{text}");
+            assert_eq!(most_frequent_delimiter(text.as_bytes()), delimiter, "{text}");
         }
     }
 }

@@ -15,17 +15,17 @@ use crate::ordered_pool::{ReceiverGone, ResultSender};
 /// One input to search: stdin, a file or a chunk of a file.
 pub(crate) struct ExtractJob {
     path: Arc<Path>,
-    what: JobInput,
-    field_separator: Option<u8>,
+    input: JobInput,
+    field_delimiter: Option<u8>,
 }
 
 enum JobInput {
-    StandardInput,
+    Stdin,
     /// Read to its end: a pipe, or a file that is not split into chunks.
-    Whole {
+    WholeFile {
         is_regular: bool,
     },
-    Part(Range<u64>),
+    Chunk(Range<u64>),
     Unreadable(io::Error),
 }
 
@@ -45,23 +45,23 @@ impl ExtractJob {
     /// Jobs for one path; with `in_parts`, large files are split into chunks.
     pub(crate) fn for_path(
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
-        in_parts: bool,
+        split_files: bool,
     ) -> Box<dyn Iterator<Item = Self> + Send> {
-        let one = |path: PathBuf, what, field_separator| -> Box<dyn Iterator<Item = Self> + Send> {
-            Box::new(std::iter::once(Self { path: path.into(), what, field_separator }))
+        let one = |path: PathBuf, input, field_delimiter| -> Box<dyn Iterator<Item = Self> + Send> {
+            Box::new(std::iter::once(Self { path: path.into(), input, field_delimiter }))
         };
         let (path, metadata) = match path {
             Ok((path, Some(metadata))) => (path, metadata),
-            Ok((path, None)) => return one(path, JobInput::StandardInput, None),
+            Ok((path, None)) => return one(path, JobInput::Stdin, None),
             Err((path, error)) => return one(path, JobInput::Unreadable(error), None),
         };
         let is_regular = metadata.is_file();
-        let field_separator = match delimiter::detect_delimiter(&path, is_regular) {
+        let field_delimiter = match delimiter::detect_delimiter(&path, is_regular) {
             Ok(separator) => separator,
             Err(error) => return one(path, JobInput::Unreadable(error), None),
         };
-        if !in_parts || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
-            return one(path, JobInput::Whole { is_regular }, field_separator);
+        if !split_files || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
+            return one(path, JobInput::WholeFile { is_regular }, field_delimiter);
         }
         if let Err(error) = File::open(&path) {
             // Reported once, not for every chunk.
@@ -73,37 +73,37 @@ impl ExtractJob {
             let start = part * FileChunk::CHUNK_BYTES;
             // The last chunk has no end: the file may grow.
             let end = if part + 1 == parts { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
-            Self { path: path.clone(), what: JobInput::Part(start..end), field_separator }
+            Self { path: path.clone(), input: JobInput::Chunk(start..end), field_delimiter }
         }))
     }
 
     /// Searches the input and sends events as names are found.
     pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &ResultSender<ExtractEvent>) {
-        let Self { path, what, field_separator } = self;
-        let extractor = extractor.field_separator(field_separator);
-        let found = match what {
+        let Self { path, input, field_delimiter } = self;
+        let extractor = extractor.field_separator(field_delimiter);
+        let found = match input {
             JobInput::Unreadable(error) => Err(SearchError::Read(error)),
-            JobInput::StandardInput => {
+            JobInput::Stdin => {
                 let collect = ExtractCollector {
                     path: path.clone(),
                     results,
-                    live: true,
-                    found: Vec::new(),
+                    flush_before_read: true,
+                    names: Vec::new(),
                     hits: Vec::new(),
                     count: 0,
                 };
                 collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
             }
-            JobInput::Whole { is_regular } => {
+            JobInput::WholeFile { is_regular } => {
                 search_range(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
             }
-            JobInput::Part(range) => search_range(&path, range, false, extractor, with_lines, results),
+            JobInput::Chunk(range) => search_range(&path, range, false, extractor, with_lines, results),
         };
         // An error means that the receiver is gone.
         let _ = match found {
             Ok((lines, bytes, is_last)) => results.send(ExtractEvent::ChunkEnd { lines, bytes, is_last }),
             Err(SearchError::Read(error)) => results.send(ExtractEvent::ReadFailed(path, error)),
-            Err(SearchError::Take(ReceiverGone)) => Ok(()),
+            Err(SearchError::Sink(ReceiverGone)) => Ok(()),
         };
     }
 }
@@ -111,7 +111,7 @@ impl ExtractJob {
 fn search_range(
     path: &Arc<Path>,
     range: Range<u64>,
-    live: bool,
+    flush_before_read: bool,
     extractor: Extractor,
     with_lines: bool,
     results: &ResultSender<ExtractEvent>,
@@ -119,8 +119,14 @@ fn search_range(
     let is_last = range.end == u64::MAX;
     let mut part = FileChunk::open(path, range).map_err(SearchError::Read)?;
     let start = part.position();
-    let collect =
-        ExtractCollector { path: path.clone(), results, live, found: Vec::new(), hits: Vec::new(), count: 0 };
+    let collect = ExtractCollector {
+        path: path.clone(),
+        results,
+        flush_before_read,
+        names: Vec::new(),
+        hits: Vec::new(),
+        count: 0,
+    };
     let lines = collect.search(&mut part, start, extractor, with_lines)?;
     Ok((lines, part.position() - start, is_last))
 }
@@ -130,8 +136,8 @@ struct ExtractCollector<'a> {
     path: Arc<Path>,
     results: &'a ResultSender<ExtractEvent>,
     /// Send names before blocking on slow input.
-    live: bool,
-    found: Vec<u8>,
+    flush_before_read: bool,
+    names: Vec<u8>,
     hits: Vec<Hit>,
     count: u64,
 }
@@ -152,13 +158,13 @@ impl ExtractCollector<'_> {
         } else {
             search(reader, extractor, start, &mut self)?
         };
-        self.flush().map_err(SearchError::Take)?;
+        self.flush().map_err(SearchError::Sink)?;
         Ok(lines)
     }
 
     fn flush(&mut self) -> Result<(), ReceiverGone> {
-        if !self.found.is_empty() {
-            let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::MAX_BATCH_BYTES));
+        if !self.names.is_empty() {
+            let names = std::mem::replace(&mut self.names, Vec::with_capacity(Self::MAX_BATCH_BYTES));
             self.results.send(ExtractEvent::Names(names, std::mem::take(&mut self.count)))?;
         }
         if !self.hits.is_empty() {
@@ -173,14 +179,14 @@ impl NameSink for ExtractCollector<'_> {
     const COUNTS_LINES: bool = false;
 
     fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
-        self.found.extend_from_slice(found.name.as_str().as_bytes());
-        self.found.push(b'\n');
+        self.names.extend_from_slice(found.name.as_str().as_bytes());
+        self.names.push(b'\n');
         self.count += 1;
-        if self.found.len() < Self::MAX_BATCH_BYTES { Ok(()) } else { self.flush() }
+        if self.names.len() < Self::MAX_BATCH_BYTES { Ok(()) } else { self.flush() }
     }
 
     fn before_read(&mut self) -> Result<(), ReceiverGone> {
-        if self.live { self.flush() } else { Ok(()) }
+        if self.flush_before_read { self.flush() } else { Ok(()) }
     }
 }
 

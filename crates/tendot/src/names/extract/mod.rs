@@ -85,15 +85,15 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<CommandStatus, CliErro
     let extractor =
         Extractor::new().join_lines(arguments.join_lines).keep_publisher_tails(arguments.keep_tails);
     // A name that continues on the next line could be split between two chunks.
-    let in_parts = !arguments.join_lines;
+    let split_files = !arguments.join_lines;
     let with_lines = arguments.json;
-    let jobs = FileWalk::new(paths).flat_map(move |path| ExtractJob::for_path(path, in_parts));
+    let jobs = FileWalk::new(paths).flat_map(move |path| ExtractJob::for_path(path, split_files));
     let mut report = ExtractReport::new(arguments);
     map_ordered(
         threads,
         jobs,
         |job, results| job.search(extractor, with_lines, results),
-        |told| report.handle_event(told),
+        |event| report.handle_event(event),
     )?;
     report.finish()
 }
@@ -104,11 +104,11 @@ struct ExtractReport {
     count_only: bool,
     json: bool,
     /// Comparison keys of printed names, with `--unique`.
-    seen: Option<HashSet<Vec<u8>>>,
+    seen_keys: Option<HashSet<Vec<u8>>>,
     count: u64,
     /// Lines of the current file before the current chunk.
     lines: u64,
-    incomplete: bool,
+    has_failures: bool,
     progress: ProgressBar,
 }
 
@@ -134,17 +134,17 @@ impl ExtractReport {
             output: StdoutWriter::new(),
             count_only: arguments.count,
             json: arguments.json,
-            seen: arguments.unique.then(HashSet::new),
+            seen_keys: arguments.unique.then(HashSet::new),
             count: 0,
             lines: 0,
-            incomplete: false,
+            has_failures: false,
             progress: extract_progress(&arguments.paths),
         }
     }
 
-    fn handle_event(&mut self, told: ExtractEvent) -> Result<(), CliError> {
-        match told {
-            ExtractEvent::Names(names, count) if self.seen.is_none() => {
+    fn handle_event(&mut self, event: ExtractEvent) -> Result<(), CliError> {
+        match event {
+            ExtractEvent::Names(names, count) if self.seen_keys.is_none() => {
                 self.count += count;
                 if !self.count_only {
                     self.output.write_bytes(&names)?;
@@ -168,7 +168,7 @@ impl ExtractReport {
                 return Ok(());
             }
             ExtractEvent::ReadFailed(path, error) => {
-                self.incomplete = true;
+                self.has_failures = true;
                 self.lines = 0;
                 let path = escape_control(&path.to_string_lossy());
                 self.progress.suspend(|| eprint_error(&format!("`{path}` can't be read: {error}")));
@@ -197,7 +197,7 @@ impl ExtractReport {
 
     /// Counts a name, unless `--unique` is given and it was counted before; returns whether it counts.
     fn insert_if_new(&mut self, name: &[u8]) -> bool {
-        let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(name.to_ascii_uppercase()));
+        let is_new = self.seen_keys.as_mut().is_none_or(|seen| seen.insert(name.to_ascii_uppercase()));
         self.count += u64::from(is_new);
         is_new
     }
@@ -210,7 +210,7 @@ impl ExtractReport {
             self.output.write_line(self.count)?;
         }
         self.output.flush()?;
-        if self.incomplete {
+        if self.has_failures {
             return Ok(CommandStatus::Partial);
         }
         if self.count == 0 {

@@ -80,7 +80,7 @@ pub(crate) fn search<S: NameSink>(
             match scan.next_doi(text, last) {
                 ExtractStep::Found(found) => {
                     let line = if S::COUNTS_LINES { lines.advance_to(text, found.span.start) } else { 0 };
-                    sink.push(&found, text, base, line).map_err(SearchError::Take)?;
+                    sink.push(&found, text, base, line).map_err(SearchError::Sink)?;
                 }
                 ExtractStep::NeedMore(keep_from) => break keep_from,
                 ExtractStep::End => {
@@ -100,7 +100,7 @@ pub(crate) fn search<S: NameSink>(
             // A candidate fills the buffer, so its end is unknown: enlarge the buffer.
             buffer.resize(buffer.len() * 2, 0);
         }
-        sink.before_read().map_err(SearchError::Take)?;
+        sink.before_read().map_err(SearchError::Sink)?;
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn search<S: NameSink>(
 #[derive(Debug)]
 pub(crate) enum SearchError<E> {
     Read(io::Error),
-    Take(E),
+    Sink(E),
 }
 
 /// Incremental line counter.

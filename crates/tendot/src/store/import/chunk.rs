@@ -20,23 +20,23 @@ pub(super) const CHUNK_BYTES: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportOptions {
     /// Home the prefix of each record.
-    pub(crate) homes: bool,
+    pub(crate) home_prefixes: bool,
     /// Partition of this server, if its site has several servers.
-    pub(crate) share: Option<HashPartition>,
+    pub(crate) partition: Option<HashPartition>,
 }
 
 /// Checked records and diagnostics of one chunk of input.
 pub(crate) struct ImportChunk {
-    taken: ImportOptions,
+    options: ImportOptions,
     pub(crate) batch: ImportBatch,
     /// Prefixes to home.
-    pub(crate) homes: BTreeSet<Box<str>>,
+    pub(crate) prefixes: BTreeSet<Box<str>>,
     /// Diagnostics by line, limited to the number that is printed.
-    pub(crate) told: Vec<(u64, LineDiagnostic)>,
+    pub(crate) diagnostics: Vec<(u64, LineDiagnostic)>,
     pub(crate) refused: u64,
     pub(crate) warnings: u64,
     /// Records that belong to other servers of the site.
-    pub(crate) elsewhere: u64,
+    pub(crate) other_servers: u64,
 }
 
 /// Message about one line.
@@ -46,15 +46,15 @@ pub(crate) enum LineDiagnostic {
 }
 
 impl ImportChunk {
-    pub(super) const fn new(taken: ImportOptions) -> Self {
+    pub(super) const fn new(options: ImportOptions) -> Self {
         Self {
-            taken,
+            options,
             batch: ImportBatch::new(),
-            homes: BTreeSet::new(),
-            told: Vec::new(),
+            prefixes: BTreeSet::new(),
+            diagnostics: Vec::new(),
             refused: 0,
             warnings: 0,
-            elsewhere: 0,
+            other_servers: 0,
         }
     }
 
@@ -66,13 +66,13 @@ impl ImportChunk {
     pub(super) fn push(&mut self, line: u64, item: ImportItem) {
         match item {
             ImportItem::Refused(reason) => self.refuse(line, || reason),
-            ImportItem::HomePrefix(prefix) if self.taken.homes => {
+            ImportItem::HomePrefix(prefix) if self.options.home_prefixes => {
                 let is_prefix =
                     !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
                 if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
                     self.refuse(line, || format!("`{}` is no prefix", quote_input(prefix.as_bytes())));
                 } else {
-                    self.homes.insert(prefix.into());
+                    self.prefixes.insert(prefix.into());
                 }
             }
             ImportItem::HomePrefix(_) => {}
@@ -92,17 +92,17 @@ impl ImportChunk {
         let handle = Handle::new(&record.handle);
         // `check_record` ensures valid UTF-8.
         let Ok(name) = handle.to_str() else { return };
-        if self.taken.share.is_some_and(|share| !share.contains(handle)) {
-            self.elsewhere += 1;
+        if self.options.partition.is_some_and(|partition| !partition.contains(handle)) {
+            self.other_servers += 1;
         } else if let Err(error) = self.batch.add(name, &record.values) {
             return self.refuse(line, || format!("`{}`: {error}", quote_input(&record.handle)));
         }
         let prefix = name.split('/').next().unwrap_or_default();
-        if !self.taken.homes || self.homes.contains(prefix) {
+        if !self.options.home_prefixes || self.prefixes.contains(prefix) {
             return;
         }
         match NameKey::from_prefix(prefix) {
-            Ok(_) => drop(self.homes.insert(prefix.into())),
+            Ok(_) => drop(self.prefixes.insert(prefix.into())),
             Err(error) => {
                 self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)))
             }
@@ -112,14 +112,14 @@ impl ImportChunk {
     fn refuse(&mut self, line: u64, reason: impl FnOnce() -> String) {
         self.refused += 1;
         if self.refused <= MAX_PRINTED_REFUSALS {
-            self.told.push((line, LineDiagnostic::Refused(reason())));
+            self.diagnostics.push((line, LineDiagnostic::Refused(reason())));
         }
     }
 
     fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
         self.warnings += 1;
         if self.warnings <= MAX_PRINTED_WARNINGS {
-            self.told.push((line, LineDiagnostic::Warning(what())));
+            self.diagnostics.push((line, LineDiagnostic::Warning(what())));
         }
     }
 }

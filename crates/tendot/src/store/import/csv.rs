@@ -53,11 +53,11 @@ struct CsvReader<R> {
 /// Parser state.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum CsvState {
-    Start,
-    Plain,
+    FieldStart,
+    Unquoted,
     Quoted,
     /// After a quote in a quoted field: the end of the field, or the first half of an escaped quote.
-    Quote,
+    QuoteInQuoted,
 }
 
 impl<R: BufRead> CsvReader<R> {
@@ -65,7 +65,7 @@ impl<R: BufRead> CsvReader<R> {
     #[expect(clippy::type_complexity, reason = "a line and either a row or a reason")]
     fn next_row(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, CliError> {
         let began = self.line;
-        let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), CsvState::Start);
+        let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), CsvState::FieldStart);
         let mut problem = None;
         let (mut size, mut any) = (0_usize, false);
         loop {
@@ -81,29 +81,31 @@ impl<R: BufRead> CsvReader<R> {
                     problem.get_or_insert_with(|| "a quote is not closed".into());
                     break;
                 }
-                (CsvState::Start | CsvState::Plain | CsvState::Quote, None | Some(b'\n')) => break,
+                (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, None | Some(b'\n')) => {
+                    break;
+                }
                 // Part of a CRLF, or a stray CR.
-                (CsvState::Start | CsvState::Plain | CsvState::Quote, Some(b'\r')) => {
+                (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(b'\r')) => {
                     if self.peek()? != Some(b'\n') {
                         problem.get_or_insert_with(|| "a carriage return outside quotes".into());
                     }
                 }
-                (CsvState::Start | CsvState::Plain | CsvState::Quote, Some(b',')) => {
+                (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(b',')) => {
                     row.push(std::mem::take(&mut field));
-                    state = CsvState::Start;
+                    state = CsvState::FieldStart;
                 }
-                (CsvState::Start, Some(b'"')) => state = CsvState::Quoted,
-                (CsvState::Quoted, Some(b'"')) => state = CsvState::Quote,
-                (CsvState::Quote, Some(b'"')) => {
+                (CsvState::FieldStart, Some(b'"')) => state = CsvState::Quoted,
+                (CsvState::Quoted, Some(b'"')) => state = CsvState::QuoteInQuoted,
+                (CsvState::QuoteInQuoted, Some(b'"')) => {
                     field.push(b'"');
                     state = CsvState::Quoted;
                 }
-                (CsvState::Quote, Some(_)) => {
+                (CsvState::QuoteInQuoted, Some(_)) => {
                     problem.get_or_insert_with(|| "something follows a closing quote".into());
-                    state = CsvState::Plain;
+                    state = CsvState::Unquoted;
                 }
-                (CsvState::Start | CsvState::Plain, Some(byte)) => {
-                    state = CsvState::Plain;
+                (CsvState::FieldStart | CsvState::Unquoted, Some(byte)) => {
+                    state = CsvState::Unquoted;
                     if problem.is_none() {
                         field.push(byte);
                     }

@@ -33,12 +33,12 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
                 Ok(block) => block,
                 Err(reason) => refuse_block(number, reason, take)?,
             },
-            (BatchBlock::PassedOver, _) => BatchBlock::PassedOver,
+            (BatchBlock::Skipped, _) => BatchBlock::Skipped,
             (_, Err(reason)) => refuse_block(number, reason, take)?,
-            (BatchBlock::Record(began, mut record), Ok(line)) => match parse_value(line) {
+            (BatchBlock::Create(began, mut record), Ok(line)) => match parse_value(line) {
                 Ok(value) => {
                     record.values.push(value);
-                    BatchBlock::Record(began, record)
+                    BatchBlock::Create(began, record)
                 }
                 Err(reason) => refuse_block(number, reason, take)?,
             },
@@ -55,20 +55,20 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
 enum BatchBlock {
     None,
     /// `CREATE`: the record, and the line it begins at.
-    Record(u64, HandleRecord<'static>),
+    Create(u64, HandleRecord<'static>),
     Home,
-    PassedOver,
+    Skipped,
 }
 
 /// Refuses the whole block because of one of its lines.
 fn refuse_block(number: u64, reason: String, take: &mut ItemSink<'_>) -> Result<BatchBlock, CliError> {
     take(number, ImportItem::Refused(reason))?;
-    Ok(BatchBlock::PassedOver)
+    Ok(BatchBlock::Skipped)
 }
 
 fn finish_block(block: BatchBlock, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     match block {
-        BatchBlock::Record(began, record) => take(began, ImportItem::Record(record)),
+        BatchBlock::Create(began, record) => take(began, ImportItem::Record(record)),
         _ => Ok(()),
     }
 }
@@ -78,12 +78,12 @@ fn start_block(number: u64, line: &str) -> Result<BatchBlock, String> {
     let is = |name: &str| operation.eq_ignore_ascii_case(name);
     if is("CREATE") {
         let handle = rest.trim().as_bytes().to_vec();
-        Ok(BatchBlock::Record(number, HandleRecord { handle: handle.into(), values: Vec::new() }))
+        Ok(BatchBlock::Create(number, HandleRecord { handle: handle.into(), values: Vec::new() }))
     } else if is("HOME") {
         // The rest of the line names a server; the prefix is homed on this one.
         Ok(BatchBlock::Home)
     } else if is("AUTHENTICATE") || is("SESSIONSETUP") {
-        Ok(BatchBlock::PassedOver)
+        Ok(BatchBlock::Skipped)
     } else if ["ADD", "MODIFY", "REMOVE", "DELETE", "UNHOME"].iter().any(|name| is(name)) {
         Err(format!("an import takes CREATE and HOME, not {}", operation.to_ascii_uppercase()))
     } else {

@@ -14,9 +14,9 @@ use crate::CliError;
 
 pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     let (name, reader) = source.into_parts();
-    let place = ReadPosition { line: Cell::new(1), left: Cell::new(MAX_RECORD_BYTES) };
-    let mut json = serde_json::Deserializer::from_reader(PositionReader { reader, place: &place });
-    let mut dump = DumpVisitor { take, place: &place, failure: None, found: false };
+    let position = ReadPosition { line: Cell::new(1), left: Cell::new(MAX_RECORD_BYTES) };
+    let mut json = serde_json::Deserializer::from_reader(PositionReader { reader, position: &position });
+    let mut dump = DumpVisitor { take, position: &position, failure: None, found: false };
     let read = (&mut json).deserialize_map(&mut dump).and_then(|()| json.end());
     if let Some(failure) = dump.failure {
         return Err(failure);
@@ -40,19 +40,19 @@ struct ReadPosition {
 /// Reader that counts lines and enforces the record size limit.
 struct PositionReader<'a, R> {
     reader: R,
-    place: &'a ReadPosition,
+    position: &'a ReadPosition,
 }
 
 impl<R: BufRead> Read for PositionReader<'_, R> {
     /// The parser reads single bytes, so the line counter is always at its position.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
-        let Some(left) = self.place.left.get().checked_sub(read) else {
+        let Some(left) = self.position.left.get().checked_sub(read) else {
             return Err(io::Error::other(format!("a record has more than {MAX_RECORD_BYTES} bytes")));
         };
-        self.place.left.set(left);
+        self.position.left.set(left);
         let ends = buffer.iter().take(read).filter(|byte| **byte == b'\n').count();
-        self.place.line.set(self.place.line.get() + ends as u64);
+        self.position.line.set(self.position.line.get() + ends as u64);
         Ok(read)
     }
 }
@@ -60,7 +60,7 @@ impl<R: BufRead> Read for PositionReader<'_, R> {
 /// serde visitor of the dump object.
 struct DumpVisitor<'a, 'b> {
     take: &'a mut ItemSink<'b>,
-    place: &'a ReadPosition,
+    position: &'a ReadPosition,
     /// Error of the receiver, which ends the import.
     failure: Option<CliError>,
     found: bool,
@@ -68,7 +68,7 @@ struct DumpVisitor<'a, 'b> {
 
 impl DumpVisitor<'_, '_> {
     fn emit<E: serde::de::Error>(&mut self, line: u64, item: ImportItem) -> Result<(), E> {
-        self.place.left.set(MAX_RECORD_BYTES);
+        self.position.left.set(MAX_RECORD_BYTES);
         (self.take)(line, item).map_err(|failure| {
             self.failure = Some(failure);
             E::custom("nothing more is taken")
@@ -121,7 +121,7 @@ impl<'de> Visitor<'de> for PrefixListSeed<'_, '_, '_> {
             // Some dumps list the prefix record (`0.NA/10.5555`).
             let is_record = prefix.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"));
             let prefix = if is_record { prefix.get(5..).unwrap_or_default().to_owned() } else { prefix };
-            self.0.emit(self.0.place.line.get(), ImportItem::HomePrefix(prefix))?;
+            self.0.emit(self.0.position.line.get(), ImportItem::HomePrefix(prefix))?;
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for RecordListSeed<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some((line, json)) = list.next_element_seed(RawRecordSeed(self.0.place))? {
+        while let Some((line, json)) = list.next_element_seed(RawRecordSeed(self.0.position))? {
             let item = match HandleRecord::from_json(json.get().as_bytes()) {
                 Ok(record) => ImportItem::Record(record),
                 Err(error) => ImportItem::Refused(error.to_string()),
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for RecordListSeed<'_, '_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(handle) = map.next_key::<String>()? {
-            let (line, json) = map.next_value_seed(RawRecordSeed(self.0.place))?;
+            let (line, json) = map.next_value_seed(RawRecordSeed(self.0.position))?;
             let read = json.get().parse::<serde_json::Value>().map_err(A::Error::custom)?;
             let item = match values_from_json(&read) {
                 Ok(values) => ImportItem::Record(

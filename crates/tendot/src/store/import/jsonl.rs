@@ -18,9 +18,9 @@ const MAX_BUFFERED_BYTES: usize = 4 << 20;
 pub(super) fn line_blocks(source: ImportSource) -> impl Iterator<Item = Result<LineBlock, CliError>> + Send {
     let (name, reader) = source.into_parts();
     let mut lines = LineReader::new(reader, &name, MAX_RECORD_BYTES);
-    let (room, mut number) = (Arc::new(MemoryLimiter::default()), 0);
+    let (limiter, mut number) = (Arc::new(MemoryLimiter::default()), 0);
     std::iter::from_fn(move || {
-        let block = LineBlock::read(&mut lines, number, &room).transpose()?;
+        let block = LineBlock::read(&mut lines, number, &limiter).transpose()?;
         number += block.as_ref().map_or(0, |block| block.count);
         Some(block)
     })
@@ -40,7 +40,7 @@ impl LineBlock {
     fn read(
         lines: &mut LineReader<impl Read>,
         before: u64,
-        room: &Arc<MemoryLimiter>,
+        limiter: &Arc<MemoryLimiter>,
     ) -> Result<Option<Self>, CliError> {
         let (mut text, mut count) = (Vec::with_capacity(CHUNK_BYTES), 0);
         while text.len() < CHUNK_BYTES
@@ -53,23 +53,23 @@ impl LineBlock {
         if count == 0 {
             return Ok(None);
         }
-        let place = room.acquire(text.len());
+        let place = limiter.acquire(text.len());
         Ok(Some(Self { before, count, text, _place: place }))
     }
 
-    pub(super) fn parse(&self, taken: ImportOptions) -> ImportChunk {
-        let mut piece = ImportChunk::new(taken);
+    pub(super) fn parse(&self, options: ImportOptions) -> ImportChunk {
+        let mut chunk = ImportChunk::new(options);
         let mut begin = 0;
         for (end, number) in memchr::memchr_iter(b'\n', &self.text).zip(self.before + 1..) {
             let line = &self.text[begin..end];
             begin = end + 1;
             if line.len() > MAX_RECORD_BYTES {
-                piece.push(
+                chunk.push(
                     number,
                     ImportItem::Refused(format!("the line has more than {MAX_RECORD_BYTES} bytes")),
                 );
             } else if !line.trim_ascii().is_empty() {
-                piece.push(
+                chunk.push(
                     number,
                     match HandleRecord::from_json(line) {
                         Ok(record) => ImportItem::Record(record),
@@ -78,37 +78,37 @@ impl LineBlock {
                 );
             }
         }
-        piece
+        chunk
     }
 }
 
 /// Bounds the bytes of lines in memory.
 #[derive(Default)]
 struct MemoryLimiter {
-    taken: Mutex<usize>,
-    left: Condvar,
+    used: Mutex<usize>,
+    released: Condvar,
 }
 
 impl MemoryLimiter {
     /// Blocks until the bytes fit, or no other permit is held.
     fn acquire(self: &Arc<Self>, size: usize) -> MemoryPermit {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |taken: &mut usize| *taken > 0 && *taken + size > MAX_BUFFERED_BYTES;
-        let mut taken = self.left.wait_while(taken, is_full).unwrap_or_else(PoisonError::into_inner);
-        *taken += size;
-        MemoryPermit { room: Arc::clone(self), size }
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |used: &mut usize| *used > 0 && *used + size > MAX_BUFFERED_BYTES;
+        let mut used = self.released.wait_while(used, is_full).unwrap_or_else(PoisonError::into_inner);
+        *used += size;
+        MemoryPermit { limiter: Arc::clone(self), size }
     }
 }
 
 /// Bytes acquired from a `MemoryLimiter`, released on drop.
 struct MemoryPermit {
-    room: Arc<MemoryLimiter>,
+    limiter: Arc<MemoryLimiter>,
     size: usize,
 }
 
 impl Drop for MemoryPermit {
     fn drop(&mut self) {
-        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.size;
-        self.room.left.notify_one();
+        *self.limiter.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.size;
+        self.limiter.released.notify_one();
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct ImportArguments {
 }
 
 pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError> {
-    let place = arguments.store.location()?;
+    let location = arguments.store.location()?;
     let standard_input = [PathBuf::from("-")];
     let paths = if arguments.files.is_empty() { &standard_input[..] } else { &arguments.files };
     if paths.iter().any(|path| is_stdio(path)) {
@@ -94,19 +94,19 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
         let format = arguments.format.map_or_else(|| ImportFormat::detect(path, &mut source), Ok)?;
         sources.push((source, format));
     }
-    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&place)?) };
+    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&location)?) };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = ImportReport::new(progress_bar(size, BYTE_PROGRESS));
-    let share = match &arguments.site {
+    let partition = match &arguments.site {
         Some(site) => load_combined_site(&arguments.store.data_dir()?, site)?.partition(),
         None => None,
     };
-    let taken = ImportOptions { homes: !arguments.no_home, share };
+    let options = ImportOptions { home_prefixes: !arguments.no_home, partition };
     let mut run = ImportRun { importer, report, read: 0 };
     for (source, format) in sources {
         let name = source.name().to_owned();
         let source = source.with_progress(&run.report.progress);
-        read_chunks(source, format, taken, |piece| run.write_chunk(&name, &piece))?;
+        read_chunks(source, format, options, |chunk| run.write_chunk(&name, &chunk))?;
     }
     run.finish(arguments.json)
 }
@@ -118,10 +118,10 @@ enum StoreImporter {
 }
 
 impl StoreImporter {
-    fn open(place: &StoreLocation) -> Result<Self, CliError> {
+    fn open(location: &StoreLocation) -> Result<Self, CliError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        match place {
+        match location {
             StoreLocation::Embedded(directory) => {
                 let importer =
                     EmbeddedImporter::open(directory, "import", now).map_err(|error| open_error(&error))?;
@@ -169,12 +169,16 @@ struct ImportRun {
 }
 
 impl ImportRun {
-    fn write_chunk(&mut self, source: &str, piece: &ImportChunk) -> Result<(), CliError> {
-        self.report.print_diagnostics(source, piece);
-        self.read += piece.batch.len() as u64;
+    fn write_chunk(&mut self, source: &str, chunk: &ImportChunk) -> Result<(), CliError> {
+        self.report.print_diagnostics(source, chunk);
+        self.read += chunk.batch.len() as u64;
         let Some(importer) = &mut self.importer else { return Ok(()) };
-        importer.put_all(&piece.batch).map_err(|error| import_error(&error))?;
-        piece.homes.iter().try_for_each(|prefix| importer.home(prefix)).map_err(|error| import_error(&error))
+        importer.put_all(&chunk.batch).map_err(|error| import_error(&error))?;
+        chunk
+            .prefixes
+            .iter()
+            .try_for_each(|prefix| importer.home(prefix))
+            .map_err(|error| import_error(&error))
     }
 
     fn finish(self, json: bool) -> Result<CommandStatus, CliError> {
@@ -230,7 +234,7 @@ const MAX_PARSER_THREADS: usize = 4;
 pub(crate) fn read_chunks(
     source: ImportSource,
     format: ImportFormat,
-    taken: ImportOptions,
+    options: ImportOptions,
     mut take: impl FnMut(ImportChunk) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let read = match format {
@@ -238,28 +242,28 @@ pub(crate) fn read_chunks(
             let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_PARSER_THREADS);
             let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
             // Sending fails only after the import has failed.
-            let parse = |block: Result<jsonl::LineBlock, CliError>, pieces: &ResultSender<_>| {
-                let _ = pieces.send(block.map(|block| block.parse(taken)));
+            let parse = |block: Result<jsonl::LineBlock, CliError>, chunks: &ResultSender<_>| {
+                let _ = chunks.send(block.map(|block| block.parse(options)));
             };
-            return map_ordered(threads, jsonl::line_blocks(source), parse, |piece| take(piece?));
+            return map_ordered(threads, jsonl::line_blocks(source), parse, |chunk| take(chunk?));
         }
         ImportFormat::Csv => csv::read,
         ImportFormat::HandleNet => handle_net::read,
         ImportFormat::HandleBatch => handle_batch::read,
     };
     // These formats are parsed by one thread, in parallel with the writer.
-    let parse = |source: ImportSource, pieces: &ResultSender<_>| {
-        let mut piece = ImportChunk::new(taken);
+    let parse = |source: ImportSource, chunks: &ResultSender<_>| {
+        let mut chunk = ImportChunk::new(options);
         let read = read(source, &mut |line, item| {
-            piece.push(line, item);
-            if piece.is_full() {
-                let full = std::mem::replace(&mut piece, ImportChunk::new(taken));
-                pieces.send(Ok(full)).map_err(|_| CliError::new("nothing more is taken"))?;
+            chunk.push(line, item);
+            if chunk.is_full() {
+                let full = std::mem::replace(&mut chunk, ImportChunk::new(options));
+                chunks.send(Ok(full)).map_err(|_| CliError::new("nothing more is taken"))?;
             }
             Ok(())
         });
         let _ =
-            pieces.send(Ok(piece)).and_then(|()| read.map_or_else(|failure| pieces.send(Err(failure)), Ok));
+            chunks.send(Ok(chunk)).and_then(|()| read.map_or_else(|failure| chunks.send(Err(failure)), Ok));
     };
-    map_ordered(NonZero::<usize>::MIN, std::iter::once(source), parse, |piece| take(piece?))
+    map_ordered(NonZero::<usize>::MIN, std::iter::once(source), parse, |chunk| take(chunk?))
 }

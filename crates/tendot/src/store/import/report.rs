@@ -45,10 +45,10 @@ impl ImportReport {
     }
 
     /// Prints the refusals and warnings of a chunk, up to the maximum.
-    pub(crate) fn print_diagnostics(&mut self, source: &str, piece: &ImportChunk) {
+    pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
         let (mut refused, mut warnings) = (self.refused, self.warnings);
-        for (line, told) in &piece.told {
-            let (word, count, most, what) = match told {
+        for (line, diagnostic) in &chunk.diagnostics {
+            let (word, count, most, what) = match diagnostic {
                 LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
                 LineDiagnostic::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
             };
@@ -58,12 +58,12 @@ impl ImportReport {
                 self.progress.suspend(|| eprint_line(format_args!("{word}: {source}, line {line}: {what}")));
             }
         }
-        self.refused += piece.refused;
-        self.warnings += piece.warnings;
-        self.elsewhere += piece.elsewhere;
+        self.refused += chunk.refused;
+        self.warnings += chunk.warnings;
+        self.elsewhere += chunk.other_servers;
     }
 
-    /// Prints retired names that were not overwritten: the first ones and their number.
+    /// Prints refusals of retired names, up to the maximum, and counts all of them.
     pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
         for (name, _) in names.iter().zip(self.refused..MAX_PRINTED_REFUSALS) {
             let name = quote_input(name.as_bytes());
