@@ -1,7 +1,7 @@
 //! Error type and exit status of a command.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 
 use anstyle::AnsiColor;
 

@@ -1,6 +1,6 @@
 //! Line reader with bounded memory.
 
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use crate::CliError;
 

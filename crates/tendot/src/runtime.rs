@@ -1,7 +1,5 @@
 //! Tokio runtimes for commands that use a database.
 
-use std::io::{self, IsTerminal as _};
-
 use tokio::runtime::{Builder, Runtime};
 
 use crate::CliError;

@@ -1,10 +1,8 @@
 //! `tendot completions` and `tendot man`, generated from the clap definition.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
-use clap::CommandFactory as _;
+use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 

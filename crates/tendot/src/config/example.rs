@@ -25,7 +25,7 @@ pub(crate) fn example_file() -> String {
 
 /// TOML literal of a value.
 fn toml_literal(kind: TomlKind, text: &str) -> String {
-    match form {
+    match kind {
         TomlKind::Literal => text.to_owned(),
         TomlKind::String => toml_string(text),
         TomlKind::Array => {

@@ -307,7 +307,7 @@ impl SettingValue for ForwardedBy {
 pub(crate) enum LogFormat {
     /// Text on a terminal, else JSON.
     Auto,
-    String,
+    Text,
     Json,
 }
 

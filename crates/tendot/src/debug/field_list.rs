@@ -1,5 +1,6 @@
 //! Named fields, printed as text or JSON.
 
+use data_encoding::HEXLOWER;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};

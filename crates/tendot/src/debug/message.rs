@@ -1,9 +1,9 @@
 //! `tendot debug message`: decodes native messages.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use data_encoding::HEXLOWER;
 use tendot_proto::auth::{
     AuthPolicy, CredentialError, SessionKey, verify_message_mac, verify_message_signature,
 };
@@ -16,6 +16,7 @@ use tendot_proto::{
 
 use super::field_list::FieldList;
 use super::fields::{CredentialCheck, describe_body, describe_envelope, describe_header};
+use super::{parse_hex, read_stdin};
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 

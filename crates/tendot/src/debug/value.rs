@@ -1,9 +1,11 @@
 //! `tendot debug value`: decodes the data of a value.
 
 use clap::Args;
+use data_encoding::HEXLOWER;
 use tendot_proto::record::ValueData;
 
 use super::field_list::{FieldList, FieldValue};
+use super::{parse_hex, read_stdin};
 use crate::resolve::value_text::{format_and_value, json_text};
 use crate::terminal::StdoutWriter;
 use crate::{CliError, CommandStatus};

@@ -5,9 +5,8 @@ pub(crate) mod name;
 pub(crate) mod same;
 
 use clap::builder::PossibleValue;
-use clap::{Args, Parser, ValueEnum};
-use tendot_names::Parser;
-use tendot_names::SyntaxRules;
+use clap::{Args, ValueEnum};
+use tendot_names::{Parser, SyntaxRules};
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ParseArguments {

@@ -6,12 +6,11 @@ use std::fmt::Write as _;
 use std::io;
 
 use clap::builder::PossibleValue;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tendot_names::{
     Adjustment, Doi, DoiOrShortDoi, Error, OutputForm, ParsedName, Parser, SyntaxRules, repair,
 };
-use tendot_names::{OutputForm, SyntaxRules};
 
 use super::ParseArguments;
 use crate::line_reader::LineReader;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, Parser};
+use clap::Args;
 use serde::Serialize;
 use tendot_names::{DoiOrShortDoi, ErrorKind, Parser};
 

@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json};
 use tendot_client::{RegistryClient, RegistryClientError, RegistryProblem, RegistryReply};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ApiConnectionArguments, ResourceKind, TextTable};
+use super::table::TextTable;
+use super::{ApiConnectionArguments, ResourceKind};
 use crate::terminal::{StdoutWriter, eprint_line, eprint_warning, escape_control};
 use crate::{CliError, CommandStatus};
 

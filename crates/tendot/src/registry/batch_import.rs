@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -126,7 +125,7 @@ pub(crate) fn import(
             source,
             key: key.as_deref(),
             dry_run: arguments.dry_run,
-            tries: arguments.tries,
+            max_retries: arguments.tries,
             bar: &bar,
         };
         if let Err(failure) = run.upload_with_retries(&mut report) {
@@ -164,8 +163,7 @@ impl ApiSession {
 /// Refuses a report file that is also an input.
 fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliError> {
     let report = arguments.report.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
-    let is_source =
-        |path: &&std::path::PathBuf| report.is_some() && std::fs::canonicalize(path).ok() == report;
+    let is_source = |path: &&PathBuf| report.is_some() && std::fs::canonicalize(path).ok() == report;
     match arguments.files.iter().find(is_source) {
         Some(path) => {
             Err(CliError::new(format!("`{}` is to be imported", escape_control(&path.to_string_lossy())))
@@ -223,7 +221,7 @@ struct BatchUpload<'a> {
     source: &'a BatchSource,
     key: Option<&'a str>,
     dry_run: bool,
-    tries: u32,
+    max_retries: u32,
     bar: &'a ProgressBar,
 }
 

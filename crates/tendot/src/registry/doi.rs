@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};

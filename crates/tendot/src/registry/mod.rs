@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 pub(crate) use api_session::{ApiSession, flag_value, json_object};
 use clap::{Args, ValueEnum};
-pub(crate) use table::{ResourceKind, TextTable};
+pub(crate) use table::ResourceKind;
 
 /// Which service is asked, and by whom; all commands of the registry have these.
 #[derive(Args, Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::cli::ConfigSourceArguments;
 use crate::config::{Configuration, ServerSettings, StoreSetting, config_error};
 use crate::store::{StoreArguments, StoreLocation, open_error, open_postgres};
 use crate::terminal::{StdoutWriter, eprint_line, escape_control};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Says step by step why a name does or does not resolve here
 ///

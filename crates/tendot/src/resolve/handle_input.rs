@@ -1,14 +1,11 @@
 //! Handle from a name in any written form.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::net::ToSocketAddrs as _;
 
-use tendot_client::Upstream as _;
 use tendot_names::Parser;
 
 /// Handle of a DOI name in any written form, or of a handle with or without `hdl:`.
-pub(super) fn parse_handle_input(text: &str) -> Cow<'_, str> {
+pub(crate) fn parse_handle_input(text: &str) -> Cow<'_, str> {
     if let Ok(reading) = Parser::lenient().parse(text) {
         return Cow::Owned(reading.into_identifier().as_str().to_owned());
     }

@@ -7,8 +7,7 @@ pub(crate) mod value_text;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;

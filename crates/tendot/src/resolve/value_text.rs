@@ -3,11 +3,8 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use serde_json::value::to_raw_value;
 use serde_json::value::{RawValue, to_raw_value};
-use tendot_proto::HandleValue;
-use tendot_proto::record::HandleValue;
-use tendot_proto::{Ttl, ValuePermissions};
+use tendot_proto::{HandleValue, Ttl, ValuePermissions};
 
 use crate::CliError;
 

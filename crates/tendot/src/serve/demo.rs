@@ -1,11 +1,10 @@
 //! Demo records of `tendot serve --demo`.
 
-use std::io::{Read as _, Write as _};
 use std::time::SystemTime;
 
 use tendot_proto::Handle;
 use tendot_proto::record::HandleRecord;
-use tendot_store::{AnyStore, ChangeSet, CommitError, Edit, Precondition};
+use tendot_store::{AnyStore, ChangeSet, CommitError, Edit, Precondition, Store};
 
 use crate::CliError;
 use crate::terminal::eprint_line;

@@ -1,11 +1,11 @@
 //! Sockets of the service: bound here, or inherited from systemd.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener as TcpSocket, UdpSocket};
 use std::sync::Arc;
 
-use tendot_server::http::{self, HttpListener, ServerCertificate};
-use tendot_server::native::{self, NativeSockets};
+use tendot_server::http::{HttpListener, ServerCertificate};
+use tendot_server::native::NativeSockets;
 use tokio::net::TcpListener;
 
 use crate::CliError;

@@ -10,7 +10,7 @@ mod log;
 mod operator_token;
 mod systemd;
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Operator token: read from its file, or created at the first start.
 
 use std::fs::OpenOptions;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use aws_lc_rs::rand;

@@ -7,7 +7,7 @@ use clap::Args;
 use flate2::Crc;
 use serde::Serialize;
 
-use super::{ADMIN_KEY_FILES, generate_key_pair, read_private_key};
+use super::{ADMIN_KEY_FILES, generate_key_pair, load_site, read_private_key, to_pretty_json};
 use crate::atomic_file::AtomicFile;
 use crate::cli::ConfigSourceArguments;
 use crate::terminal::{StdoutWriter, eprint_line};

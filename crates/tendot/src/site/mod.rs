@@ -3,19 +3,18 @@
 pub(crate) mod bundle;
 mod files;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use bundle::{SiteExportArguments, export};
 use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use files::{
-    ADMIN_KEY_FILES, KeyPairFiles, PublishedEndpoints, SERVER_KEY_FILES, generate_key_pair,
-    load_combined_site, load_or_create_site, next_serial, read_private_key, read_site_file, read_site_record,
-    write_site_file,
+    ADMIN_KEY_FILES, PublishedEndpoints, generate_key_pair, load_combined_site, load_or_create_site,
+    next_serial, read_private_key, read_site_file, read_site_record, write_site_file,
 };
 use tendot_proto::record::{HashOption, Site, SiteAttribute, SiteServer};
 
 use crate::cli::ConfigSourceArguments;
+use crate::config::load_settings_with;
 use crate::terminal::{StdoutWriter, eprint_error, eprint_line};
 use crate::{CliError, CommandStatus};
 
@@ -125,7 +124,7 @@ fn load_site(
     data: Option<&String>,
 ) -> Result<Option<(PathBuf, Site<'static>)>, CliError> {
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
-    let settings = command::serve::load_settings_with(configuration, &flags)?;
+    let settings = load_settings_with(configuration, &flags)?;
     let Some(directory) = settings.data_dir() else {
         return Err(CliError::new("a store in memory has no record of a site that stays"));
     };

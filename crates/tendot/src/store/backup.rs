@@ -1,8 +1,7 @@
 //! `tendot backup`: writes a checksummed copy of a store.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 

@@ -9,13 +9,13 @@ use tendot_proto::Handle;
 use tendot_proto::record::HandleRecord;
 use tendot_registry::doi::is_reserved;
 use tendot_registry::party::is_reserved_prefix;
-use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, StoreError, StoredRecord};
+use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, Store, StoreError, StoredRecord};
 use tokio::runtime::Runtime;
 
-use super::{StoreArguments, StoreLocation, open_postgres, read_error};
+use super::{StoreArguments, StoreLocation, command_pool, open_postgres, read_error};
 use crate::atomic_file::AtomicFile;
 use crate::terminal::{RECORD_PROGRESS, eprint_line, is_stdio, progress_bar};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Prints all records of a store
 ///

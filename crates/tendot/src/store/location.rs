@@ -1,7 +1,6 @@
 //! Location of the store of a command, from flags and environment variables.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use tendot_store::EmbeddedStore;

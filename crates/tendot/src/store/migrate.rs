@@ -9,11 +9,10 @@ use tendot_store::{
     EmbeddedStore, EmbeddedTarget, MigrationError, MigrationReport, OpenError, PostgresSettings,
     PostgresStore, PostgresTarget, PreviousRun, StoreError,
 };
-use tendot_store::{MigrationReport, PreviousRun};
 
 use super::{StoreLocation, open_error, open_postgres};
 use crate::terminal::{StdoutWriter, eprint_line, escape_control, progress_bar};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Moves all of a store to another one
 ///

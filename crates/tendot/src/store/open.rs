@@ -1,7 +1,7 @@
 //! Opening a store, and hints for its errors.
 
 use std::error::Error;
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use tendot_store::{LockError, OpenError, PostgresSettings, PostgresStore, StoreError};
 

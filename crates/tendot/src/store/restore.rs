@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::path::PathBuf;
 use std::path::{Path, PathBuf};
 
 use clap::Args;

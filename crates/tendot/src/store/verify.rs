@@ -8,7 +8,7 @@ use tendot_store::{EmbeddedStore, OpenError, PostgresSettings, VerifyReport};
 
 use super::{StoreArguments, StoreLocation, open_error, open_postgres, read_error};
 use crate::terminal::{RECORD_PROGRESS, StdoutWriter, eprint_line, escape_control, progress_bar};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Reads all of a store, and tells what is damaged
 ///

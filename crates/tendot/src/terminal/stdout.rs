@@ -1,6 +1,6 @@
 //! Buffered standard output, for data only.
 
-use std::io::{self, BufWriter, StdoutLock};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 
 use serde::Serialize;

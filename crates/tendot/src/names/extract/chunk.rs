@@ -1,11 +1,9 @@
 //! Line-aligned chunk of a file: the lines that begin between two offsets.
 
 use std::fs::File;
-use std::io::{self, Read, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-
-use crate::store::import::chunk::CHUNK_BYTES;
 
 /// Reader of the lines that begin within a byte range of a file.
 pub(crate) struct FileChunk {

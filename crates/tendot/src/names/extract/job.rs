@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tendot_names::{ExtractedDoi, Extractor};
 
 use super::chunk::FileChunk;
+use super::delimiter;
 use super::search::{Hit, NameSink, SearchError, search};
 use crate::ordered_pool::{ReceiverGone, ResultSender};
 

@@ -13,7 +13,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::path::{Path, PathBuf};
 
 use clap::Args;

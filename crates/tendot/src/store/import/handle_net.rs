@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tendot_proto::record::{HandleRecord, values_from_json};
 
 use super::source::ImportSource;
-use super::{ImportItem, ItemSink};
+use super::{ImportItem, ItemSink, MAX_RECORD_BYTES};
 use crate::CliError;
 
 pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), CliError> {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tendot_proto::record::HandleRecord;
 
-use super::ImportItem;
 use super::chunk::{CHUNK_BYTES, ImportChunk, ImportOptions};
 use super::source::ImportSource;
+use super::{ImportItem, MAX_RECORD_BYTES};
 use crate::CliError;
 use crate::line_reader::LineReader;
 

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chunk::{ImportChunk, ImportOptions};
+use clap::Args;
 use report::ImportReport;
 use source::{ImportFormat, ImportSource};
 use tendot_proto::record::HandleRecord;
@@ -28,7 +29,7 @@ use crate::ordered_pool::{ResultSender, map_ordered};
 use crate::site::load_combined_site;
 use crate::store::{StoreArguments, StoreLocation, command_pool, open_error, open_postgres, read_error};
 use crate::terminal::{BYTE_PROGRESS, RECORD_PROGRESS, eprint_stdin_notice, is_stdio, progress_bar};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Puts records into a store
 ///
