@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use crate::bench_postgres::Postgres;
-use crate::bench_store::{group_digits, measurement, recreate_dir, run_measured};
-use crate::dist::{benchmark, build_dist};
+use super::dist::{benchmark, build_dist};
+use super::measure::{group_digits, measurement, recreate_dir, run_measured};
+use super::postgres_server::Postgres;
 use crate::root;
 
 const RECORDS: &str = "1000000";

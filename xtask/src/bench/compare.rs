@@ -11,12 +11,12 @@ use serde_json::json;
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ServerProcess, free_port};
 
-use crate::bench_http::{prepare_store, wrk_script};
-use crate::bench_native::NativeLoad;
-use crate::dist::{benchmark, build_dist};
+use super::dist::{benchmark, build_dist};
+use super::http::{prepare_store, wrk_script};
+use super::native::NativeLoad;
+use super::wrk::{self, LoadResult, median_result, run_wrk};
 use crate::process::{apt_install, is_installed, run};
 use crate::root;
-use crate::wrk::{self, LoadResult, median_result, run_wrk};
 
 const ROUNDS: usize = 9;
 

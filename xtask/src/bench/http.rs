@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
 
-use crate::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, build_dist, tendot};
+use super::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{apt_install, output, run, start_server};
 use crate::root;
-use crate::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
 
 pub(crate) const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, build_dist, tendot};
 use crate::process::{apt_install, is_installed, output, run};
 use crate::root;
 

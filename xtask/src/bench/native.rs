@@ -9,12 +9,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
 
-use crate::bench_http::{RECORDS, ROUNDS, cpu_seconds, prepare_store, report_line};
-use crate::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, build_dist, tendot};
+use super::http::{RECORDS, ROUNDS, cpu_seconds, prepare_store, report_line};
+use super::wrk::{LoadResult, ROUND_SECONDS, median_result};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{output, run, start_server};
 use crate::root;
-use crate::wrk::{LoadResult, ROUND_SECONDS, median_result};
 
 const TENDOT_ADDR: &str = "127.0.0.1:18090";
 const FIXED_RESPONSE_ADDR: &str = "127.0.0.1:18091";

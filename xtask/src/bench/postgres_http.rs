@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 use tendot_testing::ServerProcess;
 
-use crate::bench_http::{ROUNDS, prepare_store, report_line};
-use crate::dist::{build_dist, tendot};
+use super::dist::{build_dist, tendot};
+use super::http::{ROUNDS, prepare_store, report_line};
+use super::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
 use crate::process::{output, run, start_server};
 use crate::root;
-use crate::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
 
 /// Requests of one round of a script, before it begins again.
 const SCRIPT_REQUESTS: usize = 200_000;

@@ -8,11 +8,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use tendot_testing::postgres::PostgresServer;
 
-use crate::bench_store::{
+use super::dist::{benchmark, build_dist, tendot};
+use super::measure::{
     MarkdownTable, Measurements, cpu_model, group_digits, load_average, measurement, run_measured,
     total_memory,
 };
-use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, run};
 use crate::root;
 

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use tendot_testing::{ServerProcess, anonymous_memory};
 
-use crate::bench_postgres::Postgres;
-use crate::bench_store::{group_digits, measurement, recreate_dir, run_measured};
-use crate::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, build_dist, tendot};
+use super::measure::{group_digits, measurement, recreate_dir, run_measured};
+use super::postgres_server::Postgres;
 use crate::process::{output, start_server};
 use crate::root;
 
