@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test` and friends, exactly what CI runs.
+//! Development commands, `cargo xtask COMMAND`; CI runs `cargo xtask test`.
 
 mod bench;
 mod documentation;

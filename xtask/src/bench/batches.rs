@@ -1,4 +1,4 @@
-//! Batches of deposits: new records with what the registry knows of them, into the embedded store and into PostgreSQL.
+//! Batch inserts: new registrations into the embedded store and into PostgreSQL.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use crate::root;
 
 const RECORDS: &str = "1000000";
 
-/// Rounds, of which the middle one counts. Who is measured takes turns, so that all have the same noise.
+/// Rounds per variant; the median counts. Variants alternate, so that background load affects all alike.
 const ROUNDS: usize = 3;
 
-/// What is measured: a name, how the program is called, and how many transactions are under way.
+/// Variants: label, mode of the benchmark program, concurrent transactions.
 const VARIANTS: [(&str, &str, &str); 4] = [
     ("the store, two changes under way", "store", "2"),
     ("the store, sixteen changes under way", "store", "16"),
@@ -22,8 +22,8 @@ const VARIANTS: [(&str, &str, &str); 4] = [
     ("PostgreSQL, pipelined, two transactions under way", "pipelined", "2"),
 ];
 
-/// Measures and prints.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+/// Runs the benchmark and prints a table.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_batches() -> Result<()> {
     build_dist()?;
     let folder = root().join("target/bench/batches");
@@ -34,7 +34,7 @@ pub(crate) fn bench_batches() -> Result<()> {
         for _ in 0..ROUNDS {
             for (at, (_, system, under_way)) in VARIANTS.iter().enumerate() {
                 recreate_dir(&folder)?;
-                // Where the user that PostgreSQL runs as can come.
+                // A directory that the user of PostgreSQL can access.
                 let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
                 let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
                 let place = if postgres.is_some() { &server } else { &folder };

@@ -1,4 +1,4 @@
-//! Two builds of `tendot` against each other: instructions per request, and rates in interleaved rounds.
+//! Comparison of two builds of `tendot`: instructions per request, and rates in interleaved rounds.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,11 +20,11 @@ use crate::root;
 
 const ROUNDS: usize = 9;
 
-/// Requests of the two runs under callgrind, whose difference counts, so that start and end do not.
+/// Requests of the two runs under callgrind; their difference excludes startup and shutdown.
 const REQUESTS: [usize; 2] = [500, 2500];
 
 /// Prints the ratios of `new` to `old`.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
     build_dist()?;
     let folder = root().join("target/bench/compare");
@@ -41,7 +41,7 @@ pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
 }
 
 /// Instructions per request, counted by callgrind.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 fn instructions(folder: &Path, binaries: &[PathBuf; 2], names: &[String]) -> Result<()> {
     if !is_installed("valgrind") {
         apt_install(&["valgrind"])?;
@@ -71,7 +71,7 @@ enum Kind {
     Registration,
 }
 
-/// Instructions of a server that receives these requests, from its start to its end.
+/// Instructions of a server process that receives these requests.
 fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_file: &Path) -> Result<f64> {
     let data = folder.join("callgrind");
     if data.exists() {
@@ -136,7 +136,7 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
 }
 
 /// Requests per second of both servers, measured in interleaved rounds: the server on one core, the client on the other.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 fn rates(
     folder: &Path,
     binaries: &[PathBuf; 2],
@@ -177,11 +177,11 @@ struct Rates {
     new: f64,
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) -> Result<Rates> {
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
-        // The order alternates, so that neither side always follows the other.
+        // The order alternates, so that no side always runs second.
         for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
             rounds[side].push(round(side)?);
         }

@@ -1,4 +1,4 @@
-//! Programs as packages have them: built with the profile `dist`.
+//! Builds with the profile `dist`, as in packages.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,12 +16,12 @@ pub(crate) fn build_dist() -> Result<()> {
     Ok(())
 }
 
-/// The path of `tendot` as [`build_dist`] has built it.
+/// Path of `tendot`, built by [`build_dist`].
 pub(crate) fn tendot() -> PathBuf {
     root().join("target/dist/tendot")
 }
 
-/// The command that runs a benchmark.
+/// Command that runs a benchmark of `tendot-bench`.
 pub(crate) fn benchmark(name: &str) -> Command {
     let mut command = Command::new(root().join("target/dist/tendot-bench"));
     command.arg(name);

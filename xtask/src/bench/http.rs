@@ -1,6 +1,6 @@
-//! Redirects and JSON over HTTP, as ratios to nginx, which answers the same bytes from memory, and to Handle.Net's server.
+//! Redirects and JSON over HTTP, as ratios to nginx (the same bytes from memory) and to the Handle.Net server.
 //!
-//! Each server has one core for itself, `wrk` the other; rounds of all are interleaved, and the median counts.
+//! Each server has one core, `wrk` the other; rounds are interleaved, and the median counts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,10 +26,10 @@ const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
 const JAVA: &str = "127.0.0.1:18083";
 
-/// Added to a script, so that not all of a core is used.
+/// Added to a wrk script to leave some CPU idle.
 const PAUSE: &str = "delay = function() return 1 end\n";
 
-/// Requests after which memory is looked at, and how often.
+/// Requests per memory sample, and the number of samples.
 const MEMORY_STEP: f64 = 1e6;
 const MEMORY_STEPS: u32 = 10;
 
@@ -59,7 +59,7 @@ pub(crate) fn bench_http() -> Result<()> {
     let java_server = start_java(&folder)?;
     let script = folder.join("names.lua");
     fs::write(&script, wrk_script(&names, "/"))?;
-    // Until its code is compiled.
+    // Warm-up for the JIT compiler.
     for _ in 0..ROUNDS {
         run_wrk(JAVA, &script)?;
     }
@@ -97,7 +97,7 @@ pub(crate) fn bench_http() -> Result<()> {
                 ),
             );
         }
-        // Two full cores are more than a shared machine always gives: who has both for himself waits more often.
+        // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
         fs::write(&script, wrk_script(&names, prefix) + PAUSE)?;
         fs::write(&fixed, wrk_script(&one, "/") + PAUSE)?;
         let (mut ours, mut nginx) = (Vec::new(), Vec::new());
@@ -118,7 +118,7 @@ pub(crate) fn bench_http() -> Result<()> {
                 theirs.p99
             ),
         );
-        // This holds on a busy machine, too.
+        // CPU time per request is comparable on a busy machine, too.
         let about = format!(
             "- {what}: time of the processor for a request {:.1} µs, Handle.Net's server {:.1} µs: ratio {:.2}.",
             our_time * 1e6,
@@ -145,15 +145,15 @@ pub(crate) fn bench_http() -> Result<()> {
     Ok(())
 }
 
-/// Says a line of the report at once.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+/// Prints a line of the report at once.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn report_line(report: &mut String, line: &str) {
     println!("{line}");
     report.push_str(line);
     report.push('\n');
 }
 
-/// Makes the store unless it is there, and gives names that are in it, at random.
+/// Creates the store unless it exists; returns a sample of its names in random order.
 pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
@@ -163,7 +163,7 @@ pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result
     }
     let reader = BufReader::new(fs::File::open(&lines)?);
     let mut names = Vec::with_capacity(NAMES);
-    // Every hundredth; their order has nothing to do with that of the store.
+    // Every hundredth record; the input order is unrelated to the key order.
     for line in reader.lines().step_by(100) {
         let line = line?;
         let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
@@ -183,7 +183,7 @@ fn start_tendot(tendot: &Path, data: &Path) -> Result<ServerProcess> {
     start_server(&mut command)
 }
 
-/// The server of Handle.Net, with the same records.
+/// Starts the Handle.Net server with the same records.
 fn start_java(folder: &Path) -> Result<ServerProcess> {
     let (_, port) = JAVA.split_once(':').context("no port")?;
     let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
@@ -199,9 +199,9 @@ fn start_java(folder: &Path) -> Result<ServerProcess> {
     start_server(&mut server.command(Some("0"))?)
 }
 
-/// One worker, with the bytes of one of our answers in memory.
+/// Starts nginx with one worker and one response of Tendot in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
-    // Else that one would be measured.
+    // Another server at this address would be measured instead.
     ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
     let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
@@ -238,7 +238,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     anyhow::bail!("nginx did not start: see {}", folder.join("nginx.log").display())
 }
 
-/// A script that asks for one name after the other.
+/// wrk script that requests the names in sequence.
 pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
     let mut script = String::from("local paths = {\n");
     for name in names {
@@ -248,11 +248,11 @@ pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
     script + WRK_SCRIPT
 }
 
-/// Seconds that the process has had of a core, with all its threads.
+/// CPU seconds of the process, with all threads.
 pub(crate) fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
     let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
-    // utime and stime, in hundredths.
+    // utime and stime in ticks of 10 ms.
     let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }

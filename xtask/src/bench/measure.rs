@@ -29,7 +29,7 @@ impl<'a> MarkdownTable<'a> {
     }
 }
 
-/// Runs a program that prints a name and a number a line, and watches its own memory: gives both, the latter in kB.
+/// Runs a program that prints `name number` lines; returns them and its maximum anonymous memory in kB.
 pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
@@ -38,7 +38,7 @@ pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)>
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        // None at the moment in which it ends.
+        // None while the process exits.
         let memory = fs::read_to_string(&status).ok().and_then(|status| {
             let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
             line.trim().trim_end_matches(" kB").parse().ok()
@@ -79,13 +79,13 @@ pub(crate) fn total_memory() -> Result<String> {
     Ok(format!("{} GiB", kilobytes >> 20))
 }
 
-/// How many programs wanted to run, over a quarter of an hour.
+/// Load average over 15 minutes.
 pub(crate) fn load_average() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
 }
 
-/// 1,234,567
+/// Formats a number as `1,234,567`.
 pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));

@@ -1,4 +1,4 @@
-//! Speed, as ratios to other programs that run in the same minute on the same input.
+//! Parsing, extraction, messages and JSON, as ratios to other programs on the same input at the same time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,14 +10,14 @@ use super::dist::{benchmark, build_dist, tendot};
 use crate::process::{apt_install, is_installed, output, run};
 use crate::root;
 
-/// Crossref's pattern, its dot escaped.
+/// Crossref's regular expression for DOI names, with its dot escaped.
 const CROSSREF_PATTERN: &str = r"10\.\d{4,9}/[-._;()/:A-Z0-9]+";
 
 const CORPUS_MEGABYTES: &str = "240";
 
 const ROUNDS: usize = 7;
 
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench() -> Result<()> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
@@ -87,7 +87,7 @@ pub(crate) fn bench() -> Result<()> {
     Ok(())
 }
 
-/// `name rate accepted`
+/// Parses `name rate accepted`.
 fn parse_rate_line(line: &str) -> Option<(&str, f64, &str)> {
     let mut words = line.split(' ');
     Some((words.next()?, words.next()?.parse().ok()?, words.next()?))

@@ -1,6 +1,6 @@
-//! The native protocol, as ratios to the plainest servers that could be asked, and to Handle.Net's.
+//! Native protocol, as ratios to fixed-response servers and to the Handle.Net server.
 //!
-//! Each server has one core for itself, who asks the other; rounds of all are interleaved, and the median counts.
+//! Each server has one core, the load generator the other; rounds are interleaved, and the median counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const TENDOT_ADDR: &str = "127.0.0.1:18090";
 const FIXED_RESPONSE_ADDR: &str = "127.0.0.1:18091";
 const HANDLE_NET_PORTS: (u16, u16, u16) = (18082, 18083, 18084);
 
-/// Who may do everything at the Java server; nobody does here.
+/// Server administrator of the Java server, not used here.
 const SERVER_ADMIN: &str = "300:0.NA/10.1000";
 
 pub(crate) fn bench_native() -> Result<()> {
@@ -33,7 +33,7 @@ pub(crate) fn bench_native() -> Result<()> {
     );
     build_dist()?;
     let tendot = tendot();
-    // The same as for HTTP.
+    // Shares its data with the HTTP benchmark.
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
     let names = prepare_store(&folder, &tendot, &folder.join("data"))?;
@@ -47,7 +47,7 @@ pub(crate) fn bench_native() -> Result<()> {
     Ok(())
 }
 
-/// Names are asked for, in three ways.
+/// Measures resolution over UDP, TCP and keep-alive TCP.
 fn measure_resolution(
     report: &mut String,
     asking: &NativeLoad,
@@ -62,7 +62,7 @@ fn measure_resolution(
     let java = format!("127.0.0.1:{}", HANDLE_NET_PORTS.0);
     let answer = folder.join("answer");
     run(benchmark("native").args(["answer", TENDOT_ADDR, name]).arg(&answer))?;
-    // Until its code is compiled.
+    // Warm-up for the JIT compiler.
     for way in ["udp", "tcp", "kept"] {
         for _ in 0..3 {
             asking.run(way, &java)?;
@@ -119,8 +119,7 @@ fn measure_resolution(
     Ok(())
 }
 
-/// Records are created, each on the disk before it is answered, by 32 administrators in sessions. Both have both cores,
-/// and so does who asks.
+/// Measures durable creation of records by 32 administrators in sessions; servers and load generator share both cores.
 fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -159,7 +158,7 @@ fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, fol
 
 /// Load generator for the native protocol.
 pub(crate) struct NativeLoad {
-    /// A file with names.
+    /// File with names, one per line.
     pub(crate) names: PathBuf,
 }
 
@@ -187,7 +186,7 @@ fn parse_load_result(command: &mut Command) -> Result<LoadResult> {
     Ok(LoadResult { requests, rate, p99 })
 }
 
-/// The same command, bound to a core.
+/// Command pinned to a core.
 fn on_core(core: &str, command: &Command) -> Command {
     let mut bound = Command::new("taskset");
     bound.args(["-c", core]).arg(command.get_program()).args(command.get_args());

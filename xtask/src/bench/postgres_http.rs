@@ -1,7 +1,7 @@
-//! Redirects over HTTP from a database: against the embedded store, and from two machines against one.
+//! Redirects over HTTP from PostgreSQL: against the embedded store, and two hosts against one.
 //!
-//! Names are asked for as often as names are, few of them very often. Machines are simulated: each has a network of its own
-//! (a namespace) and a quarter of a core for a server and a standby (a group of processes).
+//! Names are requested with a Zipf distribution. Hosts are simulated: each has a network namespace, and a cgroup with a quarter of a
+//! core for a server and a standby.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,10 +17,10 @@ use super::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result
 use crate::process::{output, run, start_server};
 use crate::root;
 
-/// Requests of one round of a script, before it begins again.
+/// Requests in a wrk script before it repeats.
 const SCRIPT_REQUESTS: usize = 200_000;
 
-/// How much of a core a machine has, in percent.
+/// CPU quota of a simulated host, in percent of a core.
 const CPU_PERCENT: u32 = 25;
 
 pub(crate) fn bench_postgres_http() -> Result<()> {
@@ -78,7 +78,7 @@ fn compare_with_embedded(
             start_server(command.arg(own.path()))
         };
         let _servers = (start(embedded, &data)?, start(database, address)?);
-        // Until what is asked for often is kept.
+        // Warm-up: fill the caches with the frequent names.
         for at in [embedded, database, embedded, database] {
             run_wrk(at, &script)?;
         }
@@ -117,7 +117,7 @@ fn compare_two_hosts(
     for number in 1..=2 {
         machines.push(SimulatedHost::start(number, tendot, own.path(), primary)?);
     }
-    // Only what is read from the database is of interest here.
+    // Almost no cache, so that reads reach the database.
     for machine in &machines {
         run_wrk(&machine.address, &script)?;
     }
@@ -216,19 +216,19 @@ fn cgroup_path(number: u32) -> PathBuf {
     format!("/sys/fs/cgroup/cpu/tendot{number}").into()
 }
 
-/// Takes away what another run has left.
+/// Removes the namespace and cgroup of an earlier run.
 fn remove_namespace(number: u32) {
     let (space, _, outside) = interface_names(number);
     for arguments in [["link", "del", &*outside], ["netns", "del", &space]] {
         let _ = Command::new("ip").args(arguments).stderr(Stdio::null()).status();
     }
-    // A group with processes stays; they leave it with this one.
+    // A cgroup with processes cannot be removed.
     let _ = fs::remove_dir(cgroup_path(number));
 }
 
-/// Names by rank, each as often as one over its rank.
+/// Names with a Zipf distribution: frequency 1/rank.
 fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
-    // The sum of 1/rank up to a number is about its logarithm, so that the rank at an even part of it is a power.
+    // The harmonic sum up to n is about ln n, so a uniform number u gives rank n^u.
     let most = names.len() as f64;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     std::iter::repeat_with(move || &*names[((most.powf(random.next()) - 1.0) as usize).min(names.len() - 1)])
@@ -241,7 +241,7 @@ fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The same numbers in every run (xorshift64).
+/// Seeded pseudo-random numbers (xorshift64): the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -253,7 +253,7 @@ impl Random {
     }
 }
 
-/// A script that asks for one name after the other, from a file.
+/// Writes a wrk script that requests the names of a file in sequence.
 fn write_wrk_script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     let (paths, script) = (folder.join(format!("{name}.txt")), folder.join(format!("{name}.lua")));
     fs::write(&paths, names.take(SCRIPT_REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;

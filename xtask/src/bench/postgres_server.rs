@@ -1,4 +1,4 @@
-//! A PostgreSQL server for one measurement, in a folder of its own.
+//! PostgreSQL server for one benchmark, in its own directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,13 +10,13 @@ use crate::process::{apt_install, output, run};
 
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
-/// A server that runs as long as this is kept.
+/// Running server, stopped on drop.
 pub(crate) struct Postgres {
     folder: PathBuf,
 }
 
 impl Postgres {
-    /// Makes a cluster in a folder and starts its server: as it comes, but with more memory and room for its log.
+    /// Creates a cluster and starts its server with default settings, but more memory and WAL space.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         if !Path::new(PROGRAMS).exists() {
             apt_install(&["postgresql-15"])?;
@@ -45,7 +45,7 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// Copies a file into a new table that has the names as its primary key. Gives the seconds, and the bytes on disk.
+    /// Copies a file into a new table with the name as primary key; returns seconds and bytes on disk.
     pub(crate) fn copy(&self, file: &Path) -> Result<(f64, u64)> {
         self.query("create table records (name text primary key, record bytea not null)")?;
         let start = Instant::now();
@@ -73,7 +73,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A program of PostgreSQL, which does not run as root.
+/// PostgreSQL program, run as user `postgres` because it refuses to run as root.
 fn program(name: &str) -> Result<Command> {
     let path = Path::new(PROGRAMS).join(name);
     if !is_root()? {

@@ -1,4 +1,4 @@
-//! The store in PostgreSQL beside PostgreSQL's own programs on the same server. Writes `docs/speed-postgres.md`.
+//! PostgreSQL store against `psql` and `pgbench` on the same server. Writes `docs/speed-postgres.md`.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,24 +18,24 @@ use crate::root;
 
 const RECORDS: u64 = 1_000_000;
 
-/// Rounds, of which the middle one counts. Who is measured takes turns, so that all have the same noise.
+/// Rounds per system; the median counts. Systems alternate, so that background load affects all alike.
 const ROUNDS: usize = 3;
 
 const READ_CLIENTS: [u32; 2] = [1, 16];
 const COMMIT_CLIENTS: [u32; 3] = [1, 16, 64];
 
-/// Seconds that pgbench runs.
+/// Duration of a pgbench run.
 const PGBENCH_SECONDS: &str = "10";
 
-/// What our store asks, of the same rows. The name is put together by the server, since pgbench has no texts.
+/// Query of the store for pgbench; the server builds the name, because pgbench has no text variables.
 const PGBENCH_SCRIPT: &str = "\
 \\set number random(1, 1000000)
 select name, revision, state, body, registration from tendot_records
 where name_key = convert_to('10.1000/' || :number, 'UTF8');
 ";
 
-/// Measures, prints and writes it down.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+/// Runs the benchmark, prints the report and writes it to a file.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_postgres_store() -> Result<()> {
     let begin = Instant::now();
     build_dist()?;
@@ -102,7 +102,7 @@ impl PostgresBench {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// The same records by us and by `COPY_STAGING`, each into new tables. Gives our memory.
+    /// Imports the same records with Tendot and with `COPY`, each into new tables; returns Tendot's memory.
     fn import(&self, all: &mut Samples) -> Result<f64> {
         let address = self.new_database()?;
         let start = Instant::now();
@@ -133,7 +133,7 @@ impl PostgresBench {
         Ok(peak)
     }
 
-    /// A new database, and nothing left to be written of the one before.
+    /// Creates an empty database after a checkpoint, so that no writes of the previous one are pending.
     fn new_database(&self) -> Result<String> {
         self.psql("postgres", "drop database if exists bench")?;
         self.psql("postgres", "create database bench")?;
@@ -141,7 +141,7 @@ impl PostgresBench {
         Ok(self.server.url("bench"))
     }
 
-    /// Our records and pgbench's, the same number of rows.
+    /// Fills the tables of Tendot and of pgbench with the same number of rows.
     fn fill(&self) -> Result<()> {
         let address = self.new_database()?;
         run_measured(benchmark("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
@@ -168,7 +168,7 @@ impl PostgresBench {
         Ok(())
     }
 
-    /// Transactions a second of pgbench.
+    /// Transactions per second of a pgbench run.
     fn rate(&self, arguments: &[&str], clients: u32) -> Result<f64> {
         let threads = clients.min(u32::try_from(std::thread::available_parallelism()?.get())?);
         let told =

@@ -1,4 +1,4 @@
-//! The registry: deposits over HTTP beside the store's own, batches beside PostgreSQL, and how soon changes are seen. Writes
+//! Registrations over HTTP against direct commits, batches against PostgreSQL, and the delay of the change feed. Writes
 //! `docs/speed-registry.md`.
 
 use std::fmt::Write as _;
@@ -19,15 +19,15 @@ const ADDRESS: &str = "127.0.0.1:18095";
 
 const ROUNDS: usize = 3;
 
-/// Records of a batch, and rounds of those.
+/// Records of a batch.
 const RECORDS: &str = "1000000";
 const BATCHES: usize = 3;
 
-/// Clients that deposit one by one, and for how long.
+/// Concurrent clients that register names one by one.
 const CLIENTS: &str = "16";
 const SECONDS: &str = "5";
 
-/// Measures and writes.
+/// Runs the benchmark and writes the report.
 pub(crate) fn bench_registry() -> Result<()> {
     build_dist()?;
     let folder = root().join("target/bench/registry");
@@ -137,7 +137,7 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Sends a batch and samples the anonymous memory of the service, in bytes; its files can be dropped at any time.
+/// Sends a batch and samples the anonymous memory of the server in bytes; page cache is not counted.
 fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<String> {
     std::thread::scope(|scope| {
         let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[RECORDS]));

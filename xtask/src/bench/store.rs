@@ -1,4 +1,4 @@
-//! The embedded store: against the bare engine, against PostgreSQL, and one writer against many. Writes `docs/speed.md`.
+//! Embedded store against LMDB alone, against PostgreSQL, and one writer against many. Writes `docs/speed.md`.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -19,16 +19,15 @@ use crate::root;
 
 const STORE_SIZES: [u64; 4] = [1_000_000, 5_000_000, 20_000_000, 50_000_000];
 
-/// Records that are imported by us and by PostgreSQL.
+/// Records of the import comparison.
 const IMPORT_RECORDS: u64 = 10_000_000;
 
-/// Bytes of disk that a record takes while it is measured, at the most: its runs and its place in the store, or its lines
-/// and those of PostgreSQL.
+/// Maximum disk space per record: sort runs and store; for the import also JSON lines and PostgreSQL.
 const DISK_BYTES_PER_RECORD: u64 = 350;
 const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 
-/// Measures stores of so many records; of all sizes, and the import beside PostgreSQL, if none is given.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+/// Measures stores of these sizes; without sizes, all default sizes and the import comparison.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let begin = Instant::now();
     let folder = root().join("target/bench/store");
@@ -78,7 +77,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// A store of so many records, and the bare engine with the same.
+/// Measures a store of this size, and LMDB with the same records.
 fn measure_store(folder: &Path, records: u64) -> Result<Measurements> {
     recreate_dir(folder)?;
     let program = |arguments: &[&str]| {
@@ -97,7 +96,7 @@ fn measure_store(folder: &Path, records: u64) -> Result<Measurements> {
     Ok(all)
 }
 
-/// The same records into our store by our command, and into PostgreSQL by its own.
+/// Imports the same records with `tendot import` and with PostgreSQL's `COPY`.
 fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     recreate_dir(folder)?;
     let mut all = Measurements::new();
@@ -113,7 +112,7 @@ fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     all.insert("tendot-memory".into(), memory);
     all.insert("tendot-size".into(), fs::metadata(data.join("data.mdb"))?.len() as f64);
 
-    // What comes out is what went in.
+    // The export must equal the input.
     let digest = |input: Stdio| output(benchmark("records").arg("digest").stdin(input));
     let given = digest(File::open(&lines)?.into())?;
     fs::remove_file(&lines)?;
@@ -127,7 +126,7 @@ fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     all.insert("library-seconds".into(), records as f64 / measurement(&library, "import-rate")?);
     fs::remove_dir_all(&data)?;
 
-    // Where the user that PostgreSQL runs as can come.
+    // A directory that the user of PostgreSQL can access.
     let server = std::env::temp_dir().join(format!("tendot-bench-{}", std::process::id()));
     let postgres = Postgres::start(&server)?;
     let table = server.join("records.copy");

@@ -1,8 +1,8 @@
-//! A small generator of pseudo-random numbers (SplitMix64), the same everywhere.
+//! Seeded pseudo-random numbers (SplitMix64): the same sequence on every machine.
 
-pub struct Random(u64);
+pub struct SeededRng(u64);
 
-impl Random {
+impl SeededRng {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -15,17 +15,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next_u64() % end
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Number from `low` to `high`, both included.
     pub fn in_range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True `percent` times in a hundred.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
