@@ -55,7 +55,7 @@ struct Program {
 }
 
 /// The programs that take longest: they are started first, so that none of them is left over at the end.
-const LONGEST: [&str; 5] =
+const SLOWEST_PROGRAMS: [&str; 5] =
     ["tendot-registry it", "tendot-store disk", "tendot-store it", "tendot it", "tendot-server it"];
 
 impl Program {
@@ -67,7 +67,7 @@ impl Program {
 
     /// Larger for programs that take longer.
     fn weight(&self) -> usize {
-        LONGEST.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
+        SLOWEST_PROGRAMS.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
     }
 }
 

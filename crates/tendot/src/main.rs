@@ -1,4 +1,25 @@
-//! The `tendot` command.
+//! `tendot`: the DOI system as one command.
+//!
+//! [`cli`](cli::Cli) parses the command line, `main` calls the `run` function of one command, and its
+//! [`CommandStatus`](error::CommandStatus) or [`CliError`](error::CliError) becomes the exit code: 0 done or yes, 1 a negative
+//! result, 2 the command failed. Data goes to stdout through [`StdoutWriter`](terminal::StdoutWriter), everything else to stderr.
+//!
+//! A command's arguments (clap), its `run` and the code that only it uses are in one place:
+//!
+//! | folder | commands | works on |
+//! |---|---|---|
+//! | [`names`] | `name`, `same`, `extract` | text (`tendot-names`) |
+//! | [`resolve`] | `resolve`, `doctor` | one record, over the network or in a store |
+//! | [`store`] | `import`, `export`, `migrate`, `backup`, `restore`, `verify` | a store, without a server (`tendot-store`) |
+//! | [`config`] | `config` | settings of the server |
+//! | [`serve`] | `serve` | starts the servers of `tendot-server` |
+//! | [`site`] | `site` | key and site record of the server |
+//! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `token` | the HTTP API of a running server (`tendot-client`) |
+//! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
+//! | [`shell`] | `completions`, `man` | the definition of the command line |
+//!
+//! To follow one command: `tendot name 10.1000/182` is [`names::name::run`], which reads arguments or lines
+//! ([`LineReader`](line_reader::LineReader)), parses each with `tendot_names::Parser` and prints it as text or JSON.
 
 mod atomic_file;
 mod cli;

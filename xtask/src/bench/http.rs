@@ -20,18 +20,18 @@ use crate::process::{apt_install, output, run, start_server};
 use crate::root;
 
 pub(crate) const RECORDS: &str = "1000000";
-const NAMES: usize = 10_000;
+const SAMPLE_NAMES: usize = 10_000;
 pub(crate) const ROUNDS: usize = 5;
-const TENDOT: &str = "127.0.0.1:18080";
-const NGINX: &str = "127.0.0.1:18081";
-const JAVA: &str = "127.0.0.1:18083";
+const TENDOT_ADDR: &str = "127.0.0.1:18080";
+const NGINX_ADDR: &str = "127.0.0.1:18081";
+const HANDLE_NET_ADDR: &str = "127.0.0.1:18083";
 
 /// Added to a wrk script to leave some CPU idle.
-const PAUSE: &str = "delay = function() return 1 end\n";
+const WRK_DELAY: &str = "delay = function() return 1 end\n";
 
 /// Requests per memory sample, and the number of samples.
-const MEMORY_STEP: f64 = 1e6;
-const MEMORY_STEPS: u32 = 10;
+const REQUESTS_PER_SAMPLE: f64 = 1e6;
+const MEMORY_SAMPLES: u32 = 10;
 
 pub(crate) fn bench_http() -> Result<()> {
     let mut report = String::from(
@@ -61,7 +61,7 @@ pub(crate) fn bench_http() -> Result<()> {
     fs::write(&script, wrk_script(&names, "/"))?;
     // Warm-up for the JIT compiler.
     for _ in 0..ROUNDS {
-        run_wrk(JAVA, &script)?;
+        run_wrk(HANDLE_NET_ADDR, &script)?;
     }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
@@ -73,11 +73,11 @@ pub(crate) fn bench_http() -> Result<()> {
         let (mut our_time, mut java_time) = (0.0, 0.0);
         for _ in 0..ROUNDS {
             let before = cpu_seconds(&server)?;
-            ours.push(run_wrk(TENDOT, &script)?);
+            ours.push(run_wrk(TENDOT_ADDR, &script)?);
             our_time += cpu_seconds(&server)? - before;
-            nginx.push(run_wrk(NGINX, &fixed)?);
+            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
             let before = cpu_seconds(&java_server)?;
-            java.push(run_wrk(JAVA, &script)?);
+            java.push(run_wrk(HANDLE_NET_ADDR, &script)?);
             java_time += cpu_seconds(&java_server)? - before;
         }
         our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
@@ -98,12 +98,12 @@ pub(crate) fn bench_http() -> Result<()> {
             );
         }
         // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
-        fs::write(&script, wrk_script(&names, prefix) + PAUSE)?;
-        fs::write(&fixed, wrk_script(&one, "/") + PAUSE)?;
+        fs::write(&script, wrk_script(&names, prefix) + WRK_DELAY)?;
+        fs::write(&fixed, wrk_script(&one, "/") + WRK_DELAY)?;
         let (mut ours, mut nginx) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            ours.push(run_wrk(TENDOT, &script)?);
-            nginx.push(run_wrk(NGINX, &fixed)?);
+            ours.push(run_wrk(TENDOT_ADDR, &script)?);
+            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
         }
         let (ours, theirs) = (median_result(ours), median_result(nginx));
         report_line(
@@ -129,10 +129,10 @@ pub(crate) fn bench_http() -> Result<()> {
     }
     fs::write(&script, wrk_script(&names, "/api/handles/"))?;
     let mut grown = Vec::new();
-    for _ in 0..MEMORY_STEPS {
+    for _ in 0..MEMORY_SAMPLES {
         let mut asked = 0.0;
-        while asked < MEMORY_STEP {
-            asked += run_wrk(TENDOT, &script)?.rate * ROUND_SECONDS;
+        while asked < REQUESTS_PER_SAMPLE {
+            asked += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
         }
         grown.push(anonymous_memory(server.process.id())?);
     }
@@ -162,14 +162,14 @@ pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result
         run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
     }
     let reader = BufReader::new(fs::File::open(&lines)?);
-    let mut names = Vec::with_capacity(NAMES);
+    let mut names = Vec::with_capacity(SAMPLE_NAMES);
     // Every hundredth record; the input order is unrelated to the key order.
     for line in reader.lines().step_by(100) {
         let line = line?;
         let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
         names.push(name.context("a line has no handle")?.to_owned());
     }
-    ensure!(names.len() == NAMES, "{} names were found", names.len());
+    ensure!(names.len() == SAMPLE_NAMES, "{} names were found", names.len());
     Ok(names)
 }
 
@@ -178,14 +178,14 @@ fn start_tendot(tendot: &Path, data: &Path) -> Result<ServerProcess> {
     command
         .args(["-c", "0"])
         .arg(tendot)
-        .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
+        .args(["serve", "--native", "off", "--http", TENDOT_ADDR, "--data"])
         .arg(data);
     start_server(&mut command)
 }
 
 /// Starts the Handle.Net server with the same records.
 fn start_java(folder: &Path) -> Result<ServerProcess> {
-    let (_, port) = JAVA.split_once(':').context("no port")?;
+    let (_, port) = HANDLE_NET_ADDR.split_once(':').context("no port")?;
     let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
     let server = HandleNetProcess {
         data_dir: &java,
@@ -202,10 +202,11 @@ fn start_java(folder: &Path) -> Result<ServerProcess> {
 /// Starts nginx with one worker and one response of Tendot in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     // Another server at this address would be measured instead.
-    ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
-    let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
+    ensure!(std::net::TcpStream::connect(NGINX_ADDR).is_err(), "somebody else answers at {NGINX_ADDR}");
+    let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT_ADDR}/{name}")]))?;
     let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
-    let json = output(Command::new("curl").args(["-s", &format!("http://{TENDOT}/api/handles/{name}")]))?;
+    let json =
+        output(Command::new("curl").args(["-s", &format!("http://{TENDOT_ADDR}/api/handles/{name}")]))?;
     let mut added = String::new();
     for line in head.lines().skip(1) {
         let (header, value) = line.split_once(": ").unwrap_or_default();
@@ -219,7 +220,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
         "worker_processes 1; master_process off; daemon off; pid {path}/nginx.pid; error_log {path}/nginx.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests 100000000;\n\
-         server {{ listen {NGINX}; {added}\n\
+         server {{ listen {NGINX_ADDR}; {added}\n\
          location /redirect {{ {added} return 302 '{location}'; }}\n\
          location /json {{ default_type application/json; return 200 '{}'; }} }} }}\n",
         quoted(&json),
@@ -230,7 +231,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
         Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
     let server = ServerProcess { process, ready: String::new(), log: channel().1 };
     for _ in 0..100 {
-        if std::net::TcpStream::connect(NGINX).is_ok() {
+        if std::net::TcpStream::connect(NGINX_ADDR).is_ok() {
             return Ok(server);
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -113,25 +113,23 @@ fn compare_two_hosts(
 ) -> Result<()> {
     let script = write_wrk_script(folder, "uniform", uniform(names))?;
     let own = tempfile::tempdir()?;
-    let mut machines = Vec::new();
+    let mut hosts = Vec::new();
     for number in 1..=2 {
-        machines.push(SimulatedHost::start(number, tendot, own.path(), primary)?);
+        hosts.push(SimulatedHost::start(number, tendot, own.path(), primary)?);
     }
-    // Almost no cache, so that reads reach the database.
-    for machine in &machines {
-        run_wrk(&machine.address, &script)?;
+    // Warm-up; the caches are almost off, so that rounds read from the database.
+    for host in &hosts {
+        run_wrk(&host.address, &script)?;
     }
     let (mut alone, mut together) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let mut singles = 0.0;
-        for machine in &machines {
-            singles += run_wrk(&machine.address, &script)?.rate;
+        for host in &hosts {
+            singles += run_wrk(&host.address, &script)?.rate;
         }
         alone.push(singles / 2.0);
-        let asking = machines
-            .iter()
-            .map(|machine| start_wrk(&machine.address, &script, &[]))
-            .collect::<Result<Vec<_>>>()?;
+        let asking =
+            hosts.iter().map(|host| start_wrk(&host.address, &script, &[])).collect::<Result<Vec<_>>>()?;
         let rates =
             asking.into_iter().map(|asked| Ok(wrk_result(asked)?.rate)).collect::<Result<Vec<_>>>()?;
         together.push(rates.iter().sum::<f64>());
@@ -230,21 +228,21 @@ fn remove_namespace(number: u32) {
 fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
     // The harmonic sum up to n is about ln n, so a uniform number u gives rank n^u.
     let most = names.len() as f64;
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = SeededRng(0x9e37_79b9_7f4a_7c15);
     std::iter::repeat_with(move || &*names[((most.powf(random.next()) - 1.0) as usize).min(names.len() - 1)])
 }
 
 fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = SeededRng(0x2545_f491_4f6c_dd1d);
     std::iter::repeat_with(move || {
         &*names[((names.len() as f64 * random.next()) as usize).min(names.len() - 1)]
     })
 }
 
 /// Seeded pseudo-random numbers (xorshift64): the same in every run.
-struct Random(u64);
+struct SeededRng(u64);
 
-impl Random {
+impl SeededRng {
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -73,7 +73,7 @@ impl Drop for Postgres {
     }
 }
 
-/// PostgreSQL program, run as user `postgres` because it refuses to run as root.
+/// PostgreSQL program; root runs it as user `postgres`, because it refuses to run as root.
 fn program(name: &str) -> Result<Command> {
     let path = Path::new(PROGRAMS).join(name);
     if !is_root()? {

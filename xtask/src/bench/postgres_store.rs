@@ -133,7 +133,7 @@ impl PostgresBench {
         Ok(peak)
     }
 
-    /// Creates an empty database after a checkpoint, so that no writes of the previous one are pending.
+    /// Creates an empty database; a checkpoint ends the pending writes of the previous one.
     fn new_database(&self) -> Result<String> {
         self.psql("postgres", "drop database if exists bench")?;
         self.psql("postgres", "create database bench")?;
@@ -202,7 +202,7 @@ fn rate_of(printed: &[u8]) -> Result<f64> {
 }
 
 fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
-    let mut out = String::from(HEAD);
+    let mut out = String::from(INTRO);
     writeln!(
         out,
         "The machine: {}, {} cores, {} of memory, on which the server and its clients ran; {} programs wanted to run at once,\n\
@@ -213,7 +213,7 @@ fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
         total_memory()?,
         load_average()?,
     )?;
-    writeln!(out, "## Importing {} records\n\n{IMPORTING}", group_digits(RECORDS))?;
+    writeln!(out, "## Importing {} records\n\n{IMPORT_METHOD}", group_digits(RECORDS))?;
     let names = ["command", "library", "unsorted", "sorted"];
     let titles = ["`tendot import` of JSON lines", "the library", "`COPY`", "`COPY`, sorted before"];
     let seconds = names.iter().map(|name| measurement(all, name)).collect::<Result<Vec<f64>>>()?;
@@ -234,7 +234,7 @@ fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
         group_digits(measurement(all, "deposits")? as u64),
     )?;
 
-    writeln!(out, "{READING}")?;
+    writeln!(out, "{READ_METHOD}")?;
     let titles = ["`Store::get` a second", "of the same `select`", "of `pgbench -S`"];
     let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     for clients in READ_CLIENTS {
@@ -243,7 +243,7 @@ fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
         let cells = [Ok(group_digits(ours as u64)), ratio("same"), ratio("select")];
         table.row(&clients_label(clients), cells.into_iter())?;
     }
-    writeln!(out, "\n{DEPOSITING}")?;
+    writeln!(out, "\n{COMMIT_METHOD}")?;
     let titles = ["deposits a second", "of `pgbench -N`"];
     let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     for clients in COMMIT_CLIENTS {
@@ -259,7 +259,7 @@ fn clients_label(clients: u32) -> String {
     format!("{clients} at once")
 }
 
-const HEAD: &str = "\
+const INTRO: &str = "\
 # How fast the store in PostgreSQL is
 
 Written by `cargo xtask bench-postgres-store`, which measures all of it anew. Times say little about another machine; the
@@ -268,13 +268,13 @@ buffers and `max_wal_size` of 8 GB, over TCP on this machine.
 
 ";
 
-const IMPORTING: &str = "\
+const IMPORT_METHOD: &str = "\
 Unsorted, into new tables. `COPY` is psql's `\\copy` of a binary file with the rows as they stand in our table, into that
 table with its primary key; also of a file that somebody sorted before. The library has its records in memory when it
 begins, and sorts them; the command reads and checks JSON. Both write the log, and see what is there already.
 ";
 
-const READING: &str = "\
+const READ_METHOD: &str = "\
 ## Reading, without a cache
 
 Names are drawn from 1,000,000 records, all of them in the server's memory. So many clients ask, each the next one when it
@@ -282,7 +282,7 @@ has its answer, over at most as many connections. The same `select` is that of o
 `pgbench -S` reads from a table of as many rows. All have prepared statements.
 ";
 
-const DEPOSITING: &str = "\
+const COMMIT_METHOD: &str = "\
 ## Durable deposits
 
 Each client waits until its record is durable before it sends the next: a record, its history, a line of the log, counters.

@@ -15,17 +15,17 @@ use super::postgres_server::Postgres;
 use crate::process::{output, start_server};
 use crate::root;
 
-const ADDRESS: &str = "127.0.0.1:18095";
+const SERVER_ADDR: &str = "127.0.0.1:18095";
 
 const ROUNDS: usize = 3;
 
 /// Records of a batch.
-const RECORDS: &str = "1000000";
+const BATCH_RECORDS: &str = "1000000";
 const BATCHES: usize = 3;
 
 /// Concurrent clients that register names one by one.
 const CLIENTS: &str = "16";
-const SECONDS: &str = "5";
+const RUN_SECONDS: &str = "5";
 
 /// Runs the benchmark and writes the report.
 pub(crate) fn bench_registry() -> Result<()> {
@@ -54,16 +54,18 @@ struct RegistryServer {
 impl RegistryServer {
     fn start(data: &Path) -> Result<Self> {
         let server = start_server(
-            Command::new(tendot()).args(["serve", "--native", "off", "--http", ADDRESS, "--data"]).arg(data),
+            Command::new(tendot())
+                .args(["serve", "--native", "off", "--http", SERVER_ADDR, "--data"])
+                .arg(data),
         )?;
         let token = fs::read_to_string(data.join("operator.token"))?.trim().to_owned();
-        let prefix = output(benchmark("registry").args(["prepare", ADDRESS, &token]))?.trim().to_owned();
+        let prefix = output(benchmark("registry").args(["prepare", SERVER_ADDR, &token]))?.trim().to_owned();
         Ok(Self { server, token, prefix })
     }
 
     fn benchmark(&self, kind: &str, arguments: &[&str]) -> Command {
         let mut command = benchmark("registry");
-        command.args([kind, ADDRESS, &self.token, &self.prefix]).args(arguments);
+        command.args([kind, SERVER_ADDR, &self.token, &self.prefix]).args(arguments);
         command
     }
 }
@@ -83,8 +85,8 @@ fn measure_registrations(report: &mut String, folder: &Path) -> Result<()> {
     let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let directory: PathBuf = folder.join(format!("store-{round}"));
-        let own = output(benchmark("registry").arg("group").arg(&directory).args([CLIENTS, SECONDS]))?;
-        let http = output(&mut service.benchmark("deposits", &[CLIENTS, SECONDS]))?;
+        let own = output(benchmark("registry").arg("group").arg(&directory).args([CLIENTS, RUN_SECONDS]))?;
+        let http = output(&mut service.benchmark("deposits", &[CLIENTS, RUN_SECONDS]))?;
         let (own, http) = (parse_measurement(&own, "rate")?, parse_measurement(&http, "rate")?);
         over_http.push(http);
         straight.push(own);
@@ -117,7 +119,7 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
         let place = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
         let postgres = Postgres::start(&place)?;
         let mut command = benchmark("batches");
-        command.arg("each").arg(&place).args([RECORDS, "ascending", "1"]);
+        command.arg("each").arg(&place).args([BATCH_RECORDS, "ascending", "1"]);
         let rate = measurement(&run_measured(&mut command)?.0, "rate")?;
         drop(postgres);
         ours.push(http);
@@ -126,7 +128,7 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
     }
     writeln!(
         report,
-        "| a batch of {RECORDS} deposits with metadata | a second | times PostgreSQL |\n|---|---:|---:|\n\
+        "| a batch of {BATCH_RECORDS} deposits with metadata | a second | times PostgreSQL |\n|---|---:|---:|\n\
          | PostgreSQL, the same rows, 1,000 a transaction, prepared, over one connection | {} | 1.00 |\n\
          | `POST /api/v1/dois/batch` | {} | {:.2} |\n\nThe service had at most {:.0} MB of memory of its own meanwhile.",
         group_digits(median(theirs) as u64),
@@ -140,7 +142,7 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
 /// Sends a batch and samples the anonymous memory of the server in bytes; page cache is not counted.
 fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<String> {
     std::thread::scope(|scope| {
-        let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[RECORDS]));
+        let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[BATCH_RECORDS]));
         let batch = scope.spawn(move || output(&mut command));
         while !batch.is_finished() {
             *memory = memory.max(anonymous_memory(pid) as f64);

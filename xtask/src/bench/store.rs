@@ -149,7 +149,7 @@ struct StoreReport {
 
 impl StoreReport {
     fn to_markdown(&self) -> Result<String> {
-        let mut out = String::from(HEAD);
+        let mut out = String::from(INTRO);
         writeln!(
             out,
             "The machine: {}, {} cores, {} of memory; {} programs wanted to run at once, over the last quarter of an hour. A \
@@ -175,7 +175,7 @@ impl StoreReport {
     }
 
     fn read_section(&self, out: &mut String) -> Result<()> {
-        out.push_str(READING);
+        out.push_str(READ_METHOD);
         let ratio = |one: &'static str, two: &'static str| -> CellFormat {
             Box::new(move |all| Ok(format!("{:.2}", measurement(all, one)? / measurement(all, two)?)))
         };
@@ -221,7 +221,7 @@ impl StoreReport {
 
     fn import_section(&self, import: &Measurements, out: &mut String) -> Result<()> {
         let records = self.imported as f64;
-        writeln!(out, "## Importing {} records\n\n{IMPORTING}", group_digits(self.imported))?;
+        writeln!(out, "## Importing {} records\n\n{IMPORT_METHOD}", group_digits(self.imported))?;
         let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];
         let mut table = MarkdownTable::new(out, columns.into_iter().map(str::to_owned))?;
         let seconds =
@@ -247,7 +247,7 @@ impl StoreReport {
     }
 
     fn commit_section(&self, out: &mut String) -> Result<()> {
-        out.push_str(DEPOSITING);
+        out.push_str(COMMIT_METHOD);
         let mut table =
             MarkdownTable::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
         for writers in [1, 16, 64] {
@@ -263,7 +263,7 @@ impl StoreReport {
 /// Formats one table cell.
 type CellFormat = Box<dyn Fn(&Measurements) -> Result<String>>;
 
-const HEAD: &str = "\
+const INTRO: &str = "\
 # How fast the embedded store is
 
 Written by `cargo xtask bench-store`, which measures all of it anew. Times say little about another machine; the ratios are
@@ -271,7 +271,7 @@ to peers that were measured in the same run with the same records.
 
 ";
 
-const READING: &str = "\
+const READ_METHOD: &str = "\
 ## Reading and size
 
 Records have two or three values, addresses of 60 to 90 bytes and one of 5,000 prefixes of very different size; they come
@@ -289,14 +289,14 @@ Pages of the store are the system's.
 
 ";
 
-const IMPORTING: &str = "\
+const IMPORT_METHOD: &str = "\
 Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records from a file of its text format (`COPY`) into
 a table with the name as primary key and the wire form of the values as `bytea`; durable as it is by default, with 1 GB of
 shared buffers and `max_wal_size` of 8 GB. The library makes up its records as it goes. `tendot export` gave back the same
 lines, by a digest that does not depend on their order.
 ";
 
-const DEPOSITING: &str = "\
+const COMMIT_METHOD: &str = "\
 ## Durable deposits
 
 Each writer waits until its record is durable before it sends the next. Medians of five rounds of three seconds; each ratio

@@ -1,4 +1,4 @@
-//! Commands on DOI names: `name`, `same` and `extract`.
+//! Commands on DOI names: `name` parses, `same` compares, `extract` finds them in files.
 
 pub(crate) mod extract;
 pub(crate) mod name;

@@ -144,12 +144,12 @@ struct NamePrinter {
 
 impl NamePrinter {
     fn print_input(&mut self, input: &[u8]) -> Result<(), CliError> {
-        let read = self.parse_input(input);
-        if let Err(error) = &read {
+        let parsed = self.parse_input(input);
+        if let Err(error) = &parsed {
             self.report_invalid(input, &format!("no DOI name: {error}"));
         }
-        match (self.style, &read) {
-            (NameOutput::Form(form), Ok(read)) => match read.target.written_as(form) {
+        match (self.style, &parsed) {
+            (NameOutput::Form(form), Ok(parsed)) => match parsed.target.written_as(form) {
                 Some(written) => self.output.write_line(written),
                 None => {
                     self.report_invalid(input, &format!("without a form `{}`", form.as_str()));
@@ -157,12 +157,12 @@ impl NamePrinter {
                 }
             },
             (NameOutput::Form(_), Err(_)) => self.output.write_line(""),
-            (NameOutput::Json, Ok(read)) => self.output.write_json(&ParsedNameJson::new(input, read)),
+            (NameOutput::Json, Ok(parsed)) => self.output.write_json(&ParsedNameJson::new(input, parsed)),
             (NameOutput::Json, Err(error)) => self.output.write_json(&InvalidNameJson::new(input, error)),
-            (NameOutput::Text, Ok(read)) => {
+            (NameOutput::Text, Ok(parsed)) => {
                 let gap = if std::mem::take(&mut self.is_first) { "" } else { "\n" };
                 self.output.write_bytes(gap.as_bytes())?;
-                self.output.write_bytes(format_details(read).as_bytes())
+                self.output.write_bytes(format_details(parsed).as_bytes())
             }
             (NameOutput::Text, Err(_)) => Ok(()),
         }
@@ -253,13 +253,13 @@ struct RuleConformance {
 }
 
 impl<'a> ParsedNameJson<'a> {
-    fn new(input: &'a [u8], read: &'a ParsedInput<'_>) -> Self {
-        let target = &read.target;
+    fn new(input: &'a [u8], parsed: &'a ParsedInput<'_>) -> Self {
+        let target = &parsed.target;
         Self {
             input: String::from_utf8_lossy(input),
             ok: true,
             kind: if matches!(target, DoiOrShortDoi::Doi(_)) { "doi" } else { "short" },
-            form: read.form,
+            form: parsed.form,
             name: target.as_str(),
             prefix: target.prefix(),
             suffix: target.suffix(),
@@ -275,8 +275,8 @@ impl<'a> ParsedNameJson<'a> {
                 z3984: conforms_to(target, SyntaxRules::Z3984),
                 minimal2002: conforms_to(target, SyntaxRules::Minimal2002),
             },
-            notes: read.notes.iter().map(|note| note.code()).collect(),
-            cut: read.cut.as_ref(),
+            notes: parsed.notes.iter().map(|note| note.code()).collect(),
+            cut: parsed.cut.as_ref(),
         }
     }
 }
@@ -304,8 +304,8 @@ impl<'a> InvalidNameJson<'a> {
 }
 
 /// Text output: name and a table of its forms and properties.
-fn format_details(read: &ParsedInput<'_>) -> String {
-    let target = &read.target;
+fn format_details(parsed: &ParsedInput<'_>) -> String {
+    let target = &parsed.target;
     let obeyed: Vec<_> = SyntaxRules::ALL
         .into_iter()
         .filter(|rules| conforms_to(target, *rules))
@@ -318,7 +318,7 @@ fn format_details(read: &ParsedInput<'_>) -> String {
         }
     };
     row("kind", if matches!(target, DoiOrShortDoi::Doi(_)) { "DOI name" } else { "shortDOI" });
-    row("written as", read.form);
+    row("written as", parsed.form);
     row("prefix", target.prefix());
     row("suffix", target.suffix());
     for form in [
@@ -334,8 +334,8 @@ fn format_details(read: &ParsedInput<'_>) -> String {
         row(form.as_str(), &format_as(target, form));
     }
     row("obeys", &obeyed.join(", "));
-    row("changed", &read.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));
-    if let Some(cut) = &read.cut {
+    row("changed", &parsed.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));
+    if let Some(cut) = &parsed.cut {
         row("cut before", &quote_input(cut.before.as_bytes()));
         row("cut after", &quote_input(cut.after.as_bytes()));
     }

@@ -37,12 +37,13 @@ struct ListPage {
 
 impl ApiSession {
     pub(crate) fn open(arguments: &ApiConnectionArguments) -> Result<Self, CliError> {
-        let said = |flag: &Option<String>, variable| {
-            flag.clone().or_else(|| std::env::var(variable).ok()).filter(|said| !said.is_empty())
+        let flag_or_env = |flag: &Option<String>, variable| {
+            flag.clone().or_else(|| std::env::var(variable).ok()).filter(|text| !text.is_empty())
         };
-        let server = said(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
+        let server =
+            flag_or_env(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
         // A token read from a file ends with a newline.
-        let token = said(&arguments.token, "TENDOT_TOKEN").map(|token| token.trim().to_owned());
+        let token = flag_or_env(&arguments.token, "TENDOT_TOKEN").map(|token| token.trim().to_owned());
         let trusted = arguments.trust.as_ref().map(|file| {
             fs::read(file)
                 .map_err(|error| CliError::io(format!("`{}` can't be read", file.display()), &error))

@@ -198,11 +198,11 @@ impl BatchSource {
         let mut file = file.try_clone().map_err(failed)?;
         file.rewind().map_err(failed)?;
         let mut context = Context::new(&SHA256);
-        let mut piece = vec![0; 1 << 16];
+        let mut buffer = vec![0; 1 << 16];
         loop {
-            match file.read(&mut piece).map_err(failed)? {
+            match file.read(&mut buffer).map_err(failed)? {
                 0 => break,
-                read => context.update(&piece[..read]),
+                read => context.update(&buffer[..read]),
             }
         }
         let format = if self.format == BatchFormat::Csv { "csv" } else { "ndjson" };
@@ -229,16 +229,16 @@ impl BatchUpload<'_> {
     /// Uploads until the server has answered all lines, with backoff between attempts.
     fn upload_with_retries(&self, report: &mut BatchReport) -> Result<(), CliError> {
         let begun = self.bar.position();
-        let (mut taken, mut tries, mut is_first) = (0, 0, true);
+        let (mut received, mut tries, mut is_first) = (0, 0, true);
         loop {
-            let before = taken;
+            let before = received;
             let failure =
-                match self.session.runtime.block_on(self.upload_once(&mut taken, is_first, report))? {
+                match self.session.runtime.block_on(self.upload_once(&mut received, is_first, report))? {
                     Ok(()) => return Ok(()),
                     Err(error) => error,
                 };
             is_first = false;
-            tries = if taken > before { 1 } else { tries + 1 };
+            tries = if received > before { 1 } else { tries + 1 };
             if self.source.file.is_none() || !failure.is_transient() || tries > self.max_retries {
                 let is_passing = failure.is_transient();
                 return self.session.map_error(Err(failure)).map_err(|failed| match is_passing {
@@ -268,10 +268,10 @@ impl BatchUpload<'_> {
         }
     }
 
-    /// Uploads once; the first `taken` results were received in earlier attempts and are skipped.
+    /// Uploads once; the first `received` results were received in earlier attempts and are skipped.
     async fn upload_once(
         &self,
-        taken: &mut u64,
+        received: &mut u64,
         is_first: bool,
         report: &mut BatchReport,
     ) -> Result<Result<(), RegistryClientError>, CliError> {
@@ -306,9 +306,9 @@ impl BatchUpload<'_> {
             match answers.next_line().await {
                 Ok(Some(line)) => {
                     number += 1;
-                    if number > *taken {
+                    if number > *received {
                         report.record_result(&self.source.name, &line)?;
-                        *taken = number;
+                        *received = number;
                     }
                 }
                 Ok(None) => return Ok(Ok(())),

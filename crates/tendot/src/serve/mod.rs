@@ -134,9 +134,9 @@ fn load_settings(arguments: &ServeArguments) -> Result<ServerSettings, CliError>
         ("http.address", "--http", &arguments.http),
         ("https.address", "--https", &arguments.https),
     ];
-    let said: Vec<_> =
+    let given_flags: Vec<_> =
         flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
-    load_settings_with(&arguments.configuration, &said)
+    load_settings_with(&arguments.configuration, &given_flags)
 }
 
 async fn serve(

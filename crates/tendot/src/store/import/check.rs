@@ -15,7 +15,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     if record.values.len() > limits::MAX_VALUES {
         return Err(format!("{} values, at most {} are kept", record.values.len(), limits::MAX_VALUES));
     }
-    let mut odd = Vec::new();
+    let mut warnings = Vec::new();
     for value in &record.values {
         let index = value.index;
         if index == 0 {
@@ -29,7 +29,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
             if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 return Err(format!("the URL at {index} has the character {byte:#04x}"));
             }
-            odd.extend(url_warning(value).map(|what| format!("the URL at {index} {what}")));
+            warnings.extend(url_warning(value).map(|what| format!("the URL at {index} {what}")));
         }
     }
     let mut indexes: Vec<u32> = record.values.iter().map(|value| value.index).collect();
@@ -44,9 +44,9 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
             .is_some_and(|(begin, _)| begin.eq_ignore_ascii_case(start.as_bytes()))
     });
     if looks_like_an_address {
-        odd.push("the name looks like an address, and is taken as it is".into());
+        warnings.push("the name looks like an address, and is taken as it is".into());
     }
-    Ok(odd)
+    Ok(warnings)
 }
 
 /// Warning about a suspicious URL.
@@ -106,7 +106,7 @@ mod tests {
     #[track_caller]
     fn check_one(name: &str, values: Vec<HandleValue<'_>>, expected: Result<usize, &str>) {
         let record = HandleRecord { handle: name.as_bytes().into(), values };
-        let found = check_record(&record).map(|odd| odd.len());
+        let found = check_record(&record).map(|warnings| warnings.len());
         assert_eq!(
             found.as_ref().map_err(|reason| &**reason),
             expected.as_ref().map_err(|reason| *reason),

@@ -78,8 +78,8 @@ impl ImportChunk {
             ImportItem::HomePrefix(_) => {}
             ImportItem::Record(record) => match check_record(&record) {
                 Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
-                Ok(odd) => {
-                    for what in odd {
+                Ok(warnings) => {
+                    for what in warnings {
                         self.warn(line, || format!("`{}`: {what}", quote_input(&record.handle)));
                     }
                     self.push_record(line, &record);

@@ -33,7 +33,7 @@ pub(super) struct LineBlock {
     count: u64,
     /// Lines with their line endings.
     text: Vec<u8>,
-    _place: MemoryPermit,
+    _permit: MemoryPermit,
 }
 
 impl LineBlock {
@@ -53,8 +53,8 @@ impl LineBlock {
         if count == 0 {
             return Ok(None);
         }
-        let place = limiter.acquire(text.len());
-        Ok(Some(Self { before, count, text, _place: place }))
+        let permit = limiter.acquire(text.len());
+        Ok(Some(Self { before, count, text, _permit: permit }))
     }
 
     pub(super) fn parse(&self, options: ImportOptions) -> ImportChunk {
