@@ -19,8 +19,8 @@ pub(crate) const RUSTDOC_ENV: &str = "TENDOT_XTASK_RUSTDOC";
 /// Environment variable with the fingerprint of files that examples may read; unset to test all crates again.
 const DATA_ENV: &str = "TENDOT_XTASK_DATA";
 
-/// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with: `cargo
-/// doc` would check every dependency again first.
+/// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with:
+/// `cargo doc` would check every dependency again first.
 pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Counts> {
     let rustdoc = output(Command::new("rustup").args(["which", "rustdoc"]))?;
     let mut command = Command::new("cargo");

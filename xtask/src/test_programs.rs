@@ -190,8 +190,8 @@ impl TestRun<'_> {
 
 /// Builds with `cargo test --no-run` and reports each test program as soon as it is there; returns the number of warnings.
 ///
-/// Clippy compiles the crates of the workspace: a build with its warnings takes a little longer than one without, and far less than a
-/// build and a check.
+/// Clippy compiles the crates of the workspace: a build with its warnings takes a little longer than one without, and far less
+/// than a build and a check.
 #[allow(clippy::print_stderr, reason = "warnings are what clippy is for")]
 fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
     let mut command = Command::new("cargo");

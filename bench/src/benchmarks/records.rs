@@ -1,7 +1,8 @@
 //! Generated records on standard output, identical in every run.
 //!
-//! `records lines COUNT` writes JSON lines for `tendot import`; `records table COUNT` writes text for PostgreSQL's `COPY`: the name in
-//! upper case, and the wire form of the values. `records digest` prints an order-independent digest of the lines it reads.
+//! `records lines COUNT` writes JSON lines for `tendot import`; `records table COUNT` writes text for PostgreSQL's `COPY`: the
+//! name in upper case, and the wire form of the values. `records digest` prints an order-independent digest of the lines it
+//! reads.
 
 use std::error::Error;
 use std::hash::{DefaultHasher, Hasher as _};

@@ -1,8 +1,8 @@
 //! Embedded store, compared with LMDB alone on the same records.
 //!
-//! `store import DIR COUNT` imports records and saves a sample of their names; `store engine own|wire DIR` fills an LMDB database with
-//! the bytes of the store, or with the wire form; `store read own|wire DIR` reads the names from both in alternating rounds. Each
-//! prints its measurements.
+//! `store import DIR COUNT` imports records and saves a sample of their names; `store engine own|wire DIR` fills an LMDB
+//! database with the bytes of the store, or with the wire form; `store read own|wire DIR` reads the names from both in
+//! alternating rounds. Each prints its measurements.
 
 use std::error::Error;
 use std::fs::{self, File};

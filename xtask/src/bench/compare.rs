@@ -191,8 +191,8 @@ fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) 
     Ok(Rates { label, old, new })
 }
 
-/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and writes time, size and speed to
-/// `docs/speed-build.md`.
+/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and writes time, size and speed
+/// to `docs/speed-build.md`.
 pub(crate) fn bench_build() -> Result<()> {
     let folder = root().join("target/bench/build");
     fs::create_dir_all(&folder)?;

@@ -1,7 +1,7 @@
 //! Redirects over HTTP from PostgreSQL: against the embedded store, and two hosts against one.
 //!
-//! Names are requested with a Zipf distribution. Hosts are simulated: each has a network namespace, and a cgroup with a quarter of a
-//! core for a server and a standby.
+//! Names are requested with a Zipf distribution. Hosts are simulated: each has a network namespace, and a cgroup with a quarter
+//! of a core for a server and a standby.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -4,8 +4,8 @@
 //! - `native udp|tcp|kept ADDRESS NAMES SECONDS` resolves the names in a file with 32 concurrent requests: over UDP, over one TCP
 //!   connection per request, or over keep-alive connections.
 //! - `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site record.
-//! - `native echo|accept ADDRESS ANSWER` responds to every datagram, or to the one request of each connection, with the bytes of a
-//!   file.
+//! - `native echo|accept ADDRESS ANSWER` responds to every datagram, or to the one request of each connection, with the bytes of
+//!   a file.
 //!
 //! Load runs print the number of requests, requests per second, and the 99th percentile of the latency in microseconds.
 

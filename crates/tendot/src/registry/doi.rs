@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn values() {
         let check = |written: &str, expected: Json| {
-            assert_eq!(parse_value_argument(written).unwrap(), expected, "{written}")
+            assert_eq!(parse_value_argument(written).unwrap(), expected, "{written}");
         };
         check("3:EMAIL:a@b.org", json!({"index": 3, "type": "EMAIL", "data": "a@b.org"}));
         check("2:URL:https://a.org/", json!({"index": 2, "type": "URL", "data": "https://a.org/"}));

@@ -224,7 +224,7 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
             bar.suspend(|| match moved.resumed {
                 None => {}
                 Some(PreviousRun::Interrupted) => {
-                    eprint_line("an earlier run was stopped; this one goes on from there")
+                    eprint_line("an earlier run was stopped; this one goes on from there");
                 }
                 Some(PreviousRun::Finished(line)) => eprint_line(format_args!(
                     "an earlier run was finished at line {line} of the log; this one copies what is new"

@@ -104,7 +104,7 @@ impl ImportChunk {
         match NameKey::from_prefix(prefix) {
             Ok(_) => drop(self.prefixes.insert(prefix.into())),
             Err(error) => {
-                self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)))
+                self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)));
             }
         }
     }

@@ -106,7 +106,7 @@ impl ImportReport {
                 ));
             }
             None => {
-                eprint_line(format_args!("{read} could be imported, {refused} refused; nothing was written"))
+                eprint_line(format_args!("{read} could be imported, {refused} refused; nothing was written"));
             }
         }
         if !json {
