@@ -1,19 +1,19 @@
-//! Text like that in which names are looked for: papers, BibTeX, JATS, JSON, CSV, one name in 500 to 5,000 bytes.
+//! Generated text with names: papers, BibTeX, JATS, JSON, CSV; one name per 500 to 5,000 bytes.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use crate::names::name;
-use crate::random::Random;
+use crate::rng::SeededRng;
 
 /// Generates a text with one DOI name.
-type TextGenerator = fn(&mut Random) -> String;
+type TextGenerator = fn(&mut SeededRng) -> String;
 
 /// Writes about `megabytes` of text into files of about ten megabytes each.
 pub fn write(folder: &Path, megabytes: u64) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut random = Random::new(2641);
+    let mut random = SeededRng::new(2641);
     let kinds: [(&str, TextGenerator); 5] =
         [("txt", paper), ("bib", bibtex), ("xml", jats), ("json", json), ("csv", csv)];
     for file in 0..megabytes / 10 {
@@ -30,7 +30,7 @@ pub fn write(folder: &Path, megabytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Words by their frequency in scientific prose, more or less.
+/// Words of scientific prose, approximately by frequency.
 const WORDS: [&str; 60] = [
     "the",
     "of",
@@ -94,13 +94,13 @@ const WORDS: [&str; 60] = [
     "Ångström",
 ];
 
-impl Random {
+impl SeededRng {
     fn word(&mut self) -> &'static str {
         WORDS[self.below(WORDS.len() as u64) as usize]
     }
 }
 
-fn prose(random: &mut Random, bytes: usize) -> String {
+fn prose(random: &mut SeededRng, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 32);
     let mut line = 0;
     while text.len() < bytes {
@@ -122,7 +122,7 @@ fn prose(random: &mut Random, bytes: usize) -> String {
     text
 }
 
-fn paper(random: &mut Random) -> String {
+fn paper(random: &mut SeededRng) -> String {
     let name = name(random);
     let cited = match random.below(4) {
         0 => format!("(doi: {name})."),
@@ -134,7 +134,7 @@ fn paper(random: &mut Random) -> String {
     format!("{}\n[{}] {}\n", prose(random, bytes), random.below(90), cited)
 }
 
-fn bibtex(random: &mut Random) -> String {
+fn bibtex(random: &mut SeededRng) -> String {
     let (title, note) = (random.in_range(60, 200) as usize, random.in_range(400, 2500) as usize);
     format!(
         "@article{{key{},\n  title = {{{}}},\n  author = {{Doe, Jane and Roe, Richard}},\n  abstract = {{{}}},\n  volume = {{{}}},\n  year = {{{}}},\n  doi = {{{}}},\n}}\n\n",
@@ -147,7 +147,7 @@ fn bibtex(random: &mut Random) -> String {
     )
 }
 
-fn jats(random: &mut Random) -> String {
+fn jats(random: &mut SeededRng) -> String {
     let bytes = random.in_range(400, 4000) as usize;
     format!(
         "<p>{}</p>\n<ref id=\"R{}\"><element-citation publication-type=\"journal\"><article-title>{}</article-title><year>{}</year><volume>{}</volume><pub-id pub-id-type=\"doi\">{}</pub-id></element-citation></ref>\n",
@@ -160,7 +160,7 @@ fn jats(random: &mut Random) -> String {
     )
 }
 
-fn json(random: &mut Random) -> String {
+fn json(random: &mut SeededRng) -> String {
     let bytes = random.in_range(500, 3000) as usize;
     format!(
         "{{\"type\":\"journal-article\",\"title\":[\"{}\"],\"volume\":\"{}\",\"abstract\":\"{}\",\"DOI\":\"{}\",\"is-referenced-by-count\":{}}}\n",
@@ -172,7 +172,7 @@ fn json(random: &mut Random) -> String {
     )
 }
 
-fn csv(random: &mut Random) -> String {
+fn csv(random: &mut SeededRng) -> String {
     let bytes = random.in_range(400, 1500) as usize;
     format!(
         "{},{},\"{}\",{},{}.{}\n",

@@ -1,12 +1,11 @@
-//! Benchmarks that `cargo xtask bench…` runs: `tendot-bench BENCHMARK [ARGUMENT]…`, in one program, so that everything is linked and
-//! optimized once.
+//! Benchmarks run by `cargo xtask bench…`: `tendot-bench BENCHMARK [ARGUMENT]…`. One program, so that everything is linked once.
 
 mod benchmarks;
 mod corpus;
 mod measure;
 mod names;
-mod random;
 mod records;
+mod rng;
 
 use std::error::Error;
 

@@ -1,9 +1,9 @@
-//! Names in the shapes that registrants use, and the ways in which people write them.
+//! Generated DOI names as registrants form them, in the written forms that people use.
 
-use crate::random::Random;
+use crate::rng::SeededRng;
 
-/// A made-up name.
-pub fn name(random: &mut Random) -> String {
+/// Generates a DOI name.
+pub fn name(random: &mut SeededRng) -> String {
     let year = random.in_range(1990, 2026);
     let n = random.in_range(1, 9_999_999);
     match random.below(12) {
@@ -41,9 +41,9 @@ pub fn name(random: &mut Random) -> String {
     }
 }
 
-/// A line as found in lists of names: 40 % bare, 35 % addresses, 13 % labelled, 3 % URNs, 4 % in capitals, 2 % with
-/// dirt around them, 3 % no names.
-pub fn input_line(random: &mut Random) -> String {
+/// Generates a line of a name list: 40 % bare names, 35 % URLs, 13 % labelled, 3 % URNs, 4 % upper case, 2 % with surrounding
+/// punctuation, 3 % no names.
+pub fn input_line(random: &mut SeededRng) -> String {
     let name = name(random);
     match random.below(100) {
         0..40 => name,
@@ -64,6 +64,6 @@ fn encoded(name: &str) -> String {
     name.replace('<', "%3C").replace('>', "%3E")
 }
 
-fn letters(random: &mut Random, count: usize) -> String {
+fn letters(random: &mut SeededRng, count: usize) -> String {
     (0..count).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
 }

@@ -1,37 +1,37 @@
-//! Records as the world has them: 5,000 prefixes of very different size, two or three values, addresses of 60 to 90 bytes.
+//! Generated handle records like real ones: 5,000 prefixes of very different size, two or three values, URLs of 60 to 90 bytes.
 
 use tendot_proto::HandleValue;
 
-use crate::random::Random;
+use crate::rng::SeededRng;
 
 const PREFIXES: usize = 5_000;
 
 /// Generates handle records in a fixed order per seed.
 pub struct RecordGenerator {
-    random: Random,
-    /// How often each prefix comes, added up: the n-th as often as 1/n.
+    random: SeededRng,
+    /// Cumulative weights of the prefixes: the n-th has weight 1/n.
     weights: Vec<f64>,
     number: u64,
 }
 
 impl RecordGenerator {
-    /// Begins anew.
+    /// Generator with this seed.
     pub fn new(seed: u64) -> Self {
         let mut sum = 0.0;
         let weights = (1..=PREFIXES).map(|rank| {
             sum += 1.0 / rank as f64;
             sum
         });
-        Self { weights: weights.collect(), random: Random::new(seed), number: 0 }
+        Self { weights: weights.collect(), random: SeededRng::new(seed), number: 0 }
     }
 
-    /// The next record. No name comes twice.
+    /// Generates the next record; names are unique.
     pub fn record(&mut self) -> (String, Vec<HandleValue<'static>>) {
         self.number += 1;
         let all = self.weights[PREFIXES - 1];
         let at = self.random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * all;
         let rank = self.weights.partition_point(|weight| *weight < at);
-        // Spread over the names, so that neither prefixes nor suffixes come in order.
+        // Scatter the numbers, so that neither prefixes nor suffixes are in order.
         let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
         let prefix = format!("10.{}", 1_000 + rank * 7 % 49_000);
         let suffix = match rank % 4 {

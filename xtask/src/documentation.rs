@@ -1,4 +1,4 @@
-//! Documentation: no warnings of rustdoc, and examples that run.
+//! Documentation checks: rustdoc without warnings, and doc tests.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +13,14 @@ use crate::report::Counts;
 use crate::root;
 use crate::test_programs::{build_environment, parse_result};
 
-/// The variable that makes this program [a rustdoc](document_and_test); its value is the path of the real one.
+/// Environment variable that makes this program act [as rustdoc](document_and_test); its value is the path of the real rustdoc.
 pub(crate) const RUSTDOC_ENV: &str = "TENDOT_XTASK_RUSTDOC";
 
-/// The variable with the state of files that examples may read; missing if all crates are to be tested again.
+/// Environment variable with the fingerprint of files that examples may read; unset to test all crates again.
 const DATA_ENV: &str = "TENDOT_XTASK_DATA";
 
-/// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with: `cargo
-/// doc` would check every dependency again first.
+/// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with:
+/// `cargo doc` would check every dependency again first.
 pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Counts> {
     let rustdoc = output(Command::new("rustup").args(["which", "rustdoc"]))?;
     let mut command = Command::new("cargo");
@@ -46,8 +46,8 @@ pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Coun
     Ok(total)
 }
 
-/// Stands in for rustdoc where Cargo calls it to run the examples of a library: documents the library first, with warnings denied. If
-/// nothing has changed since both passed, the results of that time are printed.
+/// Replaces rustdoc when Cargo runs the doc tests of a library: documents the library first, with warnings denied. If nothing has
+/// changed since both passed, prints the earlier results.
 pub(crate) fn document_and_test(rustdoc: OsString) -> Result<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let Some(library) = library(&arguments) else { bail!("no library in {arguments:?}") };
@@ -76,14 +76,14 @@ pub(crate) fn document_and_test(rustdoc: OsString) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A library that is documented.
+/// Library to document.
 struct Library {
     name: String,
     /// The compiled library.
     path: PathBuf,
 }
 
-/// The library of `--crate-name NAME … --extern NAME=PATH`.
+/// Library from `--crate-name NAME … --extern NAME=PATH`.
 fn library(arguments: &[OsString]) -> Option<Library> {
     let after = |option: &'static str| {
         arguments.windows(2).filter(move |pair| pair[0] == option).filter_map(|pair| pair[1].to_str())
@@ -94,7 +94,7 @@ fn library(arguments: &[OsString]) -> Option<Library> {
     Some(Library { name: name.to_owned(), path: path.into() })
 }
 
-/// Runs rustdoc with the arguments of its tests, but to write documentation; false if there were warnings.
+/// Runs rustdoc with the arguments of the doc tests to write documentation; returns false on warnings.
 fn document(rustdoc: &OsString, arguments: &[OsString], name: &str) -> Result<bool> {
     let mut command = Command::new(rustdoc);
     let mut arguments = arguments.iter().peekable();

@@ -13,16 +13,15 @@ use crate::process::{apt_install, is_installed, output, run};
 use crate::report::Counts;
 use crate::root;
 
-/// What `cargo fuzz` would pass, without the sanitizers, which need another toolchain; the code fuzzed has no
-/// `unsafe` but one cast.
+/// Flags of `cargo fuzz` without sanitizers, which need a nightly toolchain; the fuzzed code has one `unsafe` cast.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// The variable that names the target to the program.
+/// Environment variable that selects the target.
 const TARGET_ENV: &str = "TENDOT_FUZZ_TARGET";
 
-/// Fuzzes every target, or one, for so many seconds each, two at a time, beginning with the seeds and the corpora.
+/// Fuzzes all targets, or one, for this time each, two in parallel, starting with seeds and corpora.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<Counts> {
     if let Some(only) = only {
         ensure!(TARGETS.contains(&only), "unknown fuzz target `{only}`; the targets are {TARGETS:?}");
@@ -45,7 +44,7 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<Counts> {
     })
 }
 
-/// Calls `each` with every target, or one; two at a time. Returns how many passed.
+/// Calls `each` for all targets, or one, two in parallel; counts results.
 fn for_each_target(only: Option<&str>, each: impl Fn(&str) -> Result<()> + Sync) -> Result<Counts> {
     let next = Mutex::new(TARGETS.into_iter().filter(|target| only.is_none_or(|only| only == *target)));
     let counts = Mutex::new(Counts::default());
@@ -83,7 +82,7 @@ fn build() -> Result<PathBuf> {
     Ok(target_dir.join(host).join("fuzz/tendot-fuzz"))
 }
 
-/// Keeps the inputs that reach most of the code, of those that fuzzing found: the shortest, a line each.
+/// Minimizes the corpus of a target and saves the shortest inputs, one per line.
 pub(crate) fn minimize_corpus(target: &str) -> Result<()> {
     let program = build()?;
     let folder = root().join("fuzz");
@@ -109,7 +108,7 @@ pub(crate) fn minimize_corpus(target: &str) -> Result<()> {
     Ok(fs::write(folder.join("corpora").join(format!("{target}.hex")), lines)?)
 }
 
-/// So many inputs are kept of each target.
+/// Maximum number of saved inputs per target.
 const MAX_SAVED_INPUTS: usize = 400;
 
 fn write_inputs(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {

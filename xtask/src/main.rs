@@ -1,28 +1,16 @@
-//! The project's chores: `cargo xtask test` and friends, exactly what CI runs.
+//! Development commands, `cargo xtask COMMAND`; CI runs `cargo xtask test`.
 
 mod bench;
-mod bench_batches;
-mod bench_compare;
-mod bench_http;
-mod bench_native;
-mod bench_postgres;
-mod bench_postgres_http;
-mod bench_postgres_store;
-mod bench_registry;
-mod bench_store;
-mod dist;
 mod documentation;
 mod fuzz;
 mod interop;
 mod passed;
 mod peers;
-mod postgres_versions;
 mod process;
 mod report;
 mod test;
 mod test_programs;
 mod unicode;
-mod wrk;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,23 +62,23 @@ fn run() -> anyhow::Result<()> {
         ["fuzz", target] => fuzz::fuzz(Some(target), 60).map(drop),
         ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?).map(drop),
         ["fuzz-keep", target] => fuzz::minimize_corpus(target),
-        ["bench"] => bench::bench(),
+        ["bench"] => bench::names::bench(),
         ["bench-store", sizes @ ..] => {
             let sizes: Result<Vec<u64>, _> = sizes.iter().map(|size| size.parse()).collect();
-            bench_store::bench_store(&sizes?)
+            bench::store::bench_store(&sizes?)
         }
-        ["bench-postgres-store"] => bench_postgres_store::bench_postgres_store(),
-        ["bench-batches"] => bench_batches::bench_batches(),
-        ["bench-registry"] => bench_registry::bench_registry(),
-        ["bench-http"] => bench_http::bench_http(),
-        ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
-        ["bench-native"] => bench_native::bench_native(),
-        ["bench-compare", old, new] => bench_compare::bench_compare(Path::new(old), Path::new(new)),
-        ["bench-build"] => bench_compare::bench_build(),
+        ["bench-postgres-store"] => bench::postgres_store::bench_postgres_store(),
+        ["bench-batches"] => bench::batches::bench_batches(),
+        ["bench-registry"] => bench::registry::bench_registry(),
+        ["bench-http"] => bench::http::bench_http(),
+        ["bench-postgres-http"] => bench::postgres_http::bench_postgres_http(),
+        ["bench-native"] => bench::native::bench_native(),
+        ["bench-compare", old, new] => bench::compare::bench_compare(Path::new(old), Path::new(new)),
+        ["bench-build"] => bench::compare::bench_build(),
         ["failover"] => test::failover(),
         ["postgres-versions"] => {
             let report = report::Report::new();
-            postgres_versions::postgres_versions(&report);
+            test::postgres_versions(&report);
             report.finish()
         }
         ["interop"] => interop_alone(None),

@@ -1,4 +1,4 @@
-//! Remembers what passed, so that a run after a change repeats only what the change can break.
+//! Cache of passed test programs, so that a run after a change repeats only the affected ones.
 //!
 //! The record of a test program holds as long as the program, the program under test, this program and every file that is not
 //! Rust code (vectors, documentation, scripts) are as they were. CI and `--rerun` do not use it.
@@ -43,7 +43,7 @@ pub(crate) struct PassedRecords {
 }
 
 impl PassedRecords {
-    /// Reads what earlier runs have written.
+    /// Reads the results of earlier runs.
     pub(crate) fn open() -> Result<Self> {
         let file = fs::read(records_path()).unwrap_or_default();
         let records = serde_json::from_slice(&file).unwrap_or_default();

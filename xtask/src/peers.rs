@@ -1,4 +1,4 @@
-//! Other programs that tests talk to: installed in one step, while the first crates compile.
+//! Installation of other programs that tests use, while the first crates compile.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Running other programs: each command line is printed, and a failure is an error.
+//! Running other programs: prints each command line; a failed program is an error.
 
 use std::process::{Command, Stdio};
 
@@ -11,8 +11,8 @@ pub(crate) fn start_server(command: &mut Command) -> Result<ServerProcess> {
         .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", command_line(command)))
 }
 
-/// Runs a command that has to succeed.
-#[allow(clippy::print_stderr, reason = "the one place that tells what is run")]
+/// Runs a command that must succeed.
+#[allow(clippy::print_stderr, reason = "prints each command line")]
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", command_line(command));
     let status =
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that has to succeed and gives what it printed.
+/// Runs a command that must succeed; returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -35,18 +35,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// True when a program starts with `--version`, or `-v` as nginx wants it.
+/// True if the program runs with `--version` or `-v` (nginx).
 pub(crate) fn is_installed(program: &str) -> bool {
     tendot_testing::is_installed(program)
 }
 
-/// Installs packages of the system, for machines on which something is missing.
+/// Installs Debian packages.
 pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
     run(Command::new("apt-get").args(["update", "-qq"]))?;
     run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
 }
 
-/// A command as it would be typed.
+/// Command line as text.
 pub(crate) fn command_line(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

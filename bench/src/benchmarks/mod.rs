@@ -1,4 +1,4 @@
-//! The benchmarks, a module each.
+//! Benchmarks, one module each; a module has the name of its benchmark on the command line.
 
 mod batches;
 mod deposits;

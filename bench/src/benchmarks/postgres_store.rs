@@ -1,8 +1,11 @@
-//! The store in PostgreSQL, for measurements beside PostgreSQL's own programs.
+//! PostgreSQL store, compared with PostgreSQL's own programs.
 //!
-//! `postgres_store rows unsorted|sorted COUNT` writes the rows of records for a plain `COPY_STAGING` in its binary format; `import ADDRESS COUNT`
-//! imports the same records; `beside ADDRESS COUNT` does so while somebody deposits one record after the other; `fill ADDRESS COUNT` imports records that are named by numbers; `read ADDRESS COUNT CLIENTS`
-//! reads these; `deposit ADDRESS CLIENTS` deposits new ones. All but the first print what they measured.
+//! - `postgres_store rows unsorted|sorted COUNT` writes rows for a plain `COPY` in binary format.
+//! - `import ADDRESS COUNT` imports the same records; `beside ADDRESS COUNT` does so with a concurrent writer.
+//! - `fill ADDRESS COUNT` imports records with numbered names; `read ADDRESS COUNT CLIENTS` reads them.
+//! - `deposit ADDRESS CLIENTS` commits new records.
+//!
+//! All but `rows` print measurements.
 
 use std::error::Error;
 use std::io::{self, BufWriter, Write as _};
@@ -10,27 +13,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::random::Random;
 use crate::records::RecordGenerator;
+use crate::rng::SeededRng;
 use tendot_proto::HandleValue;
 use tendot_proto::wire::{WireList, WireWriter};
 use tendot_store::{
     ChangeSet, Edit, ImportBatch, NameKey, PostgresSettings, PostgresStore, Precondition, Store,
 };
 
-const TIME: Duration = Duration::from_secs(10);
+const RUN_TIME: Duration = Duration::from_secs(10);
 
-/// Time until connections are made and everything is warm.
-const WARM: Duration = Duration::from_secs(2);
+/// Warm-up before measuring: connections and caches.
+const WARM_UP: Duration = Duration::from_secs(2);
 
-type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+type BenchResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
-pub(crate) async fn run(arguments: &[&str]) -> Outcome {
+pub(crate) async fn run(arguments: &[&str]) -> BenchResult {
     match arguments {
         ["rows", order @ ("unsorted" | "sorted"), count] => rows(*order == "sorted", count.parse()?),
         ["import", address, count] => import(address, count.parse()?).await,
-        ["beside", address, count] => beside(address, count.parse()?).await,
+        ["beside", address, count] => import_with_writer(address, count.parse()?).await,
         ["fill", address, count] => fill(address, count.parse()?).await,
         ["read", address, count, clients] => read(address, count.parse()?, clients.parse()?).await,
         ["deposit", address, clients] => deposit(address, clients.parse()?).await,
@@ -38,8 +41,8 @@ pub(crate) async fn run(arguments: &[&str]) -> Outcome {
     }
 }
 
-/// What stands in the table, in the order in which the import gets it or in that of the keys.
-fn rows(is_sorted: bool, count: u64) -> Outcome {
+/// Writes table rows in import order or in key order.
+fn rows(is_sorted: bool, count: u64) -> BenchResult {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     out.write_all(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0")?;
     let mut records = RecordGenerator::new(7);
@@ -66,7 +69,7 @@ fn rows(is_sorted: bool, count: u64) -> Outcome {
     Ok(out.flush()?)
 }
 
-async fn import(address: &str, count: u64) -> Outcome {
+async fn import(address: &str, count: u64) -> BenchResult {
     let mut records = RecordGenerator::new(7);
     let mut batches = Vec::new();
     for _ in 0..count.div_ceil(1_000) {
@@ -92,16 +95,16 @@ async fn import(address: &str, count: u64) -> Outcome {
     Ok(())
 }
 
-/// How long a deposit takes at the most while an import is under way.
-async fn beside(address: &str, count: u64) -> Outcome {
+/// Maximum latency of a commit during an import.
+async fn import_with_writer(address: &str, count: u64) -> BenchResult {
     let store = open(address, 2).await?;
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(LoadControl::default());
     let depositing = tokio::spawn({
         let watch = Arc::clone(&watch);
         async move {
             let mut longest = Duration::ZERO;
             for number in 0.. {
-                if !watch.goes_on() {
+                if !watch.is_running() {
                     break;
                 }
                 let start = Instant::now();
@@ -109,7 +112,7 @@ async fn beside(address: &str, count: u64) -> Outcome {
                 longest = longest.max(start.elapsed());
                 watch.count();
             }
-            Outcome::Ok(longest)
+            BenchResult::Ok(longest)
         }
     });
     import(address, count).await?;
@@ -125,7 +128,7 @@ fn new_record(name: String, number: u64) -> ChangeSet {
     ChangeSet { by: "bench".into(), at: 0, edits: vec![put] }
 }
 
-async fn fill(address: &str, count: u64) -> Outcome {
+async fn fill(address: &str, count: u64) -> BenchResult {
     let mut importer = open(address, 2).await?.importer("bench", 0)?;
     let mut records = RecordGenerator::new(7);
     for number in 1..=count {
@@ -139,15 +142,15 @@ fn named(number: u64) -> String {
     format!("10.1000/{number}")
 }
 
-/// So many at once read records, each the next one when it has the last.
-async fn read(address: &str, count: u64, clients: usize) -> Outcome {
-    // Half of the connections are for single records.
+/// Reads records with this number of concurrent clients.
+async fn read(address: &str, count: u64, clients: usize) -> BenchResult {
+    // Half of the connections are for reads of single records.
     let store = Arc::new(open(address, 2 * clients).await?);
     let rate = rate(clients, |client, watch| {
         let store = Arc::clone(&store);
-        let mut random = Random::new(client as u64 + 1);
+        let mut random = SeededRng::new(client as u64 + 1);
         async move {
-            while watch.goes_on() {
+            while watch.is_running() {
                 let key = NameKey::new(&named(1 + random.below(count)))?;
                 assert!(store.get(&key).await?.is_some());
                 watch.count();
@@ -159,15 +162,15 @@ async fn read(address: &str, count: u64, clients: usize) -> Outcome {
     Ok(())
 }
 
-/// So many at once deposit new records, each the next one when the last is durable.
-async fn deposit(address: &str, clients: usize) -> Outcome {
+/// Commits new records with this number of concurrent clients.
+async fn deposit(address: &str, clients: usize) -> BenchResult {
     let store = Arc::new(open(address, 2).await?);
     let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
     let rate = rate(clients, |client, watch| {
         let store = Arc::clone(&store);
         async move {
             let mut number = 0_u64;
-            while watch.goes_on() {
+            while watch.is_running() {
                 number += 1;
                 store.commit(new_record(format!("10.2000/{start}-{client}-{number}"), number)).await?;
                 watch.count();
@@ -179,15 +182,15 @@ async fn deposit(address: &str, clients: usize) -> Outcome {
     Ok(())
 }
 
-/// What all clients share.
+/// Stop flag and counter shared by the clients.
 #[derive(Default)]
-struct Watch {
+struct LoadControl {
     done: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Watch {
-    fn goes_on(&self) -> bool {
+impl LoadControl {
+    fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
@@ -196,16 +199,16 @@ impl Watch {
     }
 }
 
-/// How often a second something is done by so many at once.
-async fn rate<F>(clients: usize, client: impl Fn(usize, Arc<Watch>) -> F) -> Outcome<f64>
+/// Operations per second of this number of concurrent clients.
+async fn rate<F>(clients: usize, client: impl Fn(usize, Arc<LoadControl>) -> F) -> BenchResult<f64>
 where
-    F: Future<Output = Outcome> + Send + 'static,
+    F: Future<Output = BenchResult> + Send + 'static,
 {
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(LoadControl::default());
     let tasks: Vec<_> = (0..clients).map(|number| tokio::spawn(client(number, Arc::clone(&watch)))).collect();
-    tokio::time::sleep(WARM).await;
+    tokio::time::sleep(WARM_UP).await;
     let (before, start) = (watch.done.load(Ordering::Relaxed), Instant::now());
-    tokio::time::sleep(TIME).await;
+    tokio::time::sleep(RUN_TIME).await;
     let rate = (watch.done.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
     watch.stop.store(true, Ordering::Relaxed);
     for task in tasks {
@@ -214,6 +217,6 @@ where
     Ok(rate)
 }
 
-async fn open(address: &str, connections: usize) -> Outcome<PostgresStore> {
+async fn open(address: &str, connections: usize) -> BenchResult<PostgresStore> {
     Ok(PostgresStore::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
 }

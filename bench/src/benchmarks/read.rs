@@ -1,5 +1,5 @@
-//! Reading and normalizing a million written forms: Tendot and the `regex` crate with Crossref's pattern, on the
-//! same lines, by turns. Prints names a second. `read write FILE` makes the lines.
+//! Parsing and normalization of a million written forms: Tendot and the `regex` crate with Crossref's pattern, on the same lines
+//! in alternating rounds. Prints names per second. `read write FILE` generates the lines.
 
 use std::error::Error;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use crate::measure::{CROSSREF_PATTERN, median, seconds};
 use crate::names::input_line;
-use crate::random::Random;
+use crate::rng::SeededRng;
 use regex::RegexBuilder;
 use tendot_names::Parser;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let &[command, path] = arguments else { return Err("usage: read write|run FILE".into()) };
     if command == "write" {
         let mut out = std::io::BufWriter::new(fs::File::create(path)?);
-        let mut random = Random::new(182);
+        let mut random = SeededRng::new(182);
         for _ in 0..1_000_000 {
             writeln!(out, "{}", input_line(&mut random))?;
         }
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let reader = Parser::lenient();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut accepted = (0, 0);
-    // Neither allocates for each name, so that neither is measured by its allocator.
+    // Neither side allocates per name, so the allocator is not measured.
     let mut upper = String::new();
     let mut key = Vec::new();
     for _ in 0..7 {

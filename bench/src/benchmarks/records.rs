@@ -1,8 +1,8 @@
-//! The same records for everybody, on standard output.
+//! Generated records on standard output, identical in every run.
 //!
-//! `records lines COUNT` writes them as JSON lines for `tendot import`; `records table COUNT` as text for PostgreSQL's
-//! `COPY_STAGING`: the name in upper case, and the wire form of the values. `records digest` reads lines and prints a number
-//! that is the same for the same lines in any order.
+//! `records lines COUNT` writes JSON lines for `tendot import`; `records table COUNT` writes text for PostgreSQL's `COPY`: the
+//! name in upper case, and the wire form of the values. `records digest` prints an order-independent digest of the lines it
+//! reads.
 
 use std::error::Error;
 use std::hash::{DefaultHasher, Hasher as _};

@@ -1,10 +1,10 @@
-//! The registry over HTTP, as its clients see it.
+//! Load on the registry API over HTTP.
 //!
-//! - `registry prepare ADDRESS TOKEN` makes an agency, a registrant and a prefix, and prints the prefix.
-//! - `registry deposits ADDRESS TOKEN PREFIX CLIENTS SECONDS` registers names one by one, and prints how many a second.
-//! - `registry batch ADDRESS TOKEN PREFIX RECORDS` sends a batch with metadata, and prints how many a second.
-//! - `registry follow ADDRESS TOKEN PREFIX CHANGES` prints how long a change takes to be seen by who follows.
-//! - `registry group DIR WRITERS SECONDS` commits the same records straight to a store, and prints how many a second.
+//! - `registry prepare ADDRESS TOKEN` creates an agency, a registrant and a prefix, and prints the prefix.
+//! - `registry deposits ADDRESS TOKEN PREFIX CLIENTS SECONDS` registers names one by one, and prints names per second.
+//! - `registry batch ADDRESS TOKEN PREFIX RECORDS` sends a batch with metadata, and prints names per second.
+//! - `registry follow ADDRESS TOKEN PREFIX CHANGES` prints the delay until a change is in the change feed.
+//! - `registry group DIR WRITERS SECONDS` commits the same records directly to a store, and prints commits per second.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,37 +17,39 @@ use crate::measure::median;
 use tendot_proto::HandleValue;
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+type BenchResult<T = ()> = Result<T, Box<dyn Error>>;
 
-pub(crate) fn run(arguments: &[&str]) -> Outcome {
+pub(crate) fn run(arguments: &[&str]) -> BenchResult {
     match arguments {
         ["prepare", address, token] => prepare(address, token),
         ["deposits", address, token, prefix, clients, time] => {
-            deposits(address, token, prefix, clients.parse()?, Duration::from_secs(time.parse()?))
+            registrations(address, token, prefix, clients.parse()?, Duration::from_secs(time.parse()?))
         }
         ["batch", address, token, prefix, records] => batch(address, token, prefix, records.parse()?),
-        ["follow", address, token, prefix, changes] => follow(address, token, prefix, changes.parse()?),
+        ["follow", address, token, prefix, changes] => {
+            change_feed_delay(address, token, prefix, changes.parse()?)
+        }
         ["group", directory, writers, time] => {
-            group(Path::new(directory), writers.parse()?, Duration::from_secs(time.parse()?))
+            group_commit(Path::new(directory), writers.parse()?, Duration::from_secs(time.parse()?))
         }
         _ => Err("see the beginning of registry.rs".into()),
     }
 }
 
-/// A connection that is kept.
-struct Client<'a> {
+/// Keep-alive HTTP/1.1 connection.
+struct HttpConnection<'a> {
     stream: BufReader<TcpStream>,
     token: &'a str,
 }
 
-impl<'a> Client<'a> {
-    fn open(address: &str, token: &'a str) -> Outcome<Self> {
+impl<'a> HttpConnection<'a> {
+    fn open(address: &str, token: &'a str) -> BenchResult<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream), token })
     }
 
-    fn post(&mut self, path: &str, body: &str) -> Outcome<(u16, String)> {
+    fn post(&mut self, path: &str, body: &str) -> BenchResult<(u16, String)> {
         let request = format!(
             "POST /api/v1{path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
             self.token,
@@ -73,8 +75,8 @@ impl<'a> Client<'a> {
     }
 }
 
-fn prepare(address: &str, token: &str) -> Outcome {
-    let mut client = Client::open(address, token)?;
+fn prepare(address: &str, token: &str) -> BenchResult {
+    let mut client = HttpConnection::open(address, token)?;
     client.post("/agencies", r#"{"code":"BENCH","name":"Bench"}"#)?;
     let (_, made) = client.post("/registrants", r#"{"agency":"BENCH","name":"Bench"}"#)?;
     let made: serde_json::Value = serde_json::from_str(&made)?;
@@ -84,8 +86,8 @@ fn prepare(address: &str, token: &str) -> Outcome {
     Ok(())
 }
 
-/// A deposit with metadata, of about 600 bytes.
-fn deposit(prefix: &str, suffix: &str) -> String {
+/// Registration with metadata, about 600 bytes of JSON.
+fn registration_json(prefix: &str, suffix: &str) -> String {
     format!(
         "{{\"name\":\"{prefix}/{suffix}\",\"url\":\"https://journal.example.org/articles/{suffix}\",\"metadata\":\
          {{\"primaryReferentType\":\"Creation\",\"referentCreation\":{{\"name\":[{{\"value\":\"On matters of number {suffix}\",\
@@ -96,7 +98,7 @@ fn deposit(prefix: &str, suffix: &str) -> String {
     )
 }
 
-fn deposits(address: &str, token: &str, prefix: &str, clients: u64, time: Duration) -> Outcome {
+fn registrations(address: &str, token: &str, prefix: &str, clients: u64, time: Duration) -> BenchResult {
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
     let run = format!("{:x}", std::process::id());
@@ -104,11 +106,11 @@ fn deposits(address: &str, token: &str, prefix: &str, clients: u64, time: Durati
         for number in 0..clients {
             let (done, stop, run) = (&done, &stop, &run);
             scope.spawn(move || {
-                let mut client = Client::open(address, token).expect("it answers");
+                let mut client = HttpConnection::open(address, token).expect("it answers");
                 let mut next = 0;
                 while !stop.load(Ordering::Relaxed) {
                     next += 1;
-                    let body = deposit(prefix, &format!("one-{run}-{number}-{next}"));
+                    let body = registration_json(prefix, &format!("one-{run}-{number}-{next}"));
                     let (status, said) = client.post("/dois", &body).expect("it answers");
                     assert_eq!(status, 201, "{said}");
                     done.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +124,7 @@ fn deposits(address: &str, token: &str, prefix: &str, clients: u64, time: Durati
     Ok(())
 }
 
-fn batch(address: &str, token: &str, prefix: &str, records: u64) -> Outcome {
+fn batch(address: &str, token: &str, prefix: &str, records: u64) -> BenchResult {
     let stream = TcpStream::connect(address)?;
     let mut sending = stream.try_clone()?;
     let run = std::process::id();
@@ -136,7 +138,7 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> Outcome {
     let sender = std::thread::spawn(move || -> std::io::Result<()> {
         let mut piece = String::with_capacity(70 << 10);
         for number in 0..records {
-            piece += &deposit(&prefix, &format!("batch.{run:08}.{number:09}"));
+            piece += &registration_json(&prefix, &format!("batch.{run:08}.{number:09}"));
             piece.push('\n');
             if piece.len() > 60 << 10 || number + 1 == records {
                 sending.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
@@ -150,7 +152,7 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> Outcome {
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }
-    // Chunk by chunk: a line of the answer may be in two.
+    // A line of the response may span two chunks.
     loop {
         line.clear();
         reader.read_line(&mut line)?;
@@ -175,20 +177,20 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> Outcome {
     Ok(())
 }
 
-fn follow(address: &str, token: &str, prefix: &str, changes: u64) -> Outcome {
+fn change_feed_delay(address: &str, token: &str, prefix: &str, changes: u64) -> BenchResult {
     let mut following = TcpStream::connect(address)?;
     let request =
         "GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nLast-Event-ID: ";
-    // From the end on: nothing has such a number yet.
-    following.write_all(format!("{request}{}\r\n\r\n", last(address)?).as_bytes())?;
+    // Start at the end of the change log.
+    following.write_all(format!("{request}{}\r\n\r\n", last_sequence(address)?).as_bytes())?;
     let mut lines = BufReader::new(following).lines();
-    let mut client = Client::open(address, token)?;
+    let mut client = HttpConnection::open(address, token)?;
     let mut delays = Vec::new();
     let run = std::process::id();
     for number in 0..changes {
         std::thread::sleep(Duration::from_millis(7));
         let suffix = format!("seen-{run}-{number}");
-        client.post("/dois", &deposit(prefix, &suffix))?;
+        client.post("/dois", &registration_json(prefix, &suffix))?;
         let answered = Instant::now();
         loop {
             let line = lines.next().ok_or("the stream has ended")??;
@@ -204,8 +206,8 @@ fn follow(address: &str, token: &str, prefix: &str, changes: u64) -> Outcome {
     Ok(())
 }
 
-/// The number of the last change.
-fn last(address: &str) -> Outcome<u64> {
+/// Sequence number of the last change.
+fn last_sequence(address: &str) -> BenchResult<u64> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
     let mut last = 0;
@@ -217,7 +219,7 @@ fn last(address: &str) -> Outcome<u64> {
     Ok(last)
 }
 
-fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
+fn group_commit(directory: &Path, writers: u64, time: Duration) -> BenchResult {
     let store = EmbeddedStore::open(directory)?;
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
@@ -235,7 +237,7 @@ fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
                         HandleValue::new(1, "URL", url),
                         HandleValue::new(100, "HS_ADMIN", "0123456789abcdef"),
                     ];
-                    let registration = deposit("10.70000", &suffix).into_bytes().into();
+                    let registration = registration_json("10.70000", &suffix).into_bytes().into();
                     let name = format!("10.70000/{suffix}").into();
                     let put = Edit::Register { name, values, registration, expect: Precondition::Absent };
                     let change = ChangeSet { by: "bench".into(), at: 0, edits: vec![put] };

@@ -1,8 +1,8 @@
-//! The embedded store and the bare engine with the same records.
+//! Embedded store, compared with LMDB alone on the same records.
 //!
-//! `store import DIR COUNT` imports records and keeps some of their names; `store engine own|wire DIR` makes a database of
-//! the bare engine of them, with the bytes that our store has or with the wire form; `store read own|wire DIR` reads
-//! these names from both, by turns. Each prints what it measured.
+//! `store import DIR COUNT` imports records and saves a sample of their names; `store engine own|wire DIR` fills an LMDB
+//! database with the bytes of the store, or with the wire form; `store read own|wire DIR` reads the names from both in
+//! alternating rounds. Each prints its measurements.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -15,42 +15,42 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::measure::{median, seconds};
-use crate::random::Random;
 use crate::records::RecordGenerator;
+use crate::rng::SeededRng;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_registry::{Caller, Registry, RegistrySettings, Resolution, ResolveQuery};
 use tendot_store::{EmbeddedImporter, EmbeddedStore, NameKey, Store};
 
-/// Names that are read.
-const READS: u64 = 300_000;
+/// Number of names to read.
+const READ_COUNT: u64 = 300_000;
 
 const ROUNDS: usize = 5;
 
-/// Names that are read from one before it is the other's turn.
-const TOGETHER: usize = 10_000;
+/// Reads per system in one round.
+const ROUND_READS: usize = 10_000;
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+type BenchResult<T = ()> = Result<T, Box<dyn Error>>;
 
-pub(crate) fn run(arguments: &[&str]) -> Outcome {
+pub(crate) fn run(arguments: &[&str]) -> BenchResult {
     match arguments {
         ["import", directory, count] => import(directory.as_ref(), count.parse()?),
-        ["engine", form @ ("own" | "wire"), directory] => fill_engine(directory.as_ref(), form),
+        ["engine", form @ ("own" | "wire"), directory] => fill_lmdb(directory.as_ref(), form),
         ["read", form @ ("own" | "wire"), directory] => read(directory.as_ref(), form),
         _ => Err("usage: store import DIR COUNT, or store engine|read own|wire DIR".into()),
     }
 }
 
-fn import(directory: &Path, count: u64) -> Outcome {
-    let every = (count / READS).max(1);
+fn import(directory: &Path, count: u64) -> BenchResult {
+    let every = (count / READ_COUNT).max(1);
     let mut names = BufWriter::new(File::create(directory.join("names"))?);
-    let (time, imported) = seconds(|| -> Outcome<_> {
+    let (time, imported) = seconds(|| -> BenchResult<_> {
         let mut importer = EmbeddedImporter::open(&directory.join("tendot"), "bench", 0)?;
         let mut records = RecordGenerator::new(7);
         for number in 0..count {
             let (name, values) = records.record();
-            if number.is_multiple_of(every) && number / every < READS {
+            if number.is_multiple_of(every) && number / every < READ_COUNT {
                 writeln!(names, "{name}")?;
                 importer.home_prefix(name.split('/').next().unwrap_or_default())?;
             }
@@ -64,8 +64,8 @@ fn import(directory: &Path, count: u64) -> Outcome {
     Ok(names.flush()?)
 }
 
-/// All in order and appended, as kindly as the engine can be treated.
-fn fill_engine(directory: &Path, form: &str) -> Outcome {
+/// Fills the LMDB database in key order with appends, the best case for it.
+fn fill_lmdb(directory: &Path, form: &str) -> BenchResult {
     let ours = directory.join("tendot");
     let path = directory.join(form);
     fs::create_dir_all(&path)?;
@@ -105,62 +105,63 @@ fn fill_engine(directory: &Path, form: &str) -> Outcome {
     Ok(())
 }
 
-fn read(directory: &Path, form: &str) -> Outcome {
+fn read(directory: &Path, form: &str) -> BenchResult {
     let text = fs::read_to_string(directory.join("names"))?;
     let mut names: Vec<&str> = text.lines().collect();
-    let mut random = Random::new(11);
+    let mut random = SeededRng::new(11);
     for at in (1..names.len()).rev() {
         names.swap(at, random.below(at as u64 + 1) as usize);
     }
     let (ours, path) = (directory.join("tendot"), directory.join(form));
     for file in [&ours, &path] {
-        into_memory(&file.join("data.mdb"))?;
+        warm_page_cache(&file.join("data.mdb"))?;
     }
 
     let registry = Registry::new(EmbeddedStore::open_read_only(&ours)?, RegistrySettings::default());
-    let read_ours = |name: &str| -> Outcome<usize> {
-        Ok(now(registry.store().get(&NameKey::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
+    let read_ours = |name: &str| -> BenchResult<usize> {
+        Ok(poll_ready(registry.store().get(&NameKey::new(name)?))?
+            .map_or(0, |entry| black_box(&entry).values.len()))
     };
-    let resolve = |name: &str| -> Outcome<usize> {
+    let resolve = |name: &str| -> BenchResult<usize> {
         let query = ResolveQuery::new(Handle::from(name));
-        match now(registry.resolve(&query, &Caller::Anonymous, &mut Budget::PER_REQUEST.clone()))? {
+        match poll_ready(registry.resolve(&query, &Caller::Anonymous, &mut Budget::PER_REQUEST.clone()))? {
             Resolution::Values(values) => Ok(black_box(values).len()),
             Resolution::Referral(_) => Ok(0),
         }
     };
-    all(&names, &read_ours)?;
-    all(&names, &resolve)?;
+    read_rate(&names, &read_ours)?;
+    read_rate(&names, &resolve)?;
     println!("read-memory {}", anonymous_memory()?);
 
     let (env, database) = engine(&path, false)?;
-    let read_engine = |name: &str| -> Outcome<usize> {
+    let read_engine = |name: &str| -> BenchResult<usize> {
         let txn = env.read_txn()?;
         let key = name.to_ascii_uppercase();
         Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes).len()))
     };
-    // Bytes that are to be used after the transaction have to be copied.
-    let copy_engine = |name: &str| -> Outcome<usize> {
+    // Bytes used after the transaction must be copied.
+    let copy_engine = |name: &str| -> BenchResult<usize> {
         let txn = env.read_txn()?;
         let key = name.to_ascii_uppercase();
         Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes.to_vec()).len()))
     };
-    all(&names, &read_engine)?;
+    read_rate(&names, &read_engine)?;
 
     let mut rates = [const { Vec::new() }; 4];
     let mut slow = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        // A little by each and by turns, so that what else the machine does is the same for all.
-        for names in names.chunks(TOGETHER) {
+        // Short alternating rounds, so that background load affects all systems alike.
+        for names in names.chunks(ROUND_READS) {
             let [engine, ours, resolved, copied] = &mut rates;
-            engine.push(all(names, &read_engine)?);
-            ours.push(all(names, &read_ours)?);
-            resolved.push(all(names, &resolve)?);
-            copied.push(all(names, &copy_engine)?);
+            engine.push(read_rate(names, &read_engine)?);
+            ours.push(read_rate(names, &read_ours)?);
+            resolved.push(read_rate(names, &resolve)?);
+            copied.push(read_rate(names, &copy_engine)?);
         }
         let [engine, ours, resolved] = &mut slow;
-        engine.push(slowest(&names, &read_engine)?);
-        ours.push(slowest(&names, &read_ours)?);
-        resolved.push(slowest(&names, &resolve)?);
+        engine.push(read_p99(&names, &read_engine)?);
+        ours.push(read_p99(&names, &read_ours)?);
+        resolved.push(read_p99(&names, &resolve)?);
     }
     for (what, rates) in ["engine", "read", "resolve", "engine-copy"].iter().zip(rates) {
         println!("{what}-rate {:.0}", median(rates));
@@ -171,38 +172,38 @@ fn read(directory: &Path, form: &str) -> Outcome {
     Ok(())
 }
 
-/// Reads a second.
-fn all(names: &[&str], read: &impl Fn(&str) -> Outcome<usize>) -> Outcome<f64> {
-    let (time, found) = seconds(|| names.iter().try_for_each(|&name| missing(name, read(name)?)));
+/// Reads per second.
+fn read_rate(names: &[&str], read: &impl Fn(&str) -> BenchResult<usize>) -> BenchResult<f64> {
+    let (time, found) = seconds(|| names.iter().try_for_each(|&name| ensure_found(name, read(name)?)));
     found?;
     Ok(names.len() as f64 / time)
 }
 
-/// The nanoseconds that one read in a hundred takes longer than.
-fn slowest(names: &[&str], read: &impl Fn(&str) -> Outcome<usize>) -> Outcome<f64> {
+/// 99th percentile of the read latency in nanoseconds.
+fn read_p99(names: &[&str], read: &impl Fn(&str) -> BenchResult<usize>) -> BenchResult<f64> {
     let mut times = Vec::with_capacity(names.len());
     for &name in names {
         let begin = Instant::now();
         let found = read(name)?;
         times.push(begin.elapsed().as_nanos() as u64);
-        missing(name, found)?;
+        ensure_found(name, found)?;
     }
     times.sort_unstable();
     Ok(times[times.len() * 99 / 100] as f64)
 }
 
-fn missing(name: &str, found: usize) -> Outcome {
+fn ensure_found(name: &str, found: usize) -> BenchResult {
     if found == 0 { Err(format!("{name} is not there").into()) } else { Ok(()) }
 }
 
-/// A database of the bare engine, opened as our store opens its own.
+/// Opens an LMDB database with the options of the embedded store.
 #[allow(unsafe_code, reason = "LMDB cannot be opened without")]
-fn engine(path: &Path, may_write: bool) -> Outcome<(Env, Database<'static, Bytes, Bytes>)> {
+fn engine(path: &Path, may_write: bool) -> BenchResult<(Env, Database<'static, Bytes, Bytes>)> {
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, !may_write);
     let mut options = EnvOpenOptions::new();
     options.map_size(1 << 40).max_dbs(8);
-    // SAFETY: nobody else writes the file, and the flags change only how it is read.
+    // SAFETY: no other process writes the file, and the flags affect only reads.
     let env = unsafe { options.flags(flags).open(path)? };
     let opened = if may_write {
         env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
@@ -220,26 +221,26 @@ fn engine(path: &Path, may_write: bool) -> Outcome<(Env, Database<'static, Bytes
     }
 }
 
-fn size(directory: &Path) -> Outcome<u64> {
+fn size(directory: &Path) -> BenchResult<u64> {
     Ok(fs::metadata(directory.join("data.mdb"))?.len())
 }
 
-/// Reads a file once, so that the system has it in memory.
-fn into_memory(path: &Path) -> Outcome {
+/// Reads a file once to fill the page cache.
+fn warm_page_cache(path: &Path) -> BenchResult {
     let (mut file, mut buffer) = (File::open(path)?, vec![0; 1 << 20]);
     while file.read(&mut buffer)? > 0 {}
     Ok(())
 }
 
-/// Kilobytes of memory that are not pages of files.
-fn anonymous_memory() -> Outcome<u64> {
+/// Anonymous memory of this process in kB.
+fn anonymous_memory() -> BenchResult<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).ok_or("no RssAnon")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// What a future gives that is ready at once, as those of this store are.
-fn now<T>(future: impl Future<Output = T>) -> T {
+/// Polls a future that is ready at once, as those of this store are.
+fn poll_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ready) => ready,
         Poll::Pending => unreachable!("a store on this machine answers at once"),

@@ -1,76 +1,85 @@
-//! The `tendot` command.
+//! `tendot`: the DOI system as one command.
+//!
+//! [`cli`](cli::Cli) parses the command line, `main` calls the `run` function of one command, and its
+//! [`CommandStatus`](error::CommandStatus) or [`CliError`](error::CliError) becomes the exit code: 0 done or yes, 1 a negative
+//! result, 2 the command failed. Data goes to stdout through [`StdoutWriter`](terminal::StdoutWriter), everything else to stderr.
+//!
+//! A command's arguments (clap), its `run` and the code that only it uses are in one place:
+//!
+//! | folder | commands | works on |
+//! |---|---|---|
+//! | [`names`] | `name`, `same`, `extract` | text (`tendot-names`) |
+//! | [`resolve`] | `resolve`, `doctor` | one record, over the network or in a store |
+//! | [`store`] | `import`, `export`, `migrate`, `backup`, `restore`, `verify` | a store, without a server (`tendot-store`) |
+//! | [`config`] | `config` | settings of the server |
+//! | [`serve`] | `serve` | starts the servers of `tendot-server` |
+//! | [`site`] | `site` | key and site record of the server |
+//! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `token` | the HTTP API of a running server (`tendot-client`) |
+//! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
+//! | [`shell`] | `completions`, `man` | the definition of the command line |
+//!
+//! To follow one command: `tendot name 10.1000/182` is [`names::name::run`], which reads arguments or lines
+//! ([`LineReader`](line_reader::LineReader)), parses each with `tendot_names::Parser` and prints it as text or JSON.
 
-mod args;
-mod command;
+mod atomic_file;
+mod cli;
 mod config;
-mod database;
-mod extract;
-mod failure;
-mod import;
-mod lines;
-mod log;
-mod moving;
-mod output;
-mod pool;
+mod debug;
+mod error;
+mod line_reader;
+mod names;
+mod ordered_pool;
 mod registry;
-mod replacement;
+mod resolve;
+mod runtime;
+mod serve;
+mod shell;
 mod site;
 mod store;
-mod systemd;
+mod terminal;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command};
-use crate::failure::CliError;
-
-/// Result of a command that ran to its end, as an exit code.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum CommandStatus {
-    /// Yes, or done: exit code 0.
-    Yes,
-    /// A negative answer, told on stderr: exit code 1.
-    No,
-    /// Part of the work could not be carried out, told on stderr: exit code 2.
-    Incomplete,
-}
+use crate::cli::{Cli, CliCommand};
+use crate::error::{CliError, CommandStatus};
 
 fn main() -> ExitCode {
     let arguments = Cli::parse();
     let result = match arguments.command {
-        Command::Name(arguments) => command::name::run(arguments),
-        Command::Same(arguments) => command::same::run(&arguments),
-        Command::Extract(arguments) => command::extract::run(&arguments),
-        Command::Serve(arguments) => command::serve::run(&arguments),
-        Command::Resolve(arguments) => command::resolve::run(&arguments),
-        Command::Config(arguments) => command::config::run(&arguments),
-        Command::Site(arguments) => command::site::run(&arguments),
-        Command::Agency(arguments) => command::agency::run(&arguments),
-        Command::Registrant(arguments) => command::registrant::run(&arguments),
-        Command::Prefix(arguments) => command::prefix::run(&arguments),
-        Command::Doi(arguments) => command::doi::run(&arguments),
-        Command::Token(arguments) => command::token::run(&arguments),
-        Command::Import(arguments) => command::import::run(&arguments),
-        Command::Export(arguments) => command::export::run(&arguments),
-        Command::Migrate(arguments) => command::migrate::run(&arguments),
-        Command::Backup(arguments) => command::backup::run(&arguments),
-        Command::Restore(arguments) => command::restore::run(&arguments),
-        Command::Verify(arguments) => command::verify::run(&arguments),
-        Command::Doctor(arguments) => command::doctor::run(&arguments),
-        Command::Debug(arguments) => command::debug::run(&arguments),
-        Command::Completions(arguments) => command::completions::run(&arguments),
-        Command::Man(arguments) => command::man::run(&arguments),
+        CliCommand::Name(arguments) => names::name::run(arguments),
+        CliCommand::Same(arguments) => names::same::run(&arguments),
+        CliCommand::Extract(arguments) => names::extract::run(&arguments),
+        CliCommand::Serve(arguments) => serve::run(&arguments),
+        CliCommand::Resolve(arguments) => resolve::run(&arguments),
+        CliCommand::Config(arguments) => config::command::run(&arguments),
+        CliCommand::Site(arguments) => site::run(&arguments),
+        CliCommand::Agency(arguments) => registry::agency::run(&arguments),
+        CliCommand::Registrant(arguments) => registry::registrant::run(&arguments),
+        CliCommand::Prefix(arguments) => registry::prefix::run(&arguments),
+        CliCommand::Doi(arguments) => registry::doi::run(&arguments),
+        CliCommand::Token(arguments) => registry::token::run(&arguments),
+        CliCommand::Import(arguments) => store::import::run(&arguments),
+        CliCommand::Export(arguments) => store::export::run(&arguments),
+        CliCommand::Migrate(arguments) => store::migrate::run(&arguments),
+        CliCommand::Backup(arguments) => store::backup::run(&arguments),
+        CliCommand::Restore(arguments) => store::restore::run(&arguments),
+        CliCommand::Verify(arguments) => store::verify::run(&arguments),
+        CliCommand::Doctor(arguments) => resolve::explain::run(&arguments),
+        CliCommand::Debug(arguments) => debug::run(&arguments),
+        CliCommand::Completions(arguments) => shell::completions(&arguments),
+        CliCommand::Man(arguments) => shell::man(&arguments),
     };
     match result {
-        Ok(CommandStatus::Yes) => ExitCode::SUCCESS,
-        Ok(CommandStatus::No) => ExitCode::from(1),
-        Ok(CommandStatus::Incomplete) => ExitCode::from(2),
-        // The reader has seen enough, as with `| head`.
-        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.print();
-            ExitCode::from(if failure.is_negative() { 1 } else { 2 })
+        Ok(CommandStatus::Success) => ExitCode::SUCCESS,
+        Ok(CommandStatus::Negative) => ExitCode::from(1),
+        Ok(CommandStatus::Partial) => ExitCode::from(2),
+        // The reader of a pipe, such as `head`, closed it: not an error.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            ExitCode::from(if error.is_negative() { 1 } else { 2 })
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::root;
 
 /// Handle.Net server (Java), started by xtask.
 pub(crate) struct HandleNetProcess<'a> {
-    /// All its data; a directory belongs to its ports.
+    /// Data directory; it belongs to these ports.
     pub(crate) data_dir: &'a Path,
     pub(crate) native: u16,
     pub(crate) http: u16,
@@ -47,7 +47,7 @@ impl HandleNetProcess<'_> {
     }
 }
 
-/// Handle.Net client for these servers, `ADDRESS:HANDLE_PORT[:HTTPS-HANDLE_PORT]`; reads requests line by line.
+/// Handle.Net client for these servers, `ADDRESS:PORT[:HTTPS-PORT]`; reads requests line by line.
 pub(crate) fn client(servers: &[String]) -> Result<Command> {
     let mut command = Command::new("java");
     // Without this it would read settings from the home directory.
@@ -111,7 +111,7 @@ fn ensure_installed() -> Result<()> {
     Ok(())
 }
 
-/// Whether a directory was made after the last change of these files.
+/// True if the directory is newer than these files.
 fn is_up_to_date(directory: &Path, files: &[PathBuf]) -> Result<bool> {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
     let Ok(made) = changed(directory) else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! The same requests to Tendot and to Handle.Net's server, by the clients of both: the responses have to be the same.
+//! Interoperability: the same requests to Tendot and to the Handle.Net server, with both clients; the responses must be equal.
 
 pub(crate) mod java;
 mod requests;
@@ -28,10 +28,10 @@ const SERVER_ADMIN: &str = "300:0.NA/10.5555";
 /// The example of `tendot-client` that does everything that an administrator can do.
 const ADMIN_EXAMPLE: &str = "admin_operations";
 
-/// How many processes of our client run at the same time: they mostly wait for each other and for the servers.
+/// Concurrent processes of `tendot resolve`; they mostly wait for the servers.
 const RESOLVE_WORKERS: usize = 4;
 
-/// How many responses were compared.
+/// Numbers of equal and different responses.
 pub(crate) struct InteropReport {
     pub(crate) same: u64,
     pub(crate) different: u64,
@@ -111,7 +111,7 @@ struct Exchange {
 }
 
 /// Compares responses to the same requests, and prints those that differ.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
 fn compare_responses(theirs: &[Exchange], ours: &[Exchange]) -> Result<InteropReport> {
     ensure!(theirs.len() == ours.len(), "request lists differ: {} and {}", theirs.len(), ours.len());
     let mut report = InteropReport { same: 0, different: 0 };
@@ -148,7 +148,7 @@ struct Endpoints {
 }
 
 impl Endpoints {
-    /// As the Handle.Net client wants it: `ADDRESS:HANDLE_PORT[:HTTPS-HANDLE_PORT]`. One server is enough to find a site.
+    /// Address for the Handle.Net client, `ADDRESS:PORT[:HTTPS-PORT]`; one server is enough to find a site.
     fn first(&self) -> String {
         let https = self.https.map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}:{}{https}", self.addresses[0], self.native_ports[0])
@@ -301,7 +301,7 @@ fn send_all(servers: [&Endpoints; 3]) -> Result<[Vec<Exchange>; 3]> {
     Ok(exchanges)
 }
 
-/// What our client finds at both servers has to be the same, and it can do everything at the Handle.Net server.
+/// Tests our client: equal results at both servers, and all administrative operations at the Handle.Net server.
 fn test_own_client(
     programs: &Programs,
     dir: &Path,
@@ -331,7 +331,7 @@ fn test_own_client(
     })
 }
 
-/// What our client finds at a server, over every transport.
+/// Results of our client at a server, over every transport.
 fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> {
     let native = format!("hdl://127.0.0.1:{}", server.native_ports[0]);
     let http = format!("http://127.0.0.1:{}", server.http_ports[0]);
@@ -375,7 +375,7 @@ fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Our client does all that an administrator can do, at the server of this root.
+/// Runs all administrative operations of our client at the server of this root.
 fn administer(example: &Path, root_file: &Path) -> Result<()> {
     let key = private_key();
     for identity in [[SERVER_ADMIN, &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {

@@ -1,10 +1,8 @@
-//! New records with what the registry knows of them, 1,000 a transaction: into our store, or into PostgreSQL.
+//! Batch inserts: 1,000 new registrations per transaction, into the embedded store or into PostgreSQL.
 //!
-//! For our store also how long it takes to read the history of one of them.
-//!
-//! `batches store|pipelined|each CHALLENGE_COST RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
-//! that of PostgreSQL's socket. So many transactions are under way at a time; with `each`, one, and each row waits for the one
-//! before.
+//! `batches store|pipelined|each DIR RECORDS ascending|random IN_FLIGHT` prints records per second, and for the embedded store
+//! the time to read a history. `DIR` is the store, or the directory of PostgreSQL's socket; `IN_FLIGHT` is the number of
+//! concurrent transactions. `each` inserts row by row, without pipelining.
 
 mod postgres;
 
@@ -20,25 +18,25 @@ use tendot_proto::HandleValue;
 use tendot_proto::wire::{ListItem as _, WireWriter};
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, HistoryOrder, NameKey, Precondition, Store as _};
 
-const TOGETHER: u64 = 1_000;
+const BATCH_RECORDS: u64 = 1_000;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let &[system, place, records, order, most] = arguments else {
         return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY".into());
     };
     let (place, records, most) = (Path::new(place), records.parse::<u64>()?, most.parse::<usize>()?);
-    let batches = Batches { records, next: 0, is_random: order == "random" };
+    let batches = BatchGenerator { records, next: 0, is_random: order == "random" };
     let (time, done) = match system {
         "store" => {
             let store = EmbeddedStore::open(place)?;
-            let measured = seconds(|| deposit(&store, batches, most));
-            println!("history-microseconds {:.1}", histories(&store, batches)? * 1e6);
+            let measured = seconds(|| commit_batches(&store, batches, most));
+            println!("history-microseconds {:.1}", history_read_seconds(&store, batches)? * 1e6);
             measured
         }
         "pipelined" | "each" => {
             let mut connection = Connection::open(place)?;
             let most = (system == "pipelined").then_some(most);
-            seconds(|| insert(&mut connection, batches, most))
+            seconds(|| insert_rows(&mut connection, batches, most))
         }
         other => return Err(format!("`{other}` is no system").into()),
     };
@@ -49,28 +47,28 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
 
 type Record = (String, Vec<HandleValue<'static>>, Vec<u8>);
 
-/// Records by the thousand, the same in every run.
+/// Generates batches of 1,000 registrations; identical in every run.
 #[derive(Clone, Copy)]
-struct Batches {
+struct BatchGenerator {
     records: u64,
     next: u64,
     is_random: bool,
 }
 
-impl Iterator for Batches {
+impl Iterator for BatchGenerator {
     type Item = Vec<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = self.records.min(self.next + TOGETHER);
+        let end = self.records.min(self.next + BATCH_RECORDS);
         let batch: Vec<Record> = (self.next..end).map(|number| self.record(number)).collect();
         self.next = end;
         (!batch.is_empty()).then_some(batch)
     }
 }
 
-impl Batches {
+impl BatchGenerator {
     fn record(&self, number: u64) -> Record {
-        // No two numbers are mixed to the same.
+        // Multiplication by an odd number is a permutation, so suffixes are unique.
         let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let suffix =
             if self.is_random { format!("{mixed:016x}") } else { format!("journal.2026.{number:09}") };
@@ -99,7 +97,7 @@ impl Batches {
     }
 }
 
-fn deposit(store: &EmbeddedStore, batches: Batches, most: usize) -> Result<(), Box<dyn Error>> {
+fn commit_batches(store: &EmbeddedStore, batches: BatchGenerator, most: usize) -> Result<(), Box<dyn Error>> {
     let mut under_way = VecDeque::new();
     for batch in batches {
         let register = |(name, values, registration): Record| Edit::Register {
@@ -111,7 +109,7 @@ fn deposit(store: &EmbeddedStore, batches: Batches, most: usize) -> Result<(), B
         let edits = batch.into_iter().map(register).collect();
         let change = ChangeSet { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
         let mut commit = Box::pin(store.commit(change));
-        // It is on its way when it was polled once.
+        // The first poll submits the commit.
         match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(committed) => drop(committed?),
             Poll::Pending => under_way.push_back(commit),
@@ -126,8 +124,8 @@ fn deposit(store: &EmbeddedStore, batches: Batches, most: usize) -> Result<(), B
     Ok(())
 }
 
-/// The seconds that reading a name's history takes, as a rule: the line of its creation is somewhere among those of its change.
-fn histories(store: &EmbeddedStore, batches: Batches) -> Result<f64, Box<dyn Error>> {
+/// Median seconds to read the history of a name, whose log entry is one of many in its change.
+fn history_read_seconds(store: &EmbeddedStore, batches: BatchGenerator) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::new();
     for number in (0..batches.records).step_by(997) {
         let key = NameKey::new(&batches.record(number).0)?;
@@ -139,7 +137,11 @@ fn histories(store: &EmbeddedStore, batches: Batches) -> Result<f64, Box<dyn Err
     Ok(median(times))
 }
 
-fn insert(connection: &mut Connection, batches: Batches, most: Option<usize>) -> Result<(), Box<dyn Error>> {
+fn insert_rows(
+    connection: &mut Connection,
+    batches: BatchGenerator,
+    most: Option<usize>,
+) -> Result<(), Box<dyn Error>> {
     connection.query(
         "create table records (name text primary key, record bytea not null, registration bytea not null)",
     )?;

@@ -1,5 +1,4 @@
-//! As much of PostgreSQL's protocol, version 3.0, as prepared statements need: values go as bytes, answers are only looked at
-//! for errors.
+//! Minimal client of PostgreSQL's protocol 3.0 for prepared statements with binary values; responses are checked for errors only.
 
 use std::error::Error;
 use std::io::{BufReader, Read as _, Write as _};
@@ -9,12 +8,12 @@ use std::path::Path;
 pub struct Connection {
     stream: UnixStream,
     answers: BufReader<UnixStream>,
-    /// Messages that have not been sent yet.
+    /// Messages not sent yet.
     waiting: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects to the server whose socket is in a directory, as the user `postgres`, who is trusted.
+    /// Connects as user `postgres` (trusted) to the server with its socket in this directory.
     pub fn open(directory: &Path) -> Result<Self, Box<dyn Error>> {
         let stream = UnixStream::connect(directory.join(".s.PGSQL.5432"))?;
         let answers = BufReader::with_capacity(1 << 16, stream.try_clone()?);
@@ -27,21 +26,21 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Carries out a statement, all of it.
+    /// Executes a statement and waits for its end.
     pub fn query(&mut self, statement: &str) -> Result<(), Box<dyn Error>> {
         self.message(b'Q', &[statement.as_bytes(), b"\0"]);
         self.send()?;
         self.wait()
     }
 
-    /// Gives a statement a name.
+    /// Prepares a named statement.
     pub fn prepare(&mut self, name: &str, statement: &str) -> Result<(), Box<dyn Error>> {
         self.message(b'P', &[name.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0"]);
         self.sync()?;
         self.wait()
     }
 
-    /// Adds the carrying out of a statement to what is to be sent.
+    /// Queues the execution of a prepared statement.
     pub fn execute(&mut self, name: &str, values: &[&[u8]]) {
         let count = (values.len() as u16).to_be_bytes();
         let lengths: Vec<[u8; 4]> = values.iter().map(|value| (value.len() as u32).to_be_bytes()).collect();
@@ -55,13 +54,13 @@ impl Connection {
         self.message(b'E', &[b"\0\0\0\0\0"]);
     }
 
-    /// Sends what waits, and asks to be told when it is done.
+    /// Sends the queued messages and a `Sync`.
     pub fn sync(&mut self) -> Result<(), Box<dyn Error>> {
         self.message(b'S', &[]);
         self.send()
     }
 
-    /// Reads answers until the server is ready.
+    /// Reads responses up to `ReadyForQuery`.
     pub fn wait(&mut self) -> Result<(), Box<dyn Error>> {
         let mut error = None;
         loop {

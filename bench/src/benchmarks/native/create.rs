@@ -1,4 +1,4 @@
-//! Records that are created by administrators in sessions.
+//! Creation of records by administrators in sessions.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -7,25 +7,25 @@ use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{HandleValue, ValueReference};
 
-use super::{AT_ONCE, Measured};
+use super::{CONCURRENCY, Latencies};
 
-/// The administrator and the secret key of the recorded records.
-const ADMINISTRATOR: &str = "10.5555/ADMIN";
+/// Administrator in the recorded test records, and its secret key.
+const ADMIN: &str = "10.5555/ADMIN";
 const KEY: (u32, &[u8]) = (301, b"opensesame");
 
-pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Measured, Box<dyn Error>> {
+pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Latencies, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let root = RootSites::from_bytes(site)?;
     runtime.block_on(async {
         let mut open = Vec::new();
-        for _ in 0..AT_ONCE {
-            let peer = AdminServer::for_handle(&root, ADMINISTRATOR).ok_or("no primary site")?;
-            let identity = AdminIdentity::with_secret_key(KEY.0, ADMINISTRATOR, KEY.1);
+        for _ in 0..CONCURRENCY {
+            let peer = AdminServer::for_handle(&root, ADMIN).ok_or("no primary site")?;
+            let identity = AdminIdentity::with_secret_key(KEY.0, ADMIN, KEY.1);
             let mut administrator = AdminClient::new(peer, identity);
             administrator.open_session(false).await?;
             open.push(administrator);
         }
-        let mut measured = Measured::begin();
+        let mut measured = Latencies::begin();
         let end = measured.begun + time;
         let creating: Vec<_> = open
             .into_iter()
@@ -47,7 +47,7 @@ async fn client_of(
     end: Instant,
 ) -> Result<Vec<Duration>, String> {
     let admin = Admin {
-        reference: ValueReference::new(KEY.0, ADMINISTRATOR.as_bytes()),
+        reference: ValueReference::new(KEY.0, ADMIN.as_bytes()),
         permissions: AdminPermissions::ALL,
         legacy_byte_length: false,
     };

@@ -1,10 +1,13 @@
-//! Asks native servers as fast as they answer, and is the plainest server that could be asked.
+//! Load generator for native servers, and fixed-response servers to compare with.
 //!
-//! `native each ADDRESS NAMES` sends one request for each name of a file, one after another on one connection.
-//! `native udp|tcp|kept ADDRESS NAMES SECONDS` asks for the names of a file, in 32 requests at the same time, and
-//! `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site's file; both print requests, requests a second, and the
-//! 99th percentile of their time in microseconds. `native echo|accept ADDRESS ANSWER` answers every datagram, or the one
-//! request of a connection, with the bytes of a file.
+//! - `native each ADDRESS NAMES` sends one request per name in a file, in sequence on one connection.
+//! - `native udp|tcp|kept ADDRESS NAMES SECONDS` resolves the names in a file with 32 concurrent requests: over UDP, over one TCP
+//!   connection per request, or over keep-alive connections.
+//! - `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site record.
+//! - `native echo|accept ADDRESS ANSWER` responds to every datagram, or to the one request of each connection, with the bytes of
+//!   a file.
+//!
+//! Load runs print the number of requests, requests per second, and the 99th percentile of the latency in microseconds.
 
 mod create;
 mod tcp;
@@ -20,29 +23,29 @@ use tendot_proto::{
     ProtocolVersion, Request,
 };
 
-/// Requests at the same time.
-const AT_ONCE: usize = 32;
+/// Concurrent requests.
+const CONCURRENCY: usize = 32;
 
-/// Where the number of a request is, in it and in its answer.
-const NUMBER: std::ops::Range<usize> = 8..12;
+/// Position of the request id in requests and responses.
+const REQUEST_ID: std::ops::Range<usize> = 8..12;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let measured = match *arguments {
-        ["echo", address, answer] => return udp::echo(address.parse()?, &fs::read(answer)?),
-        ["accept", address, answer] => return tcp::accept(address.parse()?, &fs::read(answer)?),
+        ["echo", address, answer] => return udp::serve_fixed(address.parse()?, &fs::read(answer)?),
+        ["accept", address, answer] => return tcp::serve_fixed(address.parse()?, &fs::read(answer)?),
         ["answer", address, name, file] => {
-            return Ok(fs::write(file, tcp::answer(address.parse()?, &request(name, false)?)?)?);
+            return Ok(fs::write(file, tcp::fetch_response(address.parse()?, &request(name, false)?)?)?);
         }
         ["each", address, names] => {
             return Ok(tcp::each(address.parse()?, &requests(names, true)?)?);
         }
         ["udp", address, names, seconds] => {
             let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
-            udp::ask(address.parse()?, &requests(names, false)?, end)?
+            udp::run_load(address.parse()?, &requests(names, false)?, end)?
         }
         [way @ ("tcp" | "kept"), address, names, seconds] => {
             let (is_kept, time) = (way == "kept", Duration::from_secs_f64(seconds.parse()?));
-            tcp::ask(address.parse()?, &requests(names, is_kept)?, is_kept, time)?
+            tcp::run_load(address.parse()?, &requests(names, is_kept)?, is_kept, time)?
         }
         ["create", site, seconds, round] => {
             create::create(&fs::read(site)?, Duration::from_secs_f64(seconds.parse()?), round)?
@@ -53,20 +56,20 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long the requests of some time took.
-struct Measured {
+/// Request latencies of one run.
+struct Latencies {
     begun: Instant,
     times: Vec<Duration>,
     lost: usize,
 }
 
-impl Measured {
+impl Latencies {
     fn begin() -> Self {
         Self { begun: Instant::now(), times: Vec::with_capacity(1 << 20), lost: 0 }
     }
 }
 
-impl std::fmt::Display for Measured {
+impl std::fmt::Display for Latencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -76,7 +79,7 @@ impl std::fmt::Display for Measured {
     }
 }
 
-/// Requests for the names in a file, line by line.
+/// Encoded requests for the names in a file, one per line.
 fn requests(file: &str, is_kept: bool) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     fs::read_to_string(file)?.lines().map(|name| request(name, is_kept)).collect()
 }

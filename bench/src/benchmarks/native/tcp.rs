@@ -1,4 +1,4 @@
-//! Connections: one for each request, or kept.
+//! TCP: one connection per request, or keep-alive.
 
 use std::error::Error;
 use std::io::{self, Read as _, Write as _};
@@ -10,25 +10,25 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
-use super::{AT_ONCE, Measured, NUMBER};
+use super::{CONCURRENCY, Latencies, REQUEST_ID};
 
-/// Answers the request of each connection with these bytes, and its number, and closes it.
-pub(crate) fn accept(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
+/// Responds to the request of each connection with these bytes and its request id, and closes it.
+pub(crate) fn serve_fixed(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address)?;
     eprintln!("ready");
     let (mut room, mut answer) = ([0; 2048], answer.to_vec());
     loop {
         let (mut stream, _) = listener.accept()?;
         let length = stream.read(&mut room)?;
-        if let Some(number) = room[..length].get(NUMBER) {
-            answer[NUMBER].copy_from_slice(number);
+        if let Some(number) = room[..length].get(REQUEST_ID) {
+            answer[REQUEST_ID].copy_from_slice(number);
             stream.write_all(&answer)?;
         }
     }
 }
 
-/// The answer to one request.
-pub(crate) fn answer(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+/// Fetches the response to one request.
+pub(crate) fn fetch_response(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.write_all(request)?;
     let mut answer = Vec::new();
@@ -36,31 +36,31 @@ pub(crate) fn answer(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>>
     Ok(answer)
 }
 
-/// Sends requests one after another on one connection.
+/// Sends requests in sequence on one connection.
 pub(crate) fn each(address: SocketAddr, requests: &[Vec<u8>]) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         for request in requests {
-            converse(&mut stream, request).await?;
+            exchange(&mut stream, request).await?;
         }
         Ok(())
     })
 }
 
-pub(crate) fn ask(
+pub(crate) fn run_load(
     address: SocketAddr,
     requests: &[Vec<u8>],
     is_kept: bool,
     time: Duration,
-) -> Result<Measured, Box<dyn Error>> {
+) -> Result<Latencies, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let requests: Rc<[Vec<u8>]> = requests.into();
-    let mut measured = Measured::begin();
+    let mut measured = Latencies::begin();
     let end = measured.begun + time;
     let local = LocalSet::new();
-    let asking: Vec<_> = (0..AT_ONCE)
+    let asking: Vec<_> = (0..CONCURRENCY)
         .map(|client| local.spawn_local(client_of(address, Rc::clone(&requests), client, is_kept, end)))
         .collect();
     runtime.block_on(local.run_until(async {
@@ -84,9 +84,9 @@ async fn client_of(
     while Instant::now() < end {
         let begun = Instant::now();
         let request = &requests[at % requests.len()];
-        // A server may have closed it meanwhile.
+        // The server may have closed the connection.
         let answered = match kept.take() {
-            Some(mut stream) => converse(&mut stream, request).await.is_ok().then_some(stream),
+            Some(mut stream) => exchange(&mut stream, request).await.is_ok().then_some(stream),
             None => None,
         };
         let stream = match answered {
@@ -94,18 +94,18 @@ async fn client_of(
             None => {
                 let mut stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
-                converse(&mut stream, request).await?;
+                exchange(&mut stream, request).await?;
                 stream
             }
         };
         times.push(begun.elapsed());
         kept = is_kept.then_some(stream);
-        at += AT_ONCE;
+        at += CONCURRENCY;
     }
     Ok(times)
 }
 
-async fn converse(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
+async fn exchange(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
     stream.write_all(request).await?;
     let (mut room, mut came, mut length) = ([0; 4096], 0, usize::MAX);
     while came < length {
@@ -113,7 +113,7 @@ async fn converse(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => came += read,
         }
-        // The envelope has 20 bytes, and its last four say how many follow.
+        // The last four of the envelope's 20 bytes are the message length.
         if let Some(&[a, b, c, d]) = room[..came].get(16..20) {
             length = 20 + u32::from_be_bytes([a, b, c, d]) as usize;
         }

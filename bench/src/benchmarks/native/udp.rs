@@ -1,4 +1,4 @@
-//! Datagrams. Who asks takes and sends many at once, so that it is not slower than who answers.
+//! UDP. The client batches system calls (`sendmmsg`, `recvmmsg`), so that it is not slower than the server.
 
 use std::error::Error;
 use std::io::{IoSlice, IoSliceMut};
@@ -9,60 +9,59 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 
-use super::{AT_ONCE, Measured, NUMBER};
+use super::{CONCURRENCY, Latencies, REQUEST_ID};
 
-/// Who has had no answer after this asks anew.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Requests without a response after this time are repeated.
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Answers every datagram with these bytes, and its number.
-pub(crate) fn echo(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
+/// Responds to every datagram with these bytes and its request id.
+pub(crate) fn serve_fixed(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind(address)?;
     eprintln!("ready");
     let (mut room, mut answer) = ([0; 2048], answer.to_vec());
     loop {
         let (length, from) = socket.recv_from(&mut room)?;
-        if let Some(number) = room[..length].get(NUMBER) {
-            answer[NUMBER].copy_from_slice(number);
+        if let Some(number) = room[..length].get(REQUEST_ID) {
+            answer[REQUEST_ID].copy_from_slice(number);
             socket.send_to(&answer, from)?;
         }
     }
 }
 
-pub(crate) fn ask(
+pub(crate) fn run_load(
     address: SocketAddr,
     requests: &[Vec<u8>],
     end: Instant,
-) -> Result<Measured, Box<dyn Error>> {
+) -> Result<Latencies, Box<dyn Error>> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(address)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    let mut measured = Measured::begin();
-    let mut asking: Vec<(u32, Instant)> = vec![(0, Instant::now()); AT_ONCE];
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
+    let mut measured = Latencies::begin();
+    let mut asking: Vec<(u32, Instant)> = vec![(0, Instant::now()); CONCURRENCY];
     let mut next: u32 = 0;
-    // At first all are free.
-    let mut free: Vec<usize> = (0..AT_ONCE).collect();
+    let mut free: Vec<usize> = (0..CONCURRENCY).collect();
     while Instant::now() < end {
         let mut sending = Vec::with_capacity(free.len());
         for slot in free.drain(..) {
             next += 1;
             let mut request = requests[next as usize % requests.len()].clone();
-            // A number says whose answer it is, and which of its questions it is to.
+            // The request id encodes the slot and the request in it.
             let number = ((next << 5) | slot as u32) & 0x7fff_ffff;
-            request[NUMBER].copy_from_slice(&number.to_be_bytes());
+            request[REQUEST_ID].copy_from_slice(&number.to_be_bytes());
             asking[slot] = (number, Instant::now());
             sending.push(request);
         }
         send(&socket, &sending)?;
-        let mut rooms = vec![[0; 2048]; AT_ONCE];
+        let mut rooms = vec![[0; 2048]; CONCURRENCY];
         let mut slices: Vec<_> = rooms.iter_mut().map(|room| [IoSliceMut::new(room)]).collect();
-        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(AT_ONCE, None);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(CONCURRENCY, None);
         let number = socket.as_raw_fd();
         let lengths: Vec<usize> =
             match recvmmsg(number, &mut headers, &mut slices, MsgFlags::MSG_WAITFORONE, None) {
                 Ok(received) => received.map(|datagram| datagram.bytes).collect(),
                 Err(Errno::EAGAIN) => {
-                    measured.lost += AT_ONCE;
-                    free.extend(0..AT_ONCE);
+                    measured.lost += CONCURRENCY;
+                    free.extend(0..CONCURRENCY);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -70,9 +69,9 @@ pub(crate) fn ask(
         let now = Instant::now();
         for (room, length) in rooms.iter().zip(lengths) {
             let number = room[..length]
-                .get(NUMBER)
+                .get(REQUEST_ID)
                 .map_or(0, |number| u32::from_be_bytes([number[0], number[1], number[2], number[3]]));
-            let slot = number as usize % AT_ONCE;
+            let slot = number as usize % CONCURRENCY;
             if asking[slot].0 == number && !free.contains(&slot) {
                 measured.times.push(now - asking[slot].1);
                 free.push(slot);

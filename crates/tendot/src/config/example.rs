@@ -1,10 +1,10 @@
-//! Settings written down, as TOML.
+//! Settings as TOML text: the commented example file, and lines of `config show`.
 
 use std::fmt::Write as _;
 
 use super::{RawSetting, SETTINGS, TomlKind, redact_password};
 
-/// A file that has every setting, its default, and what it is about; all of it commented out.
+/// Example file with the default and description of every setting, all commented out.
 pub(crate) fn example_file() -> String {
     let mut text = String::from(
         "# Settings of Tendot. Each line shows what holds without it; to change it, take the `#` at its start away.\n\
@@ -18,17 +18,17 @@ pub(crate) fn example_file() -> String {
             section = above;
             text.push('\n');
         }
-        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.about, toml_literal(key.form, key.default));
+        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.description, toml_literal(key.kind, key.default));
     }
     text
 }
 
-/// A value as it stands in a file.
-fn toml_literal(form: TomlKind, text: &str) -> String {
-    match form {
-        TomlKind::Bare => text.to_owned(),
-        TomlKind::Text => toml_string(text),
-        TomlKind::List => {
+/// TOML literal of a value.
+fn toml_literal(kind: TomlKind, text: &str) -> String {
+    match kind {
+        TomlKind::Literal => text.to_owned(),
+        TomlKind::String => toml_string(text),
+        TomlKind::Array => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(toml_string);
             format!("[{}]", items.collect::<Vec<_>>().join(", "))
         }
@@ -50,12 +50,12 @@ fn toml_string(text: &str) -> String {
 }
 
 impl RawSetting {
-    /// As it stands in a file, but for passwords.
+    /// TOML line `key = value`, with passwords redacted.
     pub(crate) fn to_toml_line(&self) -> String {
-        format!("{} = {}", self.key.name, toml_literal(self.key.form, &self.redacted()))
+        format!("{} = {}", self.key.name, toml_literal(self.key.kind, &self.redacted()))
     }
 
-    /// What was said, without passwords.
+    /// Text of the setting, with passwords redacted.
     pub(crate) fn redacted(&self) -> String {
         redact_password(&self.text)
     }

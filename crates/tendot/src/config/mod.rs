@@ -1,24 +1,26 @@
-//! What the operator decided: one file, variables and flags, in one set of settings that know where they come from.
+//! Server settings, merged from defaults, a file, environment variables and flags; each knows its origin.
 //!
-//! `settings.rs` lists all of them, `value.rs` reads one from text, `file.rs` reads TOML, `origin.rs` says whose word holds,
-//! `secret.rs` keeps passwords to itself, and `example.rs` writes them down.
+//! `command.rs` is `tendot config`; `settings.rs` lists all settings, `value.rs` parses their types, `toml_file.rs` reads a
+//! file, `origin.rs` has origins and errors, `redact.rs` hides passwords, `example.rs` writes the example file.
 
+pub(crate) mod command;
 mod example;
-mod file;
 mod origin;
-mod secret;
+mod redact;
 mod settings;
+mod toml_file;
 mod value;
 
 use std::path::PathBuf;
 
 pub(crate) use example::example_file;
-pub(crate) use origin::{ConfigError, SettingOrigin, wrong};
-pub(crate) use secret::redact_password;
+pub(crate) use origin::{ConfigError, SettingOrigin, config_error};
+pub(crate) use redact::redact_password;
 pub(crate) use settings::{SETTINGS, ServerSettings, SettingSpec};
 pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
 
-use crate::args::ConfigSourceArguments;
+use crate::CliError;
+use crate::cli::ConfigSourceArguments;
 
 /// Setting as text, with its origin, before parsing.
 #[derive(Clone, Debug)]
@@ -28,16 +30,16 @@ pub(crate) struct RawSetting {
     pub(crate) origin: SettingOrigin,
 }
 
-/// All settings as they were said; what says nothing is the default.
+/// Settings merged from defaults, file, environment and flags, with the errors found.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    pub(crate) said: Vec<RawSetting>,
-    pub(crate) problems: Vec<ConfigError>,
+    pub(crate) settings: Vec<RawSetting>,
+    pub(crate) errors: Vec<ConfigError>,
 }
 
 impl Configuration {
-    /// The file, then variables, then flags; what comes later holds.
-    pub(crate) fn gather(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
+    /// Loads the file, then environment variables, then flags; later sources win.
+    pub(crate) fn load(arguments: &ConfigSourceArguments, flags: &[(&'static str, &str, String)]) -> Self {
         let mut configuration = Self::from_file(arguments.config.clone().or_else(config_file_from_env));
         configuration.apply_env(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -52,16 +54,16 @@ impl Configuration {
         configuration
     }
 
-    /// The file alone, or nothing but defaults.
+    /// Loads defaults and the file, if there is one.
     pub(crate) fn from_file(path: Option<PathBuf>) -> Self {
-        let said = SETTINGS.iter().map(|key| RawSetting {
+        let settings = SETTINGS.iter().map(|key| RawSetting {
             key,
             text: key.default.to_owned(),
             origin: SettingOrigin::Default,
         });
-        let mut configuration = Self { said: said.collect(), problems: Vec::new() };
+        let mut configuration = Self { settings: settings.collect(), errors: Vec::new() };
         if let Some(path) = path {
-            file::load_file(&path, &mut configuration);
+            toml_file::load_file(&path, &mut configuration);
         }
         configuration
     }
@@ -69,40 +71,50 @@ impl Configuration {
     fn apply_env(&mut self, variables: impl Iterator<Item = (String, String)>) {
         for (name, text) in variables.filter(|(name, _)| origin::is_setting_variable(name)) {
             match SETTINGS.iter().find(|key| key.env_name() == name) {
-                Some(key) => self.apply(key.name, text, SettingOrigin::Variable(name)),
-                None => self.problems.push(ConfigError::unknown_env(name)),
+                Some(key) => self.apply(key.name, text, SettingOrigin::Env(name)),
+                None => self.errors.push(ConfigError::unknown_env(name)),
             }
         }
     }
 
-    /// Takes what somebody said.
+    /// Applies one setting as text.
     fn apply(&mut self, name: &str, text: String, origin: SettingOrigin) {
-        match self.said.iter_mut().find(|said| said.key.name == name) {
-            Some(said) if said.key.form == TomlKind::List => match file::parse_bracketed_list(name, &text) {
-                Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
-                Err(why) => {
-                    let text = redact_password(&text);
-                    self.problems.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+        match self.settings.iter_mut().find(|setting| setting.key.name == name) {
+            Some(setting) if setting.key.kind == TomlKind::Array => {
+                match toml_file::parse_bracketed_list(name, &text) {
+                    Ok(list) => (setting.text, setting.origin) = (list.unwrap_or(text), origin),
+                    Err(why) => {
+                        let text = redact_password(&text);
+                        self.errors.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+                    }
                 }
-            },
-            Some(said) => (said.text, said.origin) = (text, origin),
-            None => self.problems.push(ConfigError::unknown_setting(name, origin)),
+            }
+            Some(setting) => (setting.text, setting.origin) = (text, origin),
+            None => self.errors.push(ConfigError::unknown_setting(name, origin)),
         }
     }
 
-    /// The settings, or all that is wrong with them.
+    /// Parses and validates all settings; returns all errors, not only the first.
     pub(crate) fn parse(mut self) -> Result<ServerSettings, Vec<ConfigError>> {
-        let settings = ServerSettings::parse(&self.said, &mut self.problems);
+        let settings = ServerSettings::parse(&self.settings, &mut self.errors);
         if let Some(settings) = &settings {
-            settings.validate(&self.said, &mut self.problems);
+            settings.validate(&self.settings, &mut self.errors);
         }
-        settings.filter(|_| self.problems.is_empty()).ok_or(self.problems)
+        settings.filter(|_| self.errors.is_empty()).ok_or(self.errors)
     }
 }
 
-/// Where the file is, if no flag says it.
+/// Path of the configuration file from `TENDOT_CONFIG`.
 fn config_file_from_env() -> Option<PathBuf> {
     std::env::var_os(origin::CONFIG_FILE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Loads and parses the settings; all errors become one `CliError`.
+pub(crate) fn load_settings_with(
+    arguments: &ConfigSourceArguments,
+    flags: &[(&'static str, &str, String)],
+) -> Result<ServerSettings, CliError> {
+    Configuration::load(arguments, flags).parse().map_err(|errors| config_error(&errors))
 }
 
 #[cfg(test)]
@@ -113,17 +125,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.toml");
         std::fs::write(&path, text).unwrap();
-        let told = |problem: &ConfigError| problem.to_string().replace(&path.display().to_string(), "t.toml");
+        let text = |error: &ConfigError| error.to_string().replace(&path.display().to_string(), "t.toml");
         Configuration::from_file(Some(path.clone()))
             .parse()
-            .map_err(|problems| problems.iter().map(told).collect())
+            .map_err(|errors| errors.iter().map(text).collect())
     }
 
     #[test]
     fn the_example_says_what_holds_without_it() {
         let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
-        // What was commented out begins right after the sign; what is said about it, after a space.
+        // A setting follows `#` directly; a description follows `# `.
         let whole: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
         assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
@@ -203,11 +215,11 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let problems = of_text(text).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
+        let errors = of_text(text).unwrap_err();
+        assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:?}");
     }
 
-    /// Who else can read a file with a password in it, is warned of.
+    /// A world-readable file with a password causes a warning.
     #[test]
     fn passwords_in_files() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -244,7 +256,7 @@ mod tests {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let mut configuration = Configuration::from_file(None);
             configuration.apply("native.admins", text.into(), SettingOrigin::Flag("--set".into()));
-            let read = configuration.parse().map_err(|problems| problems[0].to_string());
+            let read = configuration.parse().map_err(|errors| errors[0].to_string());
             match (read, expected) {
                 (Ok(settings), Ok(expected)) => {
                     let found: Vec<String> = settings.admins.iter().map(ToString::to_string).collect();
@@ -282,14 +294,14 @@ mod tests {
         configuration.apply_env(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
         configuration.apply("http.address", "off".into(), SettingOrigin::Flag("--http".into()));
         let settings = configuration.parse().unwrap();
-        assert_eq!(settings.http, None);
-        assert_eq!(settings.idle_time.as_secs(), 5);
+        assert_eq!(settings.http_address, None);
+        assert_eq!(settings.idle_timeout.as_secs(), 5);
 
         let mut configuration = Configuration::from_file(None);
         configuration.apply_env([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
-        let problems = configuration.parse().unwrap_err();
+        let errors = configuration.parse().unwrap_err();
         assert_eq!(
-            problems[0].to_string(),
+            errors[0].to_string(),
             "`TENDOT_HTTP_ADRESS` is no variable of ours; `TENDOT_HTTP_ADDRESS` is"
         );
     }

@@ -1,33 +1,34 @@
-//! Who said something, and what is wrong with it.
+//! Origins of settings, and configuration errors.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::SETTINGS;
+
 use crate::CliError;
 
-/// The variable that says where the file is.
+/// Environment variable with the path of the configuration file.
 pub(super) const CONFIG_FILE_ENV: &str = "TENDOT_CONFIG";
 
-/// Variables that other commands read.
+/// `TENDOT_` variables that are not settings of the server.
 const NON_SETTING_ENVS: [&str; 3] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_SERVER"];
 
-/// Where a setting comes from.
+/// Where the value of a setting came from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
-    Variable(String),
+    Env(String),
     Flag(String),
 }
 
 impl SettingOrigin {
-    /// Its kind, for programs.
+    /// Stable identifier for JSON output.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::File { .. } => "file",
-            Self::Variable(_) => "variable",
+            Self::Env(_) => "variable",
             Self::Flag(_) => "flag",
         }
     }
@@ -38,7 +39,7 @@ impl fmt::Display for SettingOrigin {
         match self {
             Self::Default => formatter.write_str("default"),
             Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
-            Self::Variable(name) | Self::Flag(name) => formatter.write_str(name),
+            Self::Env(name) | Self::Flag(name) => formatter.write_str(name),
         }
     }
 }
@@ -67,14 +68,14 @@ impl ConfigError {
     }
 }
 
-/// All that is wrong, for a command that needs the settings.
-pub(crate) fn wrong(problems: &[ConfigError]) -> CliError {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+/// All errors as one `CliError`.
+pub(crate) fn config_error(errors: &[ConfigError]) -> CliError {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     CliError::new(lines.join("\n       "))
         .with_hint("`tendot config init` shows all settings, `tendot config show` those that hold")
 }
 
-/// What was probably meant.
+/// Suggestion of the most similar known name, as the end of a message; empty if none is similar.
 fn suggest(name: &str, known: impl Iterator<Item = String>) -> String {
     let rated = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
     let best = rated.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(likeness, _)| *likeness > 0.6);
@@ -90,7 +91,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Whether a variable is a setting. `TENDOT_TEST_` is for tests; Kubernetes makes some of its own with our prefix.
+/// True for variables that are settings. Tests use `TENDOT_TEST_`; Kubernetes sets `TENDOT_SERVICE_…` and `TENDOT_PORT…`.
 pub(super) fn is_setting_variable(variable: &str) -> bool {
     let Some(rest) = variable.strip_prefix("TENDOT_") else { return false };
     !NON_SETTING_ENVS.contains(&variable)

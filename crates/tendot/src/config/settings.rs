@@ -1,9 +1,14 @@
-//! All settings: their names, what they are without a word, and what they are about.
+//! All settings with their names, defaults, descriptions and types.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::value::{
+    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
+    UpstreamSetting,
+};
+use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
 use tendot_client::CacheSettings;
 use tendot_proto::ValueReference;
@@ -13,23 +18,17 @@ use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
-use super::value::{
-    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
-    UpstreamSetting,
-};
-use super::{ConfigError, RawSetting, SettingOrigin, secret};
-
 /// Name, default, description and TOML kind of one setting.
 #[derive(Debug)]
 pub(crate) struct SettingSpec {
     pub(crate) name: &'static str,
     pub(crate) default: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) form: TomlKind,
+    pub(crate) description: &'static str,
+    pub(crate) kind: TomlKind,
 }
 
 impl SettingSpec {
-    /// The variable that says it.
+    /// Name of the environment variable: `TENDOT_` and the key in upper case.
     pub(crate) fn env_name(&self) -> String {
         format!("TENDOT_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
@@ -41,20 +40,20 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub(crate) struct ServerSettings {
             $(#[doc = $about] pub(crate) $field: $type,)*
-            /// A file with a password in it that everybody on this machine can read.
+            /// World-readable configuration file that contains a password.
             world_readable_secret_file: Option<PathBuf>,
         }
 
-        /// All settings, in the order in which they are shown.
+        /// All settings, in display order.
         pub(crate) const SETTINGS: &[SettingSpec] = &[
-            $(SettingSpec { name: $name, default: $default, about: $about, form: <$type as SettingValue>::KIND },)*
+            $(SettingSpec { name: $name, default: $default, description: $about, kind: <$type as SettingValue>::KIND },)*
         ];
 
         impl ServerSettings {
-            /// Reads what was said; what is wrong goes to the problems.
-            pub(super) fn parse(said: &[RawSetting], problems: &mut Vec<ConfigError>) -> Option<Self> {
-                $(let $field = parse_setting::<$type>($name, said, problems);)*
-                Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(said) })
+            /// Parses all settings and appends errors to `problems`.
+            pub(super) fn parse(settings: &[RawSetting], errors: &mut Vec<ConfigError>) -> Option<Self> {
+                $(let $field = parse_setting::<$type>($name, settings, errors);)*
+                Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(settings) })
             }
         }
     };
@@ -69,19 +68,19 @@ settings! {
         "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     postgres_connections: u32 = "postgres.connections", "16",
         "Connections for reading to each host of a `postgres:` store; one more writes, and one watches each host.";
-    postgres_patience: Duration = "postgres.patience", "10s",
+    postgres_timeout: Duration = "postgres.patience", "10s",
         "How long is waited for a database: for a connection, and for one that comes back.";
-    postgres_statement_time: Duration = "postgres.statement_time", "60s",
+    postgres_statement_timeout: Duration = "postgres.statement_time", "60s",
         "How long one statement may take there.";
     cache_size: MemorySize = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
-    cache_longest: Duration = "cache.longest", "24h",
+    cache_max_ttl: Duration = "cache.longest", "24h",
         "The longest that they are kept, whatever their values say.";
-    cache_nothing: Duration = "cache.nothing", "60s",
+    cache_negative_ttl: Duration = "cache.nothing", "60s",
         "How long it is kept that there is no such name.";
-    cache_stale: Duration = "cache.stale", "24h",
+    cache_stale_if_error: Duration = "cache.stale", "24h",
         "How long after its time an answer is still given when the upstream does not answer.";
-    http: Option<SocketAddr> = "http.address", "127.0.0.1:8080",
+    http_address: Option<SocketAddr> = "http.address", "127.0.0.1:8080",
         "Where HTTP is answered; `off` if nowhere.";
     trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "",
         "Networks of proxies that tell the truth of their clients: address, TLS, request id.";
@@ -89,9 +88,9 @@ settings! {
         "How they tell it: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto), or `forwarded` (RFC 7239).";
     trust_loopback: bool = "http.trust_loopback", "true",
         "Whether passwords and tokens are taken from this machine without TLS.";
-    metrics_for: Vec<IpNet> = "http.metrics_for", "",
+    metrics_allow: Vec<IpNet> = "http.metrics_for", "",
         "Networks that may see /metrics, beside this machine.";
-    kept: CacheSize = "http.kept", "auto",
+    http_response_cache: CacheSize = "http.kept", "auto",
         "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     certificate: Option<PathBuf> = "http.tls.certificate", "",
         "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
@@ -105,21 +104,21 @@ settings! {
         "Headers of a request.";
     header_bytes: BufferSize = "http.limits.header_bytes", "96KiB",
         "Size of a request's head.";
-    header_time: Duration = "http.limits.header_time", "10s",
+    header_timeout: Duration = "http.limits.header_time", "10s",
         "Time for a request's head, and for the handshake of TLS.";
     body_timeout: Duration = "http.limits.body_time", "10s",
         "Time for a request's body, beside a second for each KiB.";
-    write_time: Duration = "http.limits.write_time", "30s",
+    write_timeout: Duration = "http.limits.write_time", "30s",
         "Time for a client to read an answer, beside a second for each KiB.";
-    idle_time: Duration = "http.limits.idle_time", "60s",
+    idle_timeout: Duration = "http.limits.idle_time", "60s",
         "Time between two requests of a connection.";
-    closing_time: Duration = "http.limits.closing_time", "8s",
+    drain_timeout: Duration = "http.limits.closing_time", "8s",
         "Time for what is under way after SIGTERM.";
-    https: Option<SocketAddr> = "https.address", "off",
+    https_address: Option<SocketAddr> = "https.address", "off",
         "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
     client_certificates: bool = "https.client_certificates", "false",
         "Whether clients are asked for a certificate, by which they may be known. Browsers then ask their user which to show.";
-    native: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
+    native_address: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
         "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
     admins: Vec<ValueReference<'static>> = "native.admins", "",
         "Who may home and unhome prefixes and list them, such as `300:0.NA/10.1000`. Their keys have to be in records of ours.";
@@ -129,37 +128,37 @@ settings! {
         "The address that others reach us at, for the record of our site; without a word, that of `native.address`.";
     description: String = "native.description", "",
         "What our site says of itself.";
-    site: Option<PathBuf> = "native.site", "",
+    site_file: Option<PathBuf> = "native.site", "",
         "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
     allow_dh_1024: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
-    native_kept: CacheSize = "native.kept", "auto",
+    native_response_cache: CacheSize = "native.kept", "auto",
         "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     native_connections: u32 = "native.limits.connections", "10000",
         "Connections at the same time; those that ask nothing go when others have no room.";
     native_connections_per_client: u32 = "native.limits.connections_per_client", "100",
         "Those of one IPv4 address or /64 of IPv6. This machine has no limit.";
-    message_time: Duration = "native.limits.message_time", "10s",
+    message_timeout: Duration = "native.limits.message_time", "10s",
         "Time for a message, beside a second for each KiB.";
-    native_idle_time: Duration = "native.limits.idle_time", "60s",
+    native_idle_timeout: Duration = "native.limits.idle_time", "60s",
         "Time between two messages of a connection.";
-    native_write_time: Duration = "native.limits.write_time", "30s",
+    native_write_timeout: Duration = "native.limits.write_time", "30s",
         "Time for a client to read an answer, beside a second for each KiB.";
-    native_holds_back: bool = "native.rate.enabled", "true",
+    native_rate_limit_enabled: bool = "native.rate.enabled", "true",
         "Whether those are held back who ask for more than their share.";
-    native_holds_back_loopback: bool = "native.rate.loopback", "false",
+    native_rate_limit_loopback: bool = "native.rate.loopback", "false",
         "Whether this machine is, too.";
-    native_spared: Vec<IpNet> = "native.rate.spared", "",
+    native_rate_limit_exempt: Vec<IpNet> = "native.rate.spared", "",
         "Networks that are not, such as those of large resolvers.";
     datagram_rate: u32 = "native.rate.per_second", "200",
         "Datagrams a second to one address; above that, only answers of up to three times the question. Networks have more.";
     datagram_burst: u32 = "native.rate.burst", "1000",
         "Datagrams to it at once, after a rest.";
-    work_share: Duration = "native.rate.work", "250ms",
+    native_cpu_per_second: Duration = "native.rate.work", "250ms",
         "Time of one core, each second, for signatures, proofs and keys of one address.";
-    holds_back: bool = "rate.enabled", "true",
+    rate_limit_enabled: bool = "rate.enabled", "true",
         "Whether clients that ask too often are answered 429.";
-    holds_back_loopback: bool = "rate.loopback", "false",
+    rate_limit_loopback: bool = "rate.loopback", "false",
         "Whether this machine is, too.";
     client_rate: u32 = "rate.client.per_second", "200",
         "Requests a second of one IPv4 address or /64 of IPv6.";
@@ -169,7 +168,7 @@ settings! {
         "Requests a second of one /24 of IPv4 or /48 of IPv6.";
     network_burst: u32 = "rate.network.burst", "10000",
         "Requests of it at once, after a rest.";
-    searchers: Vec<ValueReference<'static>> = "search.allowed", "",
+    reverse_lookup_allow: Vec<ValueReference<'static>> = "search.allowed", "",
         "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
     reverse_lookup_timeout: Duration = "search.time", "10s",
         "The longest that a look-up takes, and the longest that it waits for others.";
@@ -187,56 +186,57 @@ settings! {
 
 fn parse_setting<T: SettingValue>(
     name: &str,
-    said: &[RawSetting],
-    problems: &mut Vec<ConfigError>,
+    settings: &[RawSetting],
+    errors: &mut Vec<ConfigError>,
 ) -> Option<T> {
-    let said = said.iter().find(|said| said.key.name == name)?;
-    T::parse(&said.text)
+    let setting = settings.iter().find(|setting| setting.key.name == name)?;
+    T::parse(&setting.text)
         .inspect_err(|why| {
-            let message = format!("`{name}` is `{}`: {why}", said.redacted().escape_debug());
-            problems.push(ConfigError::new(said.origin.clone(), message));
+            let message = format!("`{name}` is `{}`: {why}", setting.redacted().escape_debug());
+            errors.push(ConfigError::new(setting.origin.clone(), message));
         })
         .ok()
 }
 
-fn world_readable_secret_file(said: &[RawSetting]) -> Option<PathBuf> {
-    let secrets = said.iter().filter(|said| secret::has_password(&said.text));
-    let mut files = secrets.filter_map(|said| match &said.origin {
+fn world_readable_secret_file(settings: &[RawSetting]) -> Option<PathBuf> {
+    let secrets = settings.iter().filter(|setting| redact::has_password(&setting.text));
+    let mut files = secrets.filter_map(|setting| match &setting.origin {
         SettingOrigin::File { path, .. } => Some(path),
         _ => None,
     });
-    files.find(|path| secret::is_world_readable(path)).cloned()
+    files.find(|path| redact::is_world_readable(path)).cloned()
 }
 
 impl ServerSettings {
-    /// What does not go together.
-    pub(super) fn validate(&self, said: &[RawSetting], problems: &mut Vec<ConfigError>) {
-        let is_encrypted = self.https.is_some();
+    /// Checks for contradictions between settings.
+    pub(super) fn validate(&self, settings: &[RawSetting], errors: &mut Vec<ConfigError>) {
+        let is_encrypted = self.https_address.is_some();
         if is_encrypted && (self.certificate.is_none() || self.key.is_none()) {
             let message = "`https.address` needs `http.tls.certificate` and `http.tls.key`";
-            problems.push(ConfigError::new(SettingOrigin::Default, message));
+            errors.push(ConfigError::new(SettingOrigin::Default, message));
         }
-        for said in
-            said.iter().filter(|said| said.key.name.starts_with("cache.") && said.text != said.key.default)
+        for setting in settings
+            .iter()
+            .filter(|setting| setting.key.name.starts_with("cache.") && setting.text != setting.key.default)
         {
             if self.upstream.0.is_none() {
-                let message = format!("`{}` does nothing without `upstream`", said.key.name);
-                problems.push(ConfigError::new(said.origin.clone(), message));
+                let message = format!("`{}` does nothing without `upstream`", setting.key.name);
+                errors.push(ConfigError::new(setting.origin.clone(), message));
             }
         }
-        for said in said.iter().filter(|said| {
+        for setting in settings.iter().filter(|setting| {
             let is_about_tls =
-                said.key.name.starts_with("http.tls.") || said.key.name == "https.client_certificates";
-            is_about_tls && said.text != said.key.default
+                setting.key.name.starts_with("http.tls.") || setting.key.name == "https.client_certificates";
+            is_about_tls && setting.text != setting.key.default
         }) {
             if !is_encrypted {
-                let message = format!("`{}` does nothing without `https.address`", said.key.name);
-                problems.push(ConfigError::new(said.origin.clone(), message));
+                let message = format!("`{}` does nothing without `https.address`", setting.key.name);
+                errors.push(ConfigError::new(setting.origin.clone(), message));
             }
         }
     }
 
-    /// What may be meant as it is, and often is not.
+    /// Warnings about valid settings that are often mistakes.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
@@ -244,18 +244,20 @@ impl ServerSettings {
                 "`http.trusted_proxies` has everybody: any client can say that it is another".to_owned(),
             );
         }
-        if self.metrics_for.iter().any(|network| network.prefix_len() == 0) {
+        if self.metrics_allow.iter().any(|network| network.prefix_len() == 0) {
             warnings.push("`http.metrics_for` has everybody".to_owned());
         }
-        if self.http.is_some_and(|address| !address.ip().is_loopback())
-            && self.https.is_none()
+        if self.http_address.is_some_and(|address| !address.ip().is_loopback())
+            && self.https_address.is_none()
             && self.trusted_proxies.is_empty()
         {
             let warning = "`http.address` is open to other machines without TLS: passwords and tokens are not taken from \
                            them; set `https.address`, or `http.trusted_proxies` if a proxy is in front";
             warnings.push(warning.to_owned());
         }
-        if self.native.is_some_and(|address| address.ip().is_unspecified()) && self.public_address.is_none() {
+        if self.native_address.is_some_and(|address| address.ip().is_unspecified())
+            && self.public_address.is_none()
+        {
             let warning = "`native.address` is every address of this machine, which nobody else can ask at: set \
                            `native.public_address`";
             warnings.push(warning.to_owned());
@@ -265,7 +267,7 @@ impl ServerSettings {
             warnings
                 .push(format!("`{path}` has a password and can be read by everybody: `chmod o-r {path}`"));
         }
-        if self.closing_time > Duration::from_secs(9) {
+        if self.drain_timeout > Duration::from_secs(9) {
             warnings.push(
                 "with more than 9s of `http.limits.closing_time` the end may take more than 10s".to_owned(),
             );
@@ -273,7 +275,7 @@ impl ServerSettings {
         warnings
     }
 
-    /// The directory of what is ours beside the records, and of the embedded store; none if nothing stays.
+    /// Data directory: embedded store, operator token, keys and site record; none for a store in memory.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         match &self.store {
             StoreSetting::Embedded(Some(directory)) => Some(directory.clone()),
@@ -285,8 +287,8 @@ impl ServerSettings {
     pub(crate) fn postgres(&self) -> PostgresSettings {
         PostgresSettings {
             connections: self.postgres_connections as usize,
-            patience: self.postgres_patience,
-            statement: self.postgres_statement_time,
+            patience: self.postgres_timeout,
+            statement: self.postgres_statement_timeout,
             ..PostgresSettings::default()
         }
     }
@@ -294,9 +296,9 @@ impl ServerSettings {
     pub(crate) fn cache(&self) -> CacheSettings {
         CacheSettings {
             bytes: self.cache_size.0,
-            longest: self.cache_longest,
-            nothing: self.cache_nothing,
-            stale: self.cache_stale,
+            longest: self.cache_max_ttl,
+            nothing: self.cache_negative_ttl,
+            stale: self.cache_stale_if_error,
             ..CacheSettings::default()
         }
     }
@@ -305,10 +307,10 @@ impl ServerSettings {
         HttpLimits {
             connections: self.connections as usize,
             connections_per_client: self.connections_per_client as usize,
-            header_time: self.header_time,
-            idle_time: self.idle_time,
-            write_time: self.write_time,
-            closing_time: self.closing_time,
+            header_time: self.header_timeout,
+            idle_time: self.idle_timeout,
+            write_time: self.write_timeout,
+            closing_time: self.drain_timeout,
             headers: self.headers as usize,
             header_bytes: self.header_bytes.0,
         }
@@ -323,10 +325,10 @@ impl ServerSettings {
     }
 
     pub(crate) fn rate_limits(&self) -> Option<HttpRateLimits> {
-        self.holds_back.then_some(HttpRateLimits {
+        self.rate_limit_enabled.then_some(HttpRateLimits {
             client: Rate { per_second: self.client_rate, burst: self.client_burst },
             network: Rate { per_second: self.network_rate, burst: self.network_burst },
-            loopback: self.holds_back_loopback,
+            loopback: self.rate_limit_loopback,
         })
     }
 
@@ -334,23 +336,23 @@ impl ServerSettings {
         native::NativeLimits {
             connections: self.native_connections as usize,
             connections_per_client: self.native_connections_per_client as usize,
-            message_time: self.message_time,
-            idle_time: self.native_idle_time,
-            write_time: self.native_write_time,
-            closing_time: self.closing_time,
+            message_time: self.message_timeout,
+            idle_time: self.native_idle_timeout,
+            write_time: self.native_write_timeout,
+            closing_time: self.drain_timeout,
         }
     }
 
     pub(crate) fn native_rate_limits(&self) -> Option<native::NativeRateLimits> {
-        self.native_holds_back.then(|| native::NativeRateLimits {
+        self.native_rate_limit_enabled.then(|| native::NativeRateLimits {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
-            work: self.work_share,
-            loopback: self.native_holds_back_loopback,
-            spared: self.native_spared.clone(),
+            work: self.native_cpu_per_second,
+            loopback: self.native_rate_limit_loopback,
+            spared: self.native_rate_limit_exempt.clone(),
         })
     }
 
-    /// What is counted for reports, and what becomes of it.
+    /// Resolution counter and maintenance task.
     pub(crate) fn maintenance(&self) -> (ResolutionCounter, Maintenance) {
         let retention = self.reports_retention.0;
         (
@@ -363,7 +365,7 @@ impl ServerSettings {
         RegistrySettings {
             server_admins: self.admins.clone(),
             server_admins_full_access: self.admins_full_access,
-            searchers: self.searchers.clone(),
+            searchers: self.reverse_lookup_allow.clone(),
             ..RegistrySettings::default()
         }
     }

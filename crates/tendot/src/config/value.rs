@@ -1,4 +1,4 @@
-//! A setting read from text, and what is said when it cannot be.
+//! Types of settings: parsing from text, and error messages.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ use tendot_proto::lookup::LookupConfig;
 use tendot_server::http::{ForwardedBy, UpstreamClient};
 use tracing::Level;
 
-/// How a setting is written in a file.
+/// How a setting is written in TOML.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TomlKind {
-    Text,
-    /// A number, or `true` and `false`.
-    Bare,
-    List,
+    String,
+    /// Number or boolean, without quotes.
+    Literal,
+    Array,
 }
 
 /// Type that a setting can be parsed into.
 pub(super) trait SettingValue: Sized {
-    const KIND: TomlKind = TomlKind::Text;
+    const KIND: TomlKind = TomlKind::String;
 
     fn parse(text: &str) -> Result<Self, String>;
 }
@@ -71,13 +71,13 @@ impl SettingValue for String {
 }
 
 impl SettingValue for Vec<ValueReference<'static>> {
-    const KIND: TomlKind = TomlKind::List;
+    const KIND: TomlKind = TomlKind::Array;
 
     fn parse(text: &str) -> Result<Self, String> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
         let read = |identity: &str| {
             let reference = ValueReference::parse(identity);
-            // Without an index it is any key of the record; what only looks like one would be part of its name.
+            // Without an index any key of the record matches; a malformed index would become part of the handle.
             let handle = reference.handle();
             let is_handle = handle.validate_for_create().is_ok()
                 && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
@@ -88,13 +88,13 @@ impl SettingValue for Vec<ValueReference<'static>> {
     }
 }
 
-/// Where records are kept.
+/// Kind and location of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum StoreSetting {
-    /// In this directory, or in that of all data.
+    /// Embedded store in this directory, or in the data directory.
     Embedded(Option<PathBuf>),
     Memory,
-    /// In the database of this address.
+    /// PostgreSQL store at this address.
     Postgres(String),
 }
 
@@ -113,7 +113,7 @@ impl SettingValue for StoreSetting {
     }
 }
 
-/// Who is asked for names that are not kept here.
+/// Upstream resolver for prefixes that are not homed here.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamSetting(pub(crate) Option<UpstreamClient>);
 
@@ -130,7 +130,7 @@ impl SettingValue for UpstreamSetting {
                     std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
                 let root =
                     RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
-                // Who names a root trusts it.
+                // A configured root is trusted to refer to private addresses.
                 let config = LookupConfig { private_addresses: true, ..root.into_config() };
                 Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
             }
@@ -147,7 +147,7 @@ impl SettingValue for UpstreamSetting {
 }
 
 impl SettingValue for bool {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `true` or `false`".into())
@@ -155,7 +155,7 @@ impl SettingValue for bool {
 }
 
 impl SettingValue for u32 {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
@@ -171,7 +171,7 @@ impl SettingValue for u32 {
 pub(crate) struct RetentionDays(pub(crate) u32);
 
 impl SettingValue for RetentionDays {
-    const KIND: TomlKind = TomlKind::Bare;
+    const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
@@ -181,7 +181,7 @@ impl SettingValue for RetentionDays {
     }
 }
 
-/// Splits `10s` into its number and its unit.
+/// Splits `10s` into number and unit.
 fn split_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim_start()))
@@ -234,19 +234,19 @@ impl SettingValue for MemorySize {
     }
 }
 
-/// Memory for answers that are given again.
+/// Size of a response cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CacheSize {
-    /// As the store needs.
+    /// Depends on the store.
     Auto,
-    Memory(MemorySize),
+    Fixed(MemorySize),
 }
 
 impl CacheSize {
-    /// What is not kept costs a question to a database, but next to nothing with records that are on this machine.
+    /// Size in bytes; `auto` is larger for PostgreSQL, where a miss costs a query, than for the embedded store.
     pub(crate) fn bytes(self, store: &StoreSetting) -> usize {
         let bytes = match (self, store) {
-            (Self::Memory(MemorySize(bytes)), _) => bytes,
+            (Self::Fixed(MemorySize(bytes)), _) => bytes,
             (Self::Auto, StoreSetting::Postgres(_)) => 256 << 20,
             (Self::Auto, StoreSetting::Embedded(_) | StoreSetting::Memory) => 16 << 20,
         };
@@ -260,7 +260,7 @@ impl SettingValue for CacheSize {
             return Ok(Self::Auto);
         }
         split_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
-        MemorySize::parse(text).map(Self::Memory)
+        MemorySize::parse(text).map(Self::Fixed)
     }
 }
 
@@ -276,7 +276,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl SettingValue for Vec<IpNet> {
-    const KIND: TomlKind = TomlKind::List;
+    const KIND: TomlKind = TomlKind::Array;
 
     fn parse(text: &str) -> Result<Self, String> {
         let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
@@ -302,10 +302,10 @@ impl SettingValue for ForwardedBy {
     }
 }
 
-/// How lines of the log are written.
+/// Log output format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LogFormat {
-    /// For people on a terminal, for programs otherwise.
+    /// Text on a terminal, else JSON.
     Auto,
     Text,
     Json,

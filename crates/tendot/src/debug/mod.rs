@@ -1,0 +1,64 @@
+//! `tendot debug`: decodes native messages and values.
+
+mod field_list;
+mod fields;
+mod message;
+mod value;
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+use message::DebugMessageArguments;
+use value::DebugValueArguments;
+
+use crate::terminal::{eprint_stdin_notice, quote_input};
+use crate::{CliError, CommandStatus};
+
+/// Shows what native messages and values are made of
+#[derive(Args, Debug)]
+pub(crate) struct DebugArguments {
+    #[command(subcommand)]
+    pub(crate) command: DebugCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DebugCommand {
+    Message(DebugMessageArguments),
+    Value(DebugValueArguments),
+}
+
+pub(crate) fn run(arguments: &DebugArguments) -> Result<CommandStatus, CliError> {
+    match &arguments.command {
+        DebugCommand::Message(arguments) => message::run(arguments),
+        DebugCommand::Value(arguments) => value::run(arguments),
+    }
+}
+
+/// Parses hexadecimal digits; white space, colons and a leading `0x` are ignored.
+fn parse_hex(text: &str) -> Result<Vec<u8>, CliError> {
+    let digits = text.trim().strip_prefix("0x").unwrap_or(text);
+    let digits: Vec<u8> =
+        digits.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b':').collect();
+    let malformed = |why: String| {
+        CliError::new(format!("`{}` is not hexadecimal: {why}", quote_input(text.as_bytes())))
+            .with_hint("two digits a byte, as in `020b020b 00000000`; white space and colons are passed over")
+    };
+    if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
+        return Err(malformed(format!("digit {} is none", at + 1)));
+    }
+    if digits.len() % 2 == 1 {
+        return Err(malformed(format!("{} digits are no whole bytes", digits.len())));
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+    Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
+}
+
+/// Reads all of standard input.
+fn read_stdin() -> Result<String, CliError> {
+    eprint_stdin_notice();
+    let mut input = String::new();
+    std::io::stdin()
+        .read_to_string(&mut input)
+        .map_err(|error| CliError::io("standard input can't be read", &error))?;
+    Ok(input)
+}

@@ -1,0 +1,86 @@
+//! Line reader with bounded memory.
+
+use std::io::{BufRead, BufReader, Read};
+
+use crate::CliError;
+
+/// Default maximum line length; longer lines are truncated so that the caller can refuse them.
+pub(crate) const MAX_LINE_LEN: usize = 1 << 20;
+
+/// Line iterator with a maximum line length; longer lines are truncated to one byte over it.
+pub(crate) struct LineReader<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    /// Name of the input for error messages.
+    source: String,
+    max_len: usize,
+}
+
+impl<R: Read> LineReader<R> {
+    /// Reader of standard input, or of a substitute in tests.
+    pub(crate) fn stdin_like(reader: R) -> Self {
+        Self::new(reader, "standard input", MAX_LINE_LEN)
+    }
+
+    pub(crate) fn new(reader: R, source: &str, max_len: usize) -> Self {
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        Self { reader, line: Vec::new(), source: source.into(), max_len }
+    }
+
+    /// Returns the next line without its line ending, truncated to one byte over the maximum length.
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CliError> {
+        self.line.clear();
+        let mut any = false;
+        let mut is_whole = true;
+        loop {
+            let buffer = self
+                .reader
+                .fill_buf()
+                .map_err(|error| CliError::io(format!("{} can't be read", self.source), &error))?;
+            if buffer.is_empty() {
+                break;
+            }
+            any = true;
+            let end = memchr::memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let room = (self.max_len + 1).saturating_sub(self.line.len());
+            is_whole &= part.len() <= room;
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let taken = part.len() + usize::from(end.is_some());
+            self.reader.consume(taken);
+            if end.is_some() {
+                break;
+            }
+        }
+        if is_whole && self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        Ok(any.then_some(self.line.as_slice()))
+    }
+
+    /// True if the next read may block.
+    pub(crate) fn is_buffer_empty(&self) -> bool {
+        self.reader.buffer().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_lines() {
+        let mut lines = LineReader::stdin_like(&b"a\r\n\nb\xFF"[..]);
+        assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
+        assert_eq!(lines.next_line().unwrap(), Some(&b""[..]));
+        assert_eq!(lines.next_line().unwrap(), Some(&b"b\xFF"[..]));
+        assert_eq!(lines.next_line().unwrap(), None);
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let mut lines = LineReader::stdin_like(std::io::repeat(b'a').take(5 << 20));
+        assert_eq!(lines.next_line().unwrap().unwrap().len(), MAX_LINE_LEN + 1);
+        assert_eq!(lines.next_line().unwrap(), None);
+    }
+}

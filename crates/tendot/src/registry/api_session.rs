@@ -1,0 +1,277 @@
+//! Requests to the registry API, printed responses, and hints for errors.
+
+use std::fmt::Display;
+use std::fs;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value as Json};
+use tendot_client::{RegistryClient, RegistryClientError, RegistryProblem, RegistryReply};
+use tokio::runtime::{Builder, Runtime};
+
+use super::table::TextTable;
+use super::{ApiConnectionArguments, ResourceKind};
+use crate::terminal::{StdoutWriter, eprint_line, eprint_warning, escape_control};
+use crate::{CliError, CommandStatus};
+
+const DEFAULT_SERVER_URL: &str = "http://127.0.0.1:8080";
+
+/// Items per page of a listing.
+const PAGE_SIZE: u64 = 500;
+
+/// Connection to the registry API with an optional token.
+pub(crate) struct ApiSession {
+    pub(super) client: RegistryClient,
+    pub(super) runtime: Runtime,
+    pub(crate) json: bool,
+}
+
+/// One page of a listing.
+#[derive(Deserialize)]
+struct ListPage {
+    items: Vec<Box<RawValue>>,
+    #[serde(default)]
+    next: Option<Json>,
+}
+
+impl ApiSession {
+    pub(crate) fn open(arguments: &ApiConnectionArguments) -> Result<Self, CliError> {
+        let flag_or_env = |flag: &Option<String>, variable| {
+            flag.clone().or_else(|| std::env::var(variable).ok()).filter(|text| !text.is_empty())
+        };
+        let server =
+            flag_or_env(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
+        // A token read from a file ends with a newline.
+        let token = flag_or_env(&arguments.token, "TENDOT_TOKEN").map(|token| token.trim().to_owned());
+        let trusted = arguments.trust.as_ref().map(|file| {
+            fs::read(file)
+                .map_err(|error| CliError::io(format!("`{}` can't be read", file.display()), &error))
+        });
+        let trusted = trusted.transpose()?;
+        let client = RegistryClient::new(&server, token.as_deref(), trusted.as_deref());
+        let client = client.map_err(|error| match &error {
+            RegistryClientError::InTheClear { .. } => {
+                CliError::new(error.to_string()).with_hint("ask it at `https://…`, or through a tunnel")
+            }
+            _ => CliError::new(escape_control(&error.to_string())),
+        })?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| CliError::io("nothing can be asked", &error))?;
+        Ok(Self { client, runtime, json: arguments.json })
+    }
+
+    /// Creates a resource and prints only its member `id`, for use in shell variables.
+    pub(crate) fn create(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: &Json,
+        id: &str,
+        message: impl FnOnce(&Json) -> String,
+    ) -> Result<CommandStatus, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.post(path, query, body)))?;
+        let object = self.parse_object(&reply)?;
+        let mut output = StdoutWriter::new();
+        if self.json {
+            output.write_line(escape_json_line(&reply))?;
+        } else {
+            output.write_line(escape_control(object[id].as_str().unwrap_or_default()))?;
+        }
+        output.flush()?;
+        eprint_warnings(&object);
+        eprint_line(message(&object));
+        Ok(CommandStatus::Success)
+    }
+
+    /// Fetches and prints one resource.
+    pub(crate) fn show(&self, kind: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
+        self.print(kind, &reply)
+    }
+
+    /// Prints a listing page by page.
+    pub(crate) fn list(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+        limit: Option<u64>,
+    ) -> Result<CommandStatus, CliError> {
+        let mut output = StdoutWriter::new();
+        let mut table = TextTable::new(kind);
+        let mut left = limit.unwrap_or(u64::MAX);
+        let (mut after, mut is_empty): (Option<String>, _) = (None, true);
+        loop {
+            let count = left.min(PAGE_SIZE).to_string();
+            let mut query: Vec<_> =
+                query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+            query.push(("limit", &count));
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let reply = self.map_error(self.runtime.block_on(self.client.get(path, &query)))?;
+            let page: ListPage =
+                serde_json::from_slice(&reply.body).map_err(|error| self.invalid_response(&error))?;
+            let items = &page.items[..page.items.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            left -= items.len() as u64;
+            is_empty &= items.is_empty();
+            if self.json {
+                items.iter().try_for_each(|item| output.write_line(item.get()))?;
+            } else {
+                let items: Result<Vec<Json>, _> =
+                    items.iter().map(|item| serde_json::from_str(item.get())).collect();
+                table.print(&items.map_err(|error| self.invalid_response(&error))?, &mut output)?;
+            }
+            // Readers of a pipe see each page at once.
+            output.flush()?;
+            after = match page.next {
+                Some(Json::String(next)) => Some(next),
+                Some(Json::Number(next)) => Some(next.to_string()),
+                _ => None,
+            };
+            if left == 0 || after.is_none() {
+                if is_empty {
+                    eprint_line("there are none");
+                }
+                return Ok(CommandStatus::Success);
+            }
+        }
+    }
+
+    /// Updates a resource and prints its new state.
+    pub(crate) fn update(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: &Json,
+        revision: Option<&str>,
+    ) -> Result<CommandStatus, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.put(path, query, body, revision)))?;
+        self.print(kind, &reply)
+    }
+
+    /// Posts an action on a resource and prints its new state.
+    pub(crate) fn post_action(&self, kind: ResourceKind, path: &[&str]) -> Result<CommandStatus, CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.post(path, &[], &json_object([]))))?;
+        self.print(kind, &reply)
+    }
+
+    /// Deletes a resource.
+    pub(crate) fn delete(&self, path: &[&str]) -> Result<RegistryReply, CliError> {
+        self.map_error(self.runtime.block_on(self.client.delete(path)))
+    }
+
+    /// Resource as JSON, and its revision (`ETag`).
+    pub(crate) fn get_with_revision(&self, path: &[&str]) -> Result<(Json, Option<String>), CliError> {
+        let reply = self.map_error(self.runtime.block_on(self.client.get(path, &[])))?;
+        Ok((self.parse_object(&reply)?, reply.revision))
+    }
+
+    /// Prints a response with one resource.
+    pub(crate) fn print(&self, kind: ResourceKind, reply: &RegistryReply) -> Result<CommandStatus, CliError> {
+        let object = self.parse_object(reply)?;
+        let mut output = StdoutWriter::new();
+        if self.json {
+            output.write_line(escape_json_line(reply))?;
+        } else {
+            kind.print(&object, &mut output)?;
+        }
+        output.flush()?;
+        eprint_warnings(&object);
+        Ok(CommandStatus::Success)
+    }
+
+    fn parse_object(&self, reply: &RegistryReply) -> Result<Json, CliError> {
+        serde_json::from_slice(&reply.body).map_err(|error| self.invalid_response(&error))
+    }
+
+    fn invalid_response(&self, error: &dyn Display) -> CliError {
+        CliError::new(format!("{} gave an answer that is none: {error}", self.client.base_url()))
+    }
+
+    /// Maps a client error to a `CliError` with a hint.
+    pub(super) fn map_error<T>(&self, asked: Result<T, RegistryClientError>) -> Result<T, CliError> {
+        asked.map_err(|error| match error {
+            RegistryClientError::Problem(problem) => self.problem_error(&problem),
+            RegistryClientError::Unreachable { .. } => CliError::new(escape_control(&error.to_string())).with_hint(
+                "is it running? `tendot serve` starts a service; `--server URL` or TENDOT_SERVER says where",
+            ),
+            error => CliError::new(escape_control(&error.to_string())),
+        })
+    }
+
+    fn problem_error(&self, problem: &RegistryProblem) -> CliError {
+        // Advice in the response is about the HTTP API, so it is replaced by a hint about the command.
+        let hint = match (&*problem.code, problem.status) {
+            (_, 401 | 403) if !self.client.has_token() => Some(MISSING_TOKEN_HINT.into()),
+            (_, 401) => {
+                Some("`--token` or TENDOT_TOKEN has one that is not known there, or no longer".into())
+            }
+            ("already-registered", _) => {
+                let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
+                existing.map(|name| format!("`tendot doi set '{}'` changes it", escape_control(name)))
+            }
+            ("missing", _) if problem.hint.is_some() => Some("with `--reserve` it may come later".into()),
+            ("key-reused", _) => {
+                Some("the file has changed, or another one was sent with this `--key`".into())
+            }
+            _ => problem.hint.as_deref().map(escape_control),
+        };
+        let failure = CliError::new(format_problem(problem));
+        let failure = hint.into_iter().fold(failure, CliError::with_hint);
+        match problem.status {
+            404 | 409 | 410 | 412 | 422 => failure.negative(),
+            _ => failure,
+        }
+    }
+}
+
+const MISSING_TOKEN_HINT: &str = "`--token` or TENDOT_TOKEN says who asks; the operator's token is in the file `operator.token` of the \
+                        service's data directory, `tendot-data` unless it was told otherwise";
+
+/// Problem as text: message, JSON pointer and code (RFC 9457).
+fn format_problem(problem: &RegistryProblem) -> String {
+    let mut text = escape_control(problem.detail.trim_end_matches('.'));
+    if let Some(since) = &problem.since {
+        text += &format!(", since {}", escape_control(since));
+    }
+    let place = problem.pointer.iter().filter(|pointer| !pointer.is_empty());
+    let place: String = place.map(|pointer| format!(" at {}", escape_control(pointer))).collect();
+    text += &format!(" ({}{place})", escape_control(&problem.code));
+    for fault in problem.faults.iter().skip(1) {
+        text += &format!("\n  {} at {}", escape_control(&fault.message), escape_control(&fault.pointer));
+    }
+    text
+}
+
+/// Response as one line of JSON, with invisible characters as `\u` escapes; they occur only inside strings.
+fn escape_json_line(reply: &RegistryReply) -> String {
+    let body = String::from_utf8_lossy(&reply.body);
+    let mut line = String::with_capacity(body.len());
+    for character in body.trim_end().chars() {
+        match u32::from(character) {
+            code @ 0x80..=0xffff if tendot_registry::is_invisible(character) => {
+                line += &format!("\\u{code:04x}");
+            }
+            _ => line.push(character),
+        }
+    }
+    line
+}
+
+fn eprint_warnings(object: &Json) {
+    for warning in object["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        eprint_warning(&escape_control(warning));
+    }
+}
+
+/// JSON object of the members that have a value.
+pub(crate) fn json_object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
+    let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Json::Object(members.collect::<Map<_, _>>())
+}
+
+/// Flag value as the API spells it.
+pub(crate) fn flag_value(value: &impl ValueEnum) -> Option<Json> {
+    value.to_possible_value().map(|value| value.get_name().into())
+}

@@ -1,0 +1,212 @@
+//! Results of batch lines: counted, printed if refused, and written to the report file.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+
+use crate::CliError;
+use crate::terminal::{eprint_line, escape_control, is_stdio};
+
+/// Maximum number of refusals printed; the rest is counted.
+const MAX_PRINTED_REFUSALS: u64 = 100;
+
+/// Lines by status.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct BatchCounts {
+    pub(super) lines: u64,
+    created: u64,
+    updated: u64,
+    unchanged: u64,
+    pub(super) refused: u64,
+}
+
+impl fmt::Display for BatchCounts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { created, updated, unchanged, refused, .. } = self;
+        write!(formatter, "{created} created, {updated} updated, {unchanged} unchanged, {refused} refused")
+    }
+}
+
+/// Result of one batch line (`POST /api/v1/dois/batch`).
+#[derive(Deserialize)]
+struct BatchLineResult<'a> {
+    line: u64,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow, default)]
+    error: Option<BatchLineError<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BatchLineError<'a> {
+    #[serde(borrow)]
+    code: Cow<'a, str>,
+    #[serde(borrow)]
+    detail: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pointer: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    hint: Option<Cow<'a, str>>,
+}
+
+/// Receives line results, counts them and writes the report file.
+pub(super) struct BatchReport {
+    pub(super) counts: BatchCounts,
+    file: Option<(String, Box<dyn Write>)>,
+    is_csv: bool,
+    /// Prefix line numbers with the source's name.
+    has_many_sources: bool,
+    bar: ProgressBar,
+}
+
+impl BatchReport {
+    pub(super) fn open(
+        path: Option<&Path>,
+        has_many_sources: bool,
+        bar: ProgressBar,
+    ) -> Result<Self, CliError> {
+        let is_csv =
+            path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let file = path.map(|path| {
+            let name = format!("`{}`", escape_control(&path.to_string_lossy()));
+            if is_stdio(path) {
+                return Ok((
+                    "standard output".into(),
+                    Box::new(BufWriter::new(io::stdout())) as Box<dyn Write>,
+                ));
+            }
+            // Not an `AtomicFile`: results stay readable if the import is interrupted.
+            match File::create(path) {
+                Ok(file) => Ok((name, Box::new(BufWriter::with_capacity(1 << 16, file)) as Box<dyn Write>)),
+                Err(error) => Err(CliError::io(format!("{name} can't be written"), &error)),
+            }
+        });
+        let counts = BatchCounts::default();
+        let mut report = Self { counts, file: file.transpose()?, is_csv, has_many_sources, bar };
+        if report.is_csv {
+            let file = if has_many_sources { "file," } else { "" };
+            report.write(format!("{file}line,name,status,code,detail,pointer,hint\n").as_bytes())?;
+        }
+        Ok(report)
+    }
+
+    /// Records the result of one line, given as JSON.
+    pub(super) fn record_result(&mut self, source: &str, answer: &[u8]) -> Result<(), CliError> {
+        let outcome: BatchLineResult<'_> = serde_json::from_slice(answer).map_err(|error| {
+            CliError::new(format!("the service answered what is no result of a line: {error}"))
+        })?;
+        self.counts.lines += 1;
+        match &*outcome.status {
+            "created" => self.counts.created += 1,
+            "updated" => self.counts.updated += 1,
+            "unchanged" => self.counts.unchanged += 1,
+            _ => {
+                self.counts.refused += 1;
+                if self.counts.refused <= MAX_PRINTED_REFUSALS {
+                    self.eprint_refusal(source, &outcome);
+                }
+            }
+        }
+        if self.counts.lines.is_multiple_of(1_000) {
+            self.bar.set_message(self.counts.to_string());
+        }
+        if self.file.is_none() {
+            return Ok(());
+        }
+        if self.is_csv {
+            let row = self.csv_row(source, &outcome);
+            return self.write(row.as_bytes());
+        }
+        match answer.strip_prefix(b"{") {
+            Some(members) if self.has_many_sources => {
+                let source = serde_json::to_string(source.trim_matches('`')).unwrap_or_default();
+                self.write(format!("{{\"file\":{source},").as_bytes())?;
+                self.write(members)?;
+            }
+            _ => self.write(answer)?,
+        }
+        self.write(b"\n")
+    }
+
+    fn eprint_refusal(&self, source: &str, outcome: &BatchLineResult<'_>) {
+        let name =
+            outcome.name.iter().map(|name| format!(" `{}`:", escape_control(name))).collect::<String>();
+        let why = outcome.error.as_ref().map_or_else(String::new, |error| {
+            format!(
+                " {} ({})",
+                escape_control(error.detail.trim_end_matches('.')),
+                escape_control(&error.code)
+            )
+        });
+        self.bar
+            .suspend(|| eprint_line(format_args!("refused: {source}, line {}:{name}{why}", outcome.line)));
+    }
+
+    fn csv_row(&self, source: &str, outcome: &BatchLineResult<'_>) -> String {
+        let error = |part: fn(&BatchLineError<'_>) -> Option<String>| {
+            outcome.error.as_ref().and_then(part).unwrap_or_default()
+        };
+        let mut fields = vec![
+            outcome.line.to_string(),
+            outcome.name.as_deref().unwrap_or_default().to_owned(),
+            outcome.status.to_string(),
+            error(|error| Some(error.code.to_string())),
+            error(|error| Some(error.detail.to_string())),
+            error(|error| error.pointer.as_ref().map(ToString::to_string)),
+            error(|error| error.hint.as_ref().map(ToString::to_string)),
+        ];
+        if self.has_many_sources {
+            fields.insert(0, source.trim_matches('`').to_owned());
+        }
+        let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
+        fields.join(",") + "\n"
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        let Some((name, file)) = &mut self.file else { return Ok(()) };
+        file.write_all(bytes).map_err(|error| CliError::io(format!("{name} can't be written"), &error))
+    }
+
+    /// Removes the progress bar and flushes the report file.
+    pub(super) fn finish(&mut self) -> Result<(), CliError> {
+        self.bar.finish_and_clear();
+        if self.counts.refused > MAX_PRINTED_REFUSALS {
+            eprint_line(format_args!("refused: {} more", self.counts.refused - MAX_PRINTED_REFUSALS));
+        }
+        let Some((name, file)) = &mut self.file else { return Ok(()) };
+        file.flush().map_err(|error| CliError::io(format!("{name} can't be written"), &error))
+    }
+}
+
+/// CSV field, quoted if necessary (RFC 4180).
+fn quoted(field: &str) -> Cow<'_, str> {
+    // A leading quote prevents spreadsheet programs from evaluating the field as a formula.
+    let guard = if field.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    if !guard.is_empty() || field.contains([',', '"', '\n', '\r']) {
+        format!("\"{guard}{}\"", field.replace('"', "\"\"")).into()
+    } else {
+        field.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields() {
+        let check = |field: &str, expected: &str| assert_eq!(quoted(field), expected);
+        check("10.1/a", "10.1/a");
+        check("10.1/a,b", "\"10.1/a,b\"");
+        check("a \"b\"", "\"a \"\"b\"\"\"");
+        check("a\nb", "\"a\nb\"");
+        check("=cmd()", "\"'=cmd()\"");
+    }
+}

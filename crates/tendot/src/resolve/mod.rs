@@ -1,0 +1,353 @@
+//! `tendot resolve`: looks up one record over HTTP or the native protocol.
+
+pub(crate) mod explain;
+pub(crate) mod handle_input;
+pub(crate) mod value_text;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use handle_input::parse_handle_input;
+use serde::Serialize;
+use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites, TransportAddress};
+use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
+use tendot_proto::lookup::LookupConfig;
+use tendot_proto::record::{InterfaceProtocol, PublicKey};
+use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
+use tokio::runtime::Builder;
+use value_text::format_value;
+
+use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
+use crate::{CliError, CommandStatus};
+
+/// Asks for the record of a name, and prints its values
+///
+/// Without `--server` the Handle System is asked from its root on: who keeps the prefix, then they for the name; over UDP, or
+/// else TCP, or else HTTP. The published root is built in; `--root` begins elsewhere.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot resolve 10.1000/182
+  tendot resolve --server http://127.0.0.1:8080 10.5555/1
+  tendot resolve --server hdl://127.0.0.1:2641 --tcp --type URL 10.5555/1
+  tendot resolve --certified --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --root siteinfo.json 10.5555/1
+
+Exit codes: 0 found, 1 there is no such record or value (told on stderr), 2 that could not be found out.")]
+pub(crate) struct ResolveArguments {
+    /// The name: a handle, or a DOI name in any written form
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) name: String,
+
+    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// Begin at the sites in this file of Handle.Net: bootstrap_handles, siteinfo.json or root_info. They may lead to private
+    /// addresses, which the published root may not
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Over UDP only, or together with `--tcp` over these two
+    #[arg(long)]
+    pub(crate) udp: bool,
+
+    /// Over TCP only
+    #[arg(long)]
+    pub(crate) tcp: bool,
+
+    /// Only values of this type; may be repeated
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+
+    /// Only the value at this index, beside those of a type; may be repeated
+    #[arg(long = "index", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) indexes: Vec<u32>,
+
+    /// Ask who keeps the record, past all caches: for the native protocol a primary site
+    #[arg(long)]
+    pub(crate) auth: bool,
+
+    /// Believe only what is signed by the server that was asked (native protocol)
+    #[arg(long)]
+    pub(crate) certified: bool,
+
+    /// The public key of a server at `hdl://…`, as in its file pubkey.bin, for `--certified`
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) server_key: Option<PathBuf>,
+
+    /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Port of the native protocol (RFC 3652, 2.1).
+const HANDLE_PORT: u16 = 2641;
+
+pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliError> {
+    let name = parse_handle_input(&arguments.name);
+    // A name without a slash is a prefix, which can be resolved, too.
+    if let Err(error) = Handle::from(&*name).validate_for_create()
+        && error != HandleError::NoSlash
+    {
+        return Err(CliError::new(format!(
+            "`{}` is no name: {error}",
+            quote_input(arguments.name.as_bytes())
+        )));
+    }
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::io("nobody can be asked", &error))?;
+    let started = Instant::now();
+    let (found, from) = match arguments.server.as_deref() {
+        Some(server) if !server.starts_with("hdl://") => {
+            runtime.block_on(resolve_http(server, &name, arguments))?
+        }
+        server => runtime.block_on(resolve_native(server, &name, arguments))?,
+    };
+    if found == LookupOutcome::NotKept {
+        let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
+        let why =
+            format!("{from}names like `{}` are not kept there (code 301)", quote_input(name.as_bytes()));
+        return Err(CliError::new(why).with_hint("without `--server` it is found out who keeps the name"));
+    }
+    print_resolution(arguments, &name, &found, &from, started.elapsed())
+}
+
+/// Server and transport that answered.
+struct ResponseSource {
+    from: String,
+    transport: String,
+}
+
+impl From<TransportAddress> for ResponseSource {
+    fn from(origin: TransportAddress) -> Self {
+        let transport = origin.transport.to_string().to_ascii_lowercase();
+        Self { from: origin.address.to_string(), transport }
+    }
+}
+
+async fn resolve_http(
+    server: &str,
+    name: &str,
+    arguments: &ResolveArguments,
+) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
+    if arguments.certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
+        let why = "`--certified`, `--udp`, `--tcp` and `--server-key` belong to the native protocol";
+        return Err(CliError::new(why).with_hint("a server is asked in it as `--server hdl://HOST:2641`"));
+    }
+    let upstream = HttpUpstream::new(server).map_err(|error| {
+        CliError::new(error.to_string())
+            .with_hint("such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
+    })?;
+    let question =
+        ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
+    let reply = upstream.reply(&question).await.map_err(|error| CliError::new(error.to_string()))?;
+    let transport = if server.starts_with("https") { "https" } else { "http" };
+    let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
+    Ok((filter_values(reply.found, arguments), Some(source)))
+}
+
+/// Selects the values requested by `--type` and `--index`.
+fn filter_values(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
+    let LookupOutcome::Values(mut values) = found else { return found };
+    if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
+        values.retain(|value| {
+            arguments.indexes.contains(&value.index)
+                || arguments.types.iter().any(|asked| value.matches_type_filter(asked.as_bytes()))
+        });
+    }
+    if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
+}
+
+async fn resolve_native(
+    server: Option<&str>,
+    name: &str,
+    arguments: &ResolveArguments,
+) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
+    let native = NativeClient::new(lookup_config(server, name, arguments)?);
+    let query = ResolveOptions {
+        types: arguments.types.clone(),
+        indexes: arguments.indexes.clone(),
+        is_authoritative: arguments.auth,
+    };
+    let resolved = native.resolve(name, &query).await;
+    if native.is_root_outdated() && arguments.root.is_none() && server.is_none() {
+        eprint_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
+    }
+    let resolution = resolved.map_err(|error| lookup_error(&error, arguments))?;
+    Ok((resolution.found, resolution.from.map(ResponseSource::from)))
+}
+
+fn lookup_config(
+    server: Option<&str>,
+    name: &str,
+    arguments: &ResolveArguments,
+) -> Result<LookupConfig, CliError> {
+    let mut config = match (server, &arguments.root) {
+        (Some(server), _) => {
+            let key = arguments.server_key.as_deref().map(read_public_key).transpose()?;
+            if arguments.certified && key.is_none() {
+                let why = "`--certified` needs the key of the server, and an address does not tell it";
+                return Err(CliError::new(why).with_hint("`--server-key pubkey.bin`"));
+            }
+            RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
+                .into_direct_config(Handle::from(name))
+        }
+        (None, Some(file)) => {
+            let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
+            let root = RootSites::from_bytes(&bytes)
+                .map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
+            // A root given on the command line is trusted to refer to private addresses.
+            LookupConfig { private_addresses: true, ..root.into_config() }
+        }
+        (None, None) => RootSites::global_registry().into_config(),
+    };
+    config.certify = arguments.certified;
+    if arguments.udp || arguments.tcp {
+        let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
+        config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();
+    }
+    Ok(config)
+}
+
+fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
+    let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
+    let key = PublicKey::from_bytes(&bytes).map(PublicKey::into_owned);
+    key.map_err(|error| CliError::new(format!("{} is no public key: {error}", file.display())))
+}
+
+/// Socket addresses of `hdl://HOST[:PORT]`.
+fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
+    let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
+    let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
+        port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
+    });
+    let host = if has_port { host.to_owned() } else { format!("{host}:{HANDLE_PORT}") };
+    let found = host.to_socket_addrs().map_err(|error| {
+        CliError::io(format_args!("`{}` can't be asked", quote_input(server.as_bytes())), &error)
+            .with_hint("such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
+    })?;
+    Ok(found.collect())
+}
+
+/// Error message of a failed lookup, with one line per attempt.
+fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError {
+    let name = quote_input(arguments.name.as_bytes());
+    let mut message = format!("`{name}` could not be resolved: ");
+    match error {
+        ResolveError::Lookup(error) => {
+            if !Handle::new(&error.handle).eq_ignore_case(Handle::from(&*parse_handle_input(&arguments.name)))
+            {
+                let _ = write!(message, "{}: ", quote_input(&error.handle));
+            }
+            let _ = write!(message, "{}", error.kind);
+            for attempt in &error.attempts {
+                let _ = write!(message, "\n  {attempt}");
+            }
+        }
+        error => message.push_str(&escape_control(&error.to_string())),
+    }
+    let failure = CliError::new(message);
+    match (error, &arguments.server) {
+        (ResolveError::Lookup(_), None) => {
+            failure.with_hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
+        }
+        _ => failure,
+    }
+}
+
+#[derive(Serialize)]
+struct ResolutionJson<'a> {
+    #[serde(rename = "responseCode")]
+    code: u32,
+    handle: &'a str,
+    values: &'a [HandleValue<'static>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<&'a str>,
+    duration_ms: u64,
+}
+
+fn print_resolution(
+    arguments: &ResolveArguments,
+    name: &str,
+    found: &LookupOutcome,
+    source: &Option<ResponseSource>,
+    took: Duration,
+) -> Result<CommandStatus, CliError> {
+    let (code, values): (_, &[_]) = match found {
+        LookupOutcome::Values(values) => (ResponseCode::SUCCESS, values),
+        LookupOutcome::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
+        LookupOutcome::Nothing | LookupOutcome::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
+    };
+    let mut output = StdoutWriter::new();
+    if arguments.json {
+        output.write_json(&ResolutionJson {
+            code: code.0,
+            handle: name,
+            values,
+            from: source.as_ref().map(|source| &*source.from),
+            transport: source.as_ref().map(|source| &*source.transport),
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        })?;
+    } else if !values.is_empty() {
+        output.write_line(escape_control(name))?;
+        if let Some(ResponseSource { from, transport }) = source {
+            let took = took.as_millis();
+            output.write_line(format_args!(
+                "  from {} over {}, {took} ms",
+                escape_control(from),
+                transport.to_ascii_uppercase()
+            ))?;
+        }
+        for value in values {
+            output.write_line(escape_control(&format_value(value)?))?;
+        }
+    }
+    output.flush()?;
+    let name = quote_input(name.as_bytes());
+    Ok(match found {
+        LookupOutcome::Values(_) => CommandStatus::Success,
+        LookupOutcome::NoValues => {
+            CliError::new(format!("the record of `{name}` has no such value for everybody (code 200)"))
+                .print();
+            CommandStatus::Negative
+        }
+        LookupOutcome::Nothing | LookupOutcome::NotKept => {
+            let why = match source {
+                Some(_) => format!("no record for `{name}` (handle not found, code 100)"),
+                None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),
+            };
+            let hint = format!("`tendot name '{name}'` shows how the name is read");
+            CliError::new(why).with_hint(hint).print();
+            CommandStatus::Negative
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let check = |server: &str, expected: &str| {
+            assert_eq!(server_addresses(server).unwrap()[0].to_string(), expected, "{server}");
+        };
+        check("hdl://127.0.0.1", "127.0.0.1:2641");
+        check("hdl://127.0.0.1/", "127.0.0.1:2641");
+        check("hdl://127.0.0.1:99", "127.0.0.1:99");
+        check("hdl://[::1]:99", "[::1]:99");
+        check("hdl://[::1]", "[::1]:2641");
+        for wrong in ["hdl://", "hdl://127.0.0.1:99999", "hdl://a b", "hdl://[::1"] {
+            assert!(server_addresses(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Status of the PostgreSQL hosts in `/readyz` and `/metrics`.
+
+use tendot_server::http::{HttpServer, Readiness};
+use tendot_store::{DatabaseHost, HostRole};
+
+/// Returns the current status of each database host.
+pub(crate) trait HostStatusFn: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
+
+impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn for F {}
+
+/// Adds the readiness probe and the gauges of each database host.
+pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
+    let gauge = |read: fn(&DatabaseHost) -> Option<f64>| {
+        let hosts = hosts.clone();
+        let sample = move |host: DatabaseHost| read(&host).map(|value| (host.place, value));
+        move || hosts().into_iter().filter_map(sample).collect()
+    };
+    let ask = hosts.clone();
+    http.readiness_probe(move || readiness(&ask()))
+        .external_gauges(
+            "tendot_database_up",
+            "Whether a server of the database answers.",
+            "host",
+            gauge(|host| Some(gauge_bool(host.role != HostRole::Unreachable))),
+        )
+        .external_gauges(
+            "tendot_database_primary",
+            "Whether it takes changes.",
+            "host",
+            gauge(|host| Some(gauge_bool(host.role == HostRole::Primary))),
+        )
+        .external_gauges(
+            "tendot_database_lag_changes",
+            "Changes that are known here and not there.",
+            "host",
+            gauge(|host| host.behind.map(|behind| behind as f64)),
+        )
+        .external_gauges(
+            "tendot_database_lag_seconds",
+            "For how long it has not known all that is known here.",
+            "host",
+            gauge(|host| host.lag.map(|lag| lag.as_secs_f64())),
+        )
+}
+
+fn gauge_bool(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+fn readiness(hosts: &[DatabaseHost]) -> Readiness {
+    let has = |role| hosts.iter().any(|host| host.role == role && host.is_asked);
+    if has(HostRole::Primary) {
+        Readiness::Ready
+    } else if has(HostRole::Standby) {
+        Readiness::ReadOnly
+    } else {
+        Readiness::Unreachable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use HostRole::{Primary, Standby, Unreachable};
+
+    use super::*;
+
+    #[test]
+    fn what_is_ready() {
+        check(&[Primary], Readiness::Ready);
+        check(&[Unreachable, Standby, Primary], Readiness::Ready);
+        check(&[Unreachable, Standby], Readiness::ReadOnly);
+        check(&[Unreachable, Unreachable], Readiness::Unreachable);
+        let astray = DatabaseHost { is_asked: false, ..host(&Standby) };
+        assert_eq!(readiness(&[astray]), Readiness::Unreachable);
+    }
+
+    fn host(role: &HostRole) -> DatabaseHost {
+        DatabaseHost { place: "a:1".into(), role: *role, is_asked: true, behind: None, lag: None }
+    }
+
+    #[track_caller]
+    fn check(roles: &[HostRole], expected: Readiness) {
+        assert_eq!(readiness(&roles.iter().map(host).collect::<Vec<_>>()), expected, "{roles:?}");
+    }
+}

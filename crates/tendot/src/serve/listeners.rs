@@ -1,0 +1,85 @@
+//! Sockets of the service: bound here, or inherited from systemd.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener as TcpSocket, UdpSocket};
+use std::sync::Arc;
+
+use tendot_server::http::{HttpListener, ServerCertificate};
+use tendot_server::native::NativeSockets;
+use tokio::net::TcpListener;
+
+use crate::CliError;
+use crate::config::ServerSettings;
+
+/// HTTP listeners and their URLs: sockets inherited from systemd, else bound to the configured addresses.
+pub(super) async fn http_listeners(
+    settings: &ServerSettings,
+    tls: Option<&Arc<ServerCertificate>>,
+    inherited: Vec<(String, TcpSocket)>,
+) -> Result<(Vec<HttpListener>, Vec<String>), CliError> {
+    let mut sockets = Vec::new();
+    if inherited.is_empty() {
+        for (address, is_encrypted) in [(settings.http_address, false), (settings.https_address, true)] {
+            let Some(address) = address else { continue };
+            let socket = TcpListener::bind(address)
+                .await
+                .map_err(|error| CliError::io(format!("{address} can't be listened to"), &error))?;
+            sockets.push((socket, is_encrypted));
+        }
+    }
+    for (name, socket) in inherited {
+        let socket = TcpListener::from_std(socket)
+            .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
+        sockets.push((socket, name == "https"));
+    }
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for (socket, is_encrypted) in sockets {
+        let address =
+            socket.local_addr().map_err(|error| CliError::io("the address is not known", &error))?;
+        if is_encrypted {
+            let tls =
+                tls.ok_or_else(|| CliError::new("the socket `https` of systemd needs a certificate"))?;
+            addresses.push(format!("https://{address}/"));
+            listeners.push(HttpListener::tls(socket, Arc::clone(tls)));
+        } else {
+            addresses.push(format!("http://{address}/"));
+            listeners.push(HttpListener::plain(socket));
+        }
+    }
+    Ok((listeners, addresses))
+}
+
+/// Sockets of the native protocol: inherited from systemd, else bound to the configured address; `None` if it is off.
+pub(super) fn native_sockets(
+    settings: &ServerSettings,
+    inherited: (Option<TcpSocket>, Option<UdpSocket>),
+) -> Result<Option<(SocketAddr, NativeSockets)>, CliError> {
+    let unusable = |error: io::Error| CliError::io("a socket of systemd can't be used", &error);
+    let sockets = match inherited {
+        (Some(tcp), Some(udp)) => NativeSockets::from_inherited(tcp, udp).map_err(unusable)?,
+        (None, None) => {
+            let Some(address) = settings.native_address else { return Ok(None) };
+            bind_native(address)?
+        }
+        _ => {
+            return Err(CliError::new("systemd has to hand over two sockets `native`, or none").with_hint(
+                "one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)",
+            ));
+        }
+    };
+    let address = sockets.address().map_err(unusable)?;
+    Ok(Some((address, sockets)))
+}
+
+fn bind_native(address: SocketAddr) -> Result<NativeSockets, CliError> {
+    let failed = |error: io::Error| {
+        let failure = CliError::io(format!("{address} can't be listened to"), &error);
+        match error.kind() {
+            ErrorKind::AddrInUse => failure.with_hint(
+                "another handle server may be running; `--native ADDR` says another address, `--native off` none",
+            ),
+            _ => failure.with_hint("`--native ADDR` says another address, `--native off` none"),
+        }
+    };
+    NativeSockets::bind(address).map_err(failed)
+}

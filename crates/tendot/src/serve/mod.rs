@@ -1,0 +1,323 @@
+//! `tendot serve`: starts the HTTP and native servers, waits for a signal, and drains in-flight requests.
+//!
+//! `listeners.rs` binds the sockets or takes those of `systemd.rs`; `operator_token.rs`, `database_status.rs` and `log.rs`
+//! are parts of the running service; `demo.rs` loads demo records.
+
+mod database_status;
+mod demo;
+mod listeners;
+mod log;
+mod operator_token;
+mod systemd;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use demo::load_demo;
+use listeners::{http_listeners, native_sockets};
+use log::LogWriter;
+use operator_token::read_or_create;
+use serde::Serialize;
+use systemd::InheritedSockets;
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::ResolutionCounter;
+use tendot_server::http::{self, HttpServer, ServerCertificate};
+use tendot_server::native::{self, NativeServer, OwnSite, SitePeerClient};
+use tendot_store::{AnyStore, EmbeddedStore, MemoryStore};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+use crate::cli::ConfigSourceArguments;
+use crate::config::{ServerSettings, StoreSetting, load_settings_with};
+use crate::site::{PublishedEndpoints, load_combined_site, load_or_create_site};
+use crate::store::{open_error, open_postgres};
+use crate::terminal::{StdoutWriter, eprint_line};
+use crate::{CliError, CommandStatus};
+
+/// Answers requests for names
+///
+/// Redirects at `/NAME`, gives and takes records as JSON at `/api/handles/NAME`, and shows pages. SIGTERM finishes what is
+/// under way. At the first start the operator's token is made, in the file `operator.token` of the directory. Settings are
+/// taken from a file, from variables and from flags; `tendot config show` tells which of them hold.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot serve --demo
+  tendot serve --data /var/lib/tendot --http [::]:8080
+  tendot serve --config /etc/tendot.toml --set log.requests=true
+  curl -H \"Authorization: Bearer $(cat tendot-data/operator.token)\" -H 'Content-Type: application/json' \\
+    -X PUT -d '[{\"index\":1,\"type\":\"URL\",\"data\":\"https://example.org/\"}]' \\
+    http://127.0.0.1:8080/api/handles/10.5555/1
+
+Exit codes: 0 ended as asked, 2 the service could not be started.")]
+pub(crate) struct ServeArguments {
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    /// The store: `embedded:DIR`, `postgres://user@host/database` or `memory:`
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
+    /// Where HTTP is answered, or `off` [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+
+    /// Where HTTP is answered over TLS, or `off` [default: off]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) https: Option<String>,
+
+    /// Where the native protocol is answered, over TCP and UDP, or `off` [default: 127.0.0.1:2641]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) native: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigSourceArguments,
+
+    /// Put a few records into the store first, to have something to resolve
+    #[arg(long)]
+    pub(crate) demo: bool,
+
+    /// When it is ready, print a JSON object with the addresses
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Serialize)]
+struct ReadyJson<'a> {
+    ready: &'a [String],
+}
+
+pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandStatus, CliError> {
+    let settings = load_settings(arguments)?;
+    let log = LogWriter::install(settings.log_format, settings.log_level)?;
+    settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::io("threads can't be started", &error))?;
+    let served = runtime.block_on(async {
+        let (store, token) = open_store(&settings).await?;
+        serve(arguments, &settings, &log, store, token).await
+    });
+    log.flush();
+    served
+}
+
+/// Opens the configured store, and reads or creates the operator token in the data directory.
+async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<String>), CliError> {
+    let token = |directory: &Path| read_or_create(&directory.join("operator.token")).map(Some);
+    match (&settings.store, settings.data_dir()) {
+        (StoreSetting::Memory, _) | (_, None) => Ok((MemoryStore::new().into(), None)),
+        (StoreSetting::Embedded(_), Some(directory)) => {
+            let store = EmbeddedStore::open(&directory).map_err(|error| open_error(&error))?;
+            Ok((store.into(), token(&directory)?))
+        }
+        (StoreSetting::Postgres(address), Some(directory)) => {
+            let store = open_postgres(address, &settings.postgres()).await?;
+            std::fs::create_dir_all(&directory)
+                .map_err(|error| CliError::io(format!("`{}` can't be made", directory.display()), &error))?;
+            Ok((store.into(), token(&directory)?))
+        }
+    }
+}
+
+fn load_settings(arguments: &ServeArguments) -> Result<ServerSettings, CliError> {
+    let flags = [
+        ("native.address", "--native", &arguments.native),
+        ("data", "--data", &arguments.data),
+        ("store", "--store", &arguments.store),
+        ("http.address", "--http", &arguments.http),
+        ("https.address", "--https", &arguments.https),
+    ];
+    let given_flags: Vec<_> =
+        flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
+    load_settings_with(&arguments.configuration, &given_flags)
+}
+
+async fn serve(
+    arguments: &ServeArguments,
+    settings: &ServerSettings,
+    log: &LogWriter,
+    store: AnyStore,
+    token: Option<String>,
+) -> Result<CommandStatus, CliError> {
+    if arguments.demo {
+        load_demo(&store).await?;
+    }
+    let tls = match (&settings.certificate, &settings.key) {
+        (Some(certificate), Some(key)) => {
+            let read = ServerCertificate::load(certificate, key);
+            let with_client_auth = |tls: ServerCertificate| {
+                if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) }
+            };
+            Some(Arc::new(read.and_then(with_client_auth).map_err(|error| CliError::new(error.to_string()))?))
+        }
+        _ => None,
+    };
+    let log_writer = log.clone();
+    let InheritedSockets { http: inherited, native: inherited_native } = systemd::inherited_sockets()
+        .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
+    let (listeners, mut addresses) = http_listeners(settings, tls.as_ref(), inherited).await?;
+    let sockets = native_sockets(settings, inherited_native)?;
+    let native_address = sockets.as_ref().map(|(address, _)| *address);
+    let site = load_site(settings, native_address, &addresses)?;
+    let registry = Arc::new(build_registry(settings, store, site.as_ref()));
+    let (counter, maintenance_task) = settings.maintenance();
+    let counter = Arc::new(counter);
+    let native = sockets.zip(site).map(|((address, sockets), site)| {
+        (address, sockets, Arc::new(build_handle_server(settings, &registry, &counter, site)))
+    });
+    let mut http = HttpServer::new(Arc::clone(&registry));
+    if let AnyStore::Postgres(store) = registry.store() {
+        http = database_status::register_database_status(http, &store.hosts_handle());
+    }
+    http = http
+        .resolution_counter(Arc::clone(&counter))
+        .proxy_trust(settings.proxy_trust())
+        .body_timeout(settings.body_timeout)
+        .reverse_lookup_timeout(settings.reverse_lookup_timeout)
+        .response_cache_size(settings.http_response_cache.bytes(&settings.store))
+        .metrics_allow(settings.metrics_allow.clone())
+        .log_requests(settings.log_requests)
+        .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
+            Some(log_writer.dropped() as f64)
+        });
+    if let Some(upstream) = settings.upstream.0.clone() {
+        http = http.upstream(upstream, settings.cache());
+    }
+    if let Some(rates) = settings.rate_limits() {
+        http = http.rate_limits(rates);
+    }
+    if let Some(tls) = tls.clone() {
+        let name = "tendot_tls_certificate_expiry_timestamp_seconds";
+        http = http
+            .figure(name, "When the certificate ends.", false, move || tls.not_after().map(|end| end as f64));
+    }
+    if let Some(token) = token {
+        http = http.operator_token(token);
+    }
+    if let Some((address, _, native)) = &native {
+        http = http.native_server(Arc::clone(native));
+        addresses.push(format!("hdl://{address}/"));
+    }
+    if addresses.is_empty() {
+        let hint = "`--http ADDR`, `--https ADDR` or `--native ADDR` says where";
+        return Err(CliError::new("there is nothing to listen to").with_hint(hint));
+    }
+    let http = Arc::new(http);
+    let end = shutdown_signal(tls).map_err(|error| CliError::io("signals can't be waited for", &error))?;
+    http.set_ready(true);
+    eprint_line(format_args!("ready: {}", addresses.join(" ")));
+    if arguments.json {
+        let mut output = StdoutWriter::new();
+        output.write_json(&ReadyJson { ready: &addresses })?;
+        output.flush()?;
+    }
+    systemd::notify("READY=1");
+    let (shutdown_tx, shutdown_rx) = watch::channel(false);
+    let is_ended = || {
+        let mut shutdown_rx = shutdown_rx.clone();
+        async move { drop(shutdown_rx.wait_for(|is_shutdown| *is_shutdown).await) }
+    };
+    let (http_end, native_end) = (is_ended(), is_ended());
+    let native_server = async {
+        let Some((_, sockets, native)) = native else { return Ok(()) };
+        let listened = native::serve(sockets, native, settings.native_limits(), native_end).await;
+        listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
+    };
+    let wait = async {
+        end.await;
+        systemd::notify("STOPPING=1");
+        tracing::info!("what is under way is finished");
+        let _ = shutdown_tx.send(true);
+    };
+    let http = http::serve(listeners, http, settings.limits(), http_end);
+    let (served_tx, served_rx) = oneshot::channel::<()>();
+    let served = async {
+        let served = tokio::join!(http, native_server, wait);
+        drop(served_tx);
+        served
+    };
+    // Runs until the servers have drained, so that the last requests are counted.
+    let maintenance = maintenance_task.run(&registry, &counter, async { drop(served_rx.await) });
+    let ((http, native, ()), ()) = tokio::join!(served, maintenance);
+    http.and(native).map_err(|error| CliError::io("requests can't be taken", &error))?;
+    Ok(CommandStatus::Success)
+}
+
+/// Site of this server; without the native protocol only if it is one of several servers of a site.
+fn load_site(
+    settings: &ServerSettings,
+    native: Option<SocketAddr>,
+    addresses: &[String],
+) -> Result<Option<OwnSite>, CliError> {
+    let (directory, site_file) = (settings.data_dir(), settings.site_file.as_deref());
+    let Some(native) = native else {
+        return directory
+            .zip(site_file)
+            .map(|(directory, site_file)| load_combined_site(&directory, site_file))
+            .transpose();
+    };
+    let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
+    let endpoints = PublishedEndpoints {
+        native,
+        public_ip: settings.public_address,
+        http: http
+            .and_then(|http| http.trim_end_matches('/').parse::<SocketAddr>().ok())
+            .map(|http| http.port()),
+        description: &settings.description,
+    };
+    load_or_create_site(directory.as_deref(), &endpoints, site_file).map(Some)
+}
+
+/// Registry, with a client for the other servers of the site if there are any.
+fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
+    let share = site.and_then(OwnSite::partition);
+    let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
+    match site.filter(|_| share.is_some()) {
+        Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
+        None => registry,
+    }
+}
+
+/// Server of the native protocol.
+fn build_handle_server(
+    settings: &ServerSettings,
+    registry: &Arc<Registry>,
+    counter: &Arc<ResolutionCounter>,
+    site: OwnSite,
+) -> NativeServer {
+    let mut native = NativeServer::new(Arc::clone(registry), site)
+        .allow_dh_1024(settings.allow_dh_1024)
+        .resolution_counter(Arc::clone(counter))
+        .response_cache_size(settings.native_response_cache.bytes(&settings.store))
+        .log_requests(settings.log_requests);
+    if let Some(rates) = settings.native_rate_limits() {
+        native = native.rate_limits(rates);
+    }
+    native
+}
+
+/// Completes on SIGTERM or SIGINT. SIGHUP reloads the certificate.
+fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
+                _ = hangup.recv() => match tls.as_ref().map(|tls| tls.reload()) {
+                    Some(Ok(())) => tracing::info!("the certificate was read again"),
+                    Some(Err(error)) => tracing::error!(%error, "the certificate stays what it was"),
+                    None => {}
+                },
+            }
+        }
+    })
+}

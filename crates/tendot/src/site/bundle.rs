@@ -1,0 +1,159 @@
+//! `tendot site export`: site bundle (`sitebndl.zip`) for a prefix registry.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use flate2::Crc;
+use serde::Serialize;
+
+use super::{ADMIN_KEY_FILES, generate_key_pair, load_site, read_private_key, to_pretty_json};
+use crate::atomic_file::AtomicFile;
+use crate::cli::ConfigSourceArguments;
+use crate::terminal::{StdoutWriter, eprint_line};
+use crate::{CliError, CommandStatus};
+
+/// Writes the bundle that a prefix registry asks for, as `sitebndl.zip` of Handle.Net
+///
+/// It has the record of the site, the public key of the prefix's administrator, and whom to ask. If the directory of all
+/// data has no key pair of an administrator (`admpub.bin`, `admpriv.bin`), one is made there; the private key is not in the
+/// bundle, and is what the prefix will be administered with.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site export --contact 'Ada Lovelace' --email ada@example.org --organization 'Example Press'
+  tendot site export --data /var/lib/tendot bundle.zip
+
+Exit codes: 0 it is written, 1 there is no record yet, 2 it could not be written.")]
+pub(crate) struct SiteExportArguments {
+    /// The file to be written
+    #[arg(value_name = "FILE", default_value = "sitebndl.zip")]
+    pub(crate) file: PathBuf,
+
+    /// Whom to ask
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) contact: String,
+
+    /// Where to write to
+    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    pub(crate) email: String,
+
+    /// Whose service it is
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) organization: String,
+
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigSourceArguments,
+
+    /// Print a JSON object with the file's name and what is in it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Serialize)]
+struct BundleJson<'a> {
+    file: String,
+    contents: Vec<&'a str>,
+}
+
+pub(super) fn export(arguments: &SiteExportArguments) -> Result<CommandStatus, CliError> {
+    let Some((directory, site)) = load_site(&arguments.configuration, arguments.data.as_ref())? else {
+        return Ok(CommandStatus::Negative);
+    };
+    let unspecified = site.servers.iter().any(|server| server.ip().is_unspecified());
+    if unspecified {
+        return Err(CliError::new("the record has no address that others can reach")
+            .with_hint("set `native.public_address`, and start the service once"));
+    }
+    let key = match read_private_key(&directory, ADMIN_KEY_FILES)? {
+        Some(key) => key,
+        None => {
+            let key = generate_key_pair(&directory, ADMIN_KEY_FILES)?;
+            let path = directory.join(ADMIN_KEY_FILES.private);
+            eprint_line(format_args!(
+                "the key of the prefix's administrator was made: keep `{}` safe",
+                path.display()
+            ));
+            key
+        }
+    };
+    let public = key.public_key().map(|key| key.to_bytes());
+    let public =
+        public.ok_or_else(|| CliError::new("the administrator's key is no RSA key with its primes"))?;
+    let files = [
+        ("siteinfo.json", to_pretty_json(&site)?.into_bytes()),
+        ("siteinfo.bin", site.to_bytes()),
+        (ADMIN_KEY_FILES.public, public),
+        ("contactdata.dct", contact_file(arguments).into_bytes()),
+    ];
+    let mut replacement = AtomicFile::create(&arguments.file)?;
+    let file = arguments.file.display().to_string();
+    let written = replacement.file().write_all(&zip_stored(&files));
+    written.map_err(|error| CliError::io(format!("`{file}` can't be written"), &error))?;
+    replacement.commit()?;
+    if arguments.json {
+        let mut output = StdoutWriter::new();
+        output.write_json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
+        output.flush()?;
+    } else {
+        eprint_line(format_args!("`{file}` is written"));
+    }
+    Ok(CommandStatus::Success)
+}
+
+/// Contact data in the format of Handle.Net's tools.
+fn contact_file(arguments: &SiteExportArguments) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let fields =
+        [("name", &arguments.contact), ("email", &arguments.email), ("org", &arguments.organization)];
+    let lines = fields.iter().map(|(name, text)| format!("  \"{name}\" = \"{}\"\n", quoted(text)));
+    format!("{{\n{}}}\n", lines.collect::<String>())
+}
+
+/// ZIP archive of uncompressed files with a fixed date (APPNOTE.TXT, 4.3).
+fn zip_stored(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    const ZIP_VERSION: u16 = 20;
+    /// 1 January 1980.
+    const DOS_EPOCH_DATE: u16 = 0x21;
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, bytes) in files {
+        let mut sum = Crc::new();
+        sum.update(bytes);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let name_length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+        let mut common = Vec::new();
+        for number in [ZIP_VERSION, 0, 0, 0, DOS_EPOCH_DATE] {
+            common.extend(number.to_le_bytes());
+        }
+        for number in [sum.sum(), length, length] {
+            common.extend(number.to_le_bytes());
+        }
+        common.extend(name_length.to_le_bytes());
+        common.extend([0, 0]);
+        let at = u32::try_from(archive.len()).unwrap_or(u32::MAX);
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&common);
+        archive.extend(name.as_bytes());
+        archive.extend(bytes);
+        directory.extend(b"PK\x01\x02");
+        directory.extend(ZIP_VERSION.to_le_bytes());
+        directory.extend(&common);
+        // No comment, first disk, no attributes.
+        directory.extend([0; 10]);
+        directory.extend(at.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let count = u16::try_from(files.len()).unwrap_or(u16::MAX).to_le_bytes();
+    let length = u32::try_from(directory.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let at = u32::try_from(archive.len()).unwrap_or(u32::MAX).to_le_bytes();
+    archive.extend(directory);
+    archive.extend(b"PK\x05\x06\0\0\0\0");
+    archive.extend([count, count].concat());
+    archive.extend([length, at].concat());
+    archive.extend([0, 0]);
+    archive
+}

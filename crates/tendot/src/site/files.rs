@@ -1,0 +1,205 @@
+//! Key pairs and site record in the data directory, in the file formats of Handle.Net.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tendot_proto::Budget;
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::record::{
+    InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
+};
+use tendot_server::native::OwnSite;
+
+use crate::CliError;
+use crate::atomic_file::AtomicFile;
+
+/// File names of a key pair in the data directory.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyPairFiles {
+    pub(crate) private: &'static str,
+    pub(crate) public: &'static str,
+}
+
+/// Key pair that signs responses.
+pub(crate) const SERVER_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "privkey.bin", public: "pubkey.bin" };
+
+/// Key pair of a prefix's administrator.
+pub(crate) const ADMIN_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "admpriv.bin", public: "admpub.bin" };
+
+const SITE_RECORD_FILE: &str = "siteinfo.json";
+
+/// Maximum size of a key or site file.
+const MAX_SITE_FILE_BYTES: u64 = 1 << 20;
+
+/// Addresses and description published in the site record (HS_SITE).
+pub(crate) struct PublishedEndpoints<'a> {
+    pub(crate) native: SocketAddr,
+    /// Public address, if it differs from that of `native`.
+    pub(crate) public_ip: Option<IpAddr>,
+    pub(crate) http: Option<u16>,
+    pub(crate) description: &'a str,
+}
+
+/// Site of this server, with the key in the data directory; both are created if missing. `joined` is the record of a site of
+/// several servers, of which this server is one.
+pub(crate) fn load_or_create_site(
+    directory: Option<&Path>,
+    endpoints: &PublishedEndpoints<'_>,
+    combined: Option<&Path>,
+) -> Result<OwnSite, CliError> {
+    let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
+    let Some(directory) = directory else {
+        if combined.is_some() {
+            return Err(CliError::new("a store in memory has no key that stays, and so no part of a site"));
+        }
+        let key = OwnSite::generate_key().map_err(unusable)?;
+        let site = build_site_record(&key, endpoints);
+        return OwnSite::new(site, &key).map_err(unusable);
+    };
+    let key = match read_private_key(directory, SERVER_KEY_FILES)? {
+        Some(key) => key,
+        None => generate_key_pair(directory, SERVER_KEY_FILES)?,
+    };
+    let mut site = build_site_record(&key, endpoints);
+    let before = read_site_record(directory)?;
+    if let Some(before) = &before {
+        site.serial = before.serial;
+    }
+    if before.as_ref() != Some(&site) {
+        site.serial = next_serial(site.serial);
+        write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
+    }
+    let Some(combined) = combined else { return OwnSite::new(site, &key).map_err(unusable) };
+    let own = load_combined_site(directory, combined)?;
+    let (ours, published) = (site.servers.first(), own.site().servers.get(own.server_index()));
+    let is_same = ours.zip(published).is_some_and(|(ours, published)| {
+        ours.address == published.address && ours.interfaces == published.interfaces
+    });
+    if !is_same {
+        tracing::warn!(
+            "`{}` has other addresses or ports of this server than it has: join the site again",
+            combined.display()
+        );
+    }
+    Ok(own)
+}
+
+/// Reads a site of several servers; the key in the data directory identifies this server.
+pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSite, CliError> {
+    let site = read_site_file(file)?
+        .ok_or_else(|| CliError::new(format!("`{}` is not there", file.display())).with_hint(COMBINE_HINT))?;
+    let key = read_private_key(directory, SERVER_KEY_FILES)?.ok_or_else(|| {
+        CliError::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
+            .with_hint(COMBINE_HINT)
+    })?;
+    let failed = |error| CliError::new(format!("`{}`: {error}", file.display())).with_hint(COMBINE_HINT);
+    OwnSite::new(site, &key).map_err(failed)
+}
+
+const COMBINE_HINT: &str =
+    "start each server once on its own; `tendot site join` makes one site of their records";
+
+/// Site record with serial number 0.
+fn build_site_record(key: &PrivateKey, endpoints: &PublishedEndpoints<'_>) -> Site<'static> {
+    let port = u32::from(endpoints.native.port());
+    let interface = |kind, transport, port| ServerInterface { kind, transport, port };
+    let mut interfaces = vec![
+        interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
+        // The source address of a datagram is not verified, so UDP allows queries only.
+        interface(InterfaceKind::QUERY, InterfaceProtocol::UDP, port),
+    ];
+    interfaces.extend(
+        endpoints.http.map(|port| interface(InterfaceKind::BOTH, InterfaceProtocol::HTTP, u32::from(port))),
+    );
+    let description = endpoints.description;
+    let attribute = |name: &str, value: &str| SiteAttribute {
+        name: name.as_bytes().to_vec().into(),
+        value: value.as_bytes().to_vec().into(),
+    };
+    Site {
+        flags: Site::FLAG_PRIMARY,
+        attributes: (!description.is_empty()).then(|| attribute("desc", description)).into_iter().collect(),
+        servers: vec![SiteServer {
+            id: 1,
+            address: SiteServer::encode_address(endpoints.public_ip.unwrap_or(endpoints.native.ip())),
+            public_key: key.public_key().map(|key| key.to_bytes()).unwrap_or_default().into(),
+            interfaces,
+        }],
+        ..Site::default()
+    }
+}
+
+/// Reads the site record in the data directory, if it exists.
+pub(crate) fn read_site_record(directory: &Path) -> Result<Option<Site<'static>>, CliError> {
+    let hint =
+        "remove it, and the next start makes a new one; its serial number has to be higher than before";
+    read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|failure| failure.with_hint(hint))
+}
+
+/// Reads a site record from a file, if it exists.
+pub(crate) fn read_site_file(path: &Path) -> Result<Option<Site<'static>>, CliError> {
+    let Some(json) = read_file(path)? else { return Ok(None) };
+    let malformed = |error| CliError::new(format!("`{}` is no record of a site: {error}", path.display()));
+    Site::from_json(&json).map(Some).map_err(malformed)
+}
+
+/// Writes a site record as JSON.
+pub(crate) fn write_site_file(path: &Path, site: &Site<'_>) -> Result<(), CliError> {
+    let mut json = serde_json::to_vec_pretty(site).map_err(|error| CliError::new(error.to_string()))?;
+    json.push(b'\n');
+    write_file(path, &json)
+}
+
+/// Next serial number; wraps at `i16::MAX`, because peers read it as a signed number.
+pub(crate) const fn next_serial(serial: u16) -> u16 {
+    if serial >= i16::MAX.cast_unsigned() { 1 } else { serial + 1 }
+}
+
+/// Reads a private key, if it exists; its file must not be accessible by others.
+pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<Option<PrivateKey>, CliError> {
+    let path = directory.join(pair.private);
+    let Some(file) = read_file(&path)? else { return Ok(None) };
+    let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        let problem = format!("`{}` can be read by others (mode {mode:o})", path.display());
+        return Err(CliError::new(problem).with_hint(format!("chmod 600 {}", path.display())));
+    }
+    let unusable = |error| CliError::new(format!("`{}` can't be used: {error}", path.display()));
+    PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        .map(Some)
+        .map_err(unusable)
+}
+
+/// Generates a key pair and writes both files.
+pub(crate) fn generate_key_pair(directory: &Path, pair: KeyPairFiles) -> Result<PrivateKey, CliError> {
+    let key = OwnSite::generate_key().map_err(|error| CliError::new(error.to_string()))?;
+    let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
+    // The private key is written last: without it, the pair is generated again.
+    write_file(&directory.join(pair.public), &public)?;
+    write_file(&directory.join(pair.private), &key.to_file_bytes())?;
+    Ok(key)
+}
+
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
+    let failed = |error| CliError::io(format!("`{}` can't be read", path.display()), &error);
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if found.len() > MAX_SITE_FILE_BYTES => return Err(failed(ErrorKind::FileTooLarge.into())),
+        Ok(_) => {}
+    }
+    fs::read(path).map(Some).map_err(failed)
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let mut replacement = AtomicFile::create(path)?;
+    let written = replacement.file().write_all(bytes);
+    written.map_err(|error| CliError::io(format!("`{}` can't be written", path.display()), &error))?;
+    replacement.commit()
+}

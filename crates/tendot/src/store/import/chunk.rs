@@ -1,0 +1,125 @@
+//! Checked records of one chunk of input; built on any thread.
+
+use std::collections::BTreeSet;
+
+use tendot_proto::Handle;
+use tendot_proto::record::HandleRecord;
+use tendot_registry::HashPartition;
+use tendot_registry::party::is_reserved_prefix;
+use tendot_store::{ImportBatch, NameKey};
+
+use super::ImportItem;
+use super::check::check_record;
+use super::report::{MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
+use crate::terminal::quote_input;
+
+/// Approximate size of a chunk.
+pub(super) const CHUNK_BYTES: usize = 1 << 18;
+
+/// What an import accepts and homes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ImportOptions {
+    /// Home the prefix of each record.
+    pub(crate) home_prefixes: bool,
+    /// Partition of this server, if its site has several servers.
+    pub(crate) partition: Option<HashPartition>,
+}
+
+/// Checked records and diagnostics of one chunk of input.
+pub(crate) struct ImportChunk {
+    options: ImportOptions,
+    pub(crate) batch: ImportBatch,
+    /// Prefixes to home.
+    pub(crate) prefixes: BTreeSet<Box<str>>,
+    /// Diagnostics by line, limited to the number that is printed.
+    pub(crate) diagnostics: Vec<(u64, LineDiagnostic)>,
+    pub(crate) refused: u64,
+    pub(crate) warnings: u64,
+    /// Records that belong to other servers of the site.
+    pub(crate) other_servers: u64,
+}
+
+/// Message about one line.
+pub(crate) enum LineDiagnostic {
+    Refused(String),
+    Warning(String),
+}
+
+impl ImportChunk {
+    pub(super) const fn new(options: ImportOptions) -> Self {
+        Self {
+            options,
+            batch: ImportBatch::new(),
+            prefixes: BTreeSet::new(),
+            diagnostics: Vec::new(),
+            refused: 0,
+            warnings: 0,
+            other_servers: 0,
+        }
+    }
+
+    /// True if the chunk has reached its size.
+    pub(super) const fn is_full(&self) -> bool {
+        self.batch.memory_size() >= CHUNK_BYTES
+    }
+
+    pub(super) fn push(&mut self, line: u64, item: ImportItem) {
+        match item {
+            ImportItem::Refused(reason) => self.refuse(line, || reason),
+            ImportItem::HomePrefix(prefix) if self.options.home_prefixes => {
+                let is_prefix =
+                    !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
+                if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
+                    self.refuse(line, || format!("`{}` is no prefix", quote_input(prefix.as_bytes())));
+                } else {
+                    self.prefixes.insert(prefix.into());
+                }
+            }
+            ImportItem::HomePrefix(_) => {}
+            ImportItem::Record(record) => match check_record(&record) {
+                Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
+                Ok(warnings) => {
+                    for what in warnings {
+                        self.warn(line, || format!("`{}`: {what}", quote_input(&record.handle)));
+                    }
+                    self.push_record(line, &record);
+                }
+            },
+        }
+    }
+
+    fn push_record(&mut self, line: u64, record: &HandleRecord<'_>) {
+        let handle = Handle::new(&record.handle);
+        // `check_record` ensures valid UTF-8.
+        let Ok(name) = handle.to_str() else { return };
+        if self.options.partition.is_some_and(|partition| !partition.contains(handle)) {
+            self.other_servers += 1;
+        } else if let Err(error) = self.batch.add(name, &record.values) {
+            return self.refuse(line, || format!("`{}`: {error}", quote_input(&record.handle)));
+        }
+        let prefix = name.split('/').next().unwrap_or_default();
+        if !self.options.home_prefixes || self.prefixes.contains(prefix) {
+            return;
+        }
+        match NameKey::from_prefix(prefix) {
+            Ok(_) => drop(self.prefixes.insert(prefix.into())),
+            Err(error) => {
+                self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)));
+            }
+        }
+    }
+
+    fn refuse(&mut self, line: u64, reason: impl FnOnce() -> String) {
+        self.refused += 1;
+        if self.refused <= MAX_PRINTED_REFUSALS {
+            self.diagnostics.push((line, LineDiagnostic::Refused(reason())));
+        }
+    }
+
+    fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
+        self.warnings += 1;
+        if self.warnings <= MAX_PRINTED_WARNINGS {
+            self.diagnostics.push((line, LineDiagnostic::Warning(what())));
+        }
+    }
+}

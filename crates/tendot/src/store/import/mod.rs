@@ -1,0 +1,270 @@
+//! `tendot import`: reads records in four formats, checks them, and writes them to a store.
+//!
+//! `source.rs` opens an input and detects its format; one file per format; `check.rs` refuses or warns; `chunk.rs` collects
+//! checked records; `report.rs` prints diagnostics and counts.
+
+mod check;
+mod chunk;
+mod csv;
+mod handle_batch;
+mod handle_net;
+mod jsonl;
+mod report;
+mod source;
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use chunk::{ImportChunk, ImportOptions};
+use clap::Args;
+use report::ImportReport;
+use source::{ImportFormat, ImportSource};
+use tendot_proto::record::HandleRecord;
+use tendot_store::{EmbeddedImporter, ImportBatch, ImportError, ImportSummary, PostgresImporter};
+use tokio::runtime::Runtime;
+
+use crate::ordered_pool::{ResultSender, map_ordered};
+use crate::site::load_combined_site;
+use crate::store::{StoreArguments, StoreLocation, command_pool, open_error, open_postgres, read_error};
+use crate::terminal::{BYTE_PROGRESS, RECORD_PROGRESS, eprint_stdin_notice, is_stdio, progress_bar};
+use crate::{CliError, CommandStatus, runtime};
+
+/// Puts records into a store
+///
+/// Any handle name is taken. Given timestamps and the order of values are kept, and the prefix of every record is homed.
+/// A line that is no record, or could break an answer, is refused and told; the others go in. The server has to be
+/// stopped meanwhile, unless the store is a database.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot import records.jsonl
+  tendot export --data old | tendot import --data new
+  tendot import --dry-run names.csv
+  tendot import --format handle-net dump.json
+  tendot import --format handle-batch create.txt
+  tendot import --store postgres://tendot@db.example.org/tendot records.jsonl
+
+Formats: a name that ends in .csv, .txt (handle-batch), or .json (handle-net, if it begins as one) tells the format;
+everything else is jsonl.
+
+Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 it was not finished (the same import
+again does the rest).")]
+pub(crate) struct ImportArguments {
+    /// Files to read; `-` is standard input [default: -]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The format of the files [default: by their names]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<ImportFormat>,
+
+    /// Check everything and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Leave it as it is which prefixes are homed here
+    #[arg(long)]
+    pub(crate) no_home: bool,
+
+    /// Take only the names that this server keeps of those of its site, whose record is in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds; elsewhere, with
+    /// `--site`
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError> {
+    let location = arguments.store.location()?;
+    let standard_input = [PathBuf::from("-")];
+    let paths = if arguments.files.is_empty() { &standard_input[..] } else { &arguments.files };
+    if paths.iter().any(|path| is_stdio(path)) {
+        eprint_stdin_notice();
+    }
+    // Open all files before importing any, so that a wrong path fails early.
+    let mut sources = Vec::new();
+    for path in paths {
+        let mut source = ImportSource::open(path)?;
+        let format = arguments.format.map_or_else(|| ImportFormat::detect(path, &mut source), Ok)?;
+        sources.push((source, format));
+    }
+    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&location)?) };
+    let size = sources.iter().map(|(source, _)| source.size).sum();
+    let report = ImportReport::new(progress_bar(size, BYTE_PROGRESS));
+    let partition = match &arguments.site {
+        Some(site) => load_combined_site(&arguments.store.data_dir()?, site)?.partition(),
+        None => None,
+    };
+    let options = ImportOptions { home_prefixes: !arguments.no_home, partition };
+    let mut run = ImportRun { importer, report, read: 0 };
+    for (source, format) in sources {
+        let name = source.name().to_owned();
+        let source = source.with_progress(&run.report.progress);
+        read_chunks(source, format, options, |chunk| run.write_chunk(&name, &chunk))?;
+    }
+    run.finish(arguments.json)
+}
+
+/// Importer of either kind of store.
+enum StoreImporter {
+    Embedded(Box<EmbeddedImporter>),
+    Postgres(Box<PostgresImporter>, Runtime),
+}
+
+impl StoreImporter {
+    fn open(location: &StoreLocation) -> Result<Self, CliError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        match location {
+            StoreLocation::Embedded(directory) => {
+                let importer =
+                    EmbeddedImporter::open(directory, "import", now).map_err(|error| open_error(&error))?;
+                Ok(Self::Embedded(Box::new(importer)))
+            }
+            StoreLocation::Postgres(address) => {
+                let runtime = runtime::multi_thread(1)?;
+                let importer = runtime.block_on(async {
+                    let store = open_postgres(address, &command_pool()).await?;
+                    store.importer("import", now).map_err(|error| import_error(&error))
+                })?;
+                Ok(Self::Postgres(Box::new(importer), runtime))
+            }
+        }
+    }
+
+    fn put_all(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
+        match self {
+            Self::Embedded(importer) => importer.add_batch(batch),
+            Self::Postgres(importer, _) => importer.put_all(batch),
+        }
+    }
+
+    fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
+        match self {
+            Self::Embedded(importer) => importer.home_prefix(prefix),
+            Self::Postgres(importer, _) => importer.home(prefix),
+        }
+    }
+
+    fn finish(self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
+        match self {
+            Self::Embedded(importer) => importer.finish(progress),
+            Self::Postgres(importer, runtime) => runtime.block_on(importer.finish(progress)),
+        }
+    }
+}
+
+/// State of one import.
+struct ImportRun {
+    /// None for a dry run.
+    importer: Option<StoreImporter>,
+    report: ImportReport,
+    read: u64,
+}
+
+impl ImportRun {
+    fn write_chunk(&mut self, source: &str, chunk: &ImportChunk) -> Result<(), CliError> {
+        self.report.print_diagnostics(source, chunk);
+        self.read += chunk.batch.len() as u64;
+        let Some(importer) = &mut self.importer else { return Ok(()) };
+        importer.put_all(&chunk.batch).map_err(|error| import_error(&error))?;
+        chunk
+            .prefixes
+            .iter()
+            .try_for_each(|prefix| importer.home(prefix))
+            .map_err(|error| import_error(&error))
+    }
+
+    fn finish(self, json: bool) -> Result<CommandStatus, CliError> {
+        let Self { importer, mut report, read, .. } = self;
+        let imported = match importer {
+            None => None,
+            Some(importer) => {
+                report.progress.finish_and_clear();
+                report.progress = progress_bar(read, RECORD_PROGRESS);
+                let bar = report.progress.clone();
+                let written = |imported: &ImportSummary| {
+                    let ImportSummary { created, changed, unchanged, superseded, ended, .. } = imported;
+                    bar.set_position(created + changed + unchanged + superseded + ended);
+                };
+                Some(importer.finish(written).map_err(|error| import_error(&error))?)
+            }
+        };
+        if let Some(imported) = &imported {
+            report.print_retired(&imported.ended_names, imported.ended);
+        }
+        report.print_summary(imported.as_ref(), read, json)?;
+        Ok(if report.has_refusals() { CommandStatus::Negative } else { CommandStatus::Success })
+    }
+}
+
+fn import_error(error: &ImportError) -> CliError {
+    match error {
+        ImportError::Store(error) => read_error(error),
+        error => CliError::new(error.to_string()),
+    }
+}
+
+/// One record, prefix or refusal read from a source.
+pub(crate) enum ImportItem {
+    /// Record, not checked yet.
+    Record(HandleRecord<'static>),
+    /// Prefix to home.
+    HomePrefix(String),
+    /// Invalid input, and the reason.
+    Refused(String),
+}
+
+/// Callback for items, with the line they begin at.
+pub(crate) type ItemSink<'a> = dyn FnMut(u64, ImportItem) -> Result<(), CliError> + 'a;
+
+/// Maximum size of one record in the input; bounds memory.
+const MAX_RECORD_BYTES: usize = 64 << 20;
+
+/// Maximum number of parser threads; more would outrun the thread that writes.
+const MAX_PARSER_THREADS: usize = 4;
+
+/// Reads a source and passes its chunks to `take` in order.
+pub(crate) fn read_chunks(
+    source: ImportSource,
+    format: ImportFormat,
+    options: ImportOptions,
+    mut take: impl FnMut(ImportChunk) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let read = match format {
+        ImportFormat::Jsonl => {
+            let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_PARSER_THREADS);
+            let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+            // Sending fails only after the import has failed.
+            let parse = |block: Result<jsonl::LineBlock, CliError>, chunks: &ResultSender<_>| {
+                let _ = chunks.send(block.map(|block| block.parse(options)));
+            };
+            return map_ordered(threads, jsonl::line_blocks(source), parse, |chunk| take(chunk?));
+        }
+        ImportFormat::Csv => csv::read,
+        ImportFormat::HandleNet => handle_net::read,
+        ImportFormat::HandleBatch => handle_batch::read,
+    };
+    // These formats are parsed by one thread, in parallel with the writer.
+    let parse = |source: ImportSource, chunks: &ResultSender<_>| {
+        let mut chunk = ImportChunk::new(options);
+        let read = read(source, &mut |line, item| {
+            chunk.push(line, item);
+            if chunk.is_full() {
+                let full = std::mem::replace(&mut chunk, ImportChunk::new(options));
+                chunks.send(Ok(full)).map_err(|_| CliError::new("nothing more is taken"))?;
+            }
+            Ok(())
+        });
+        let _ =
+            chunks.send(Ok(chunk)).and_then(|()| read.map_or_else(|failure| chunks.send(Err(failure)), Ok));
+    };
+    map_ordered(NonZero::<usize>::MIN, std::iter::once(source), parse, |chunk| take(chunk?))
+}

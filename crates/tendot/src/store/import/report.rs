@@ -1,0 +1,131 @@
+//! Diagnostics and summary of an import.
+
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tendot_store::ImportSummary;
+
+use super::chunk::{ImportChunk, LineDiagnostic};
+use crate::CliError;
+use crate::terminal::{StdoutWriter, eprint_line, escape_control, quote_input};
+
+/// Maximum number of diagnostics printed; the rest is counted.
+pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
+
+pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
+
+/// Counts refusals and warnings and prints the first of them.
+pub(crate) struct ImportReport {
+    started: Instant,
+    pub(crate) progress: ProgressBar,
+    refused: u64,
+    warnings: u64,
+    elsewhere: u64,
+}
+
+#[derive(Serialize)]
+struct ImportSummaryJson {
+    read: u64,
+    created: u64,
+    changed: u64,
+    unchanged: u64,
+    superseded: u64,
+    refused: u64,
+    warnings: u64,
+    /// Only with `--site`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<u64>,
+    seconds: f64,
+}
+
+impl ImportReport {
+    pub(crate) fn new(progress: ProgressBar) -> Self {
+        Self { started: Instant::now(), progress, refused: 0, warnings: 0, elsewhere: 0 }
+    }
+
+    /// Prints the refusals and warnings of a chunk, up to the maximum.
+    pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
+        let (mut refused, mut warnings) = (self.refused, self.warnings);
+        for (line, diagnostic) in &chunk.diagnostics {
+            let (word, count, most, what) = match diagnostic {
+                LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
+                LineDiagnostic::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
+            };
+            *count += 1;
+            if *count <= most {
+                let what = escape_control(what);
+                self.progress.suspend(|| eprint_line(format_args!("{word}: {source}, line {line}: {what}")));
+            }
+        }
+        self.refused += chunk.refused;
+        self.warnings += chunk.warnings;
+        self.elsewhere += chunk.other_servers;
+    }
+
+    /// Prints refusals of retired names, up to the maximum, and counts all of them.
+    pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
+        for (name, _) in names.iter().zip(self.refused..MAX_PRINTED_REFUSALS) {
+            let name = quote_input(name.as_bytes());
+            eprint_line(format_args!("refused: `{name}`: the name was ended, and is not given again"));
+        }
+        self.refused += count;
+    }
+
+    pub(crate) const fn has_refusals(&self) -> bool {
+        self.refused > 0
+    }
+
+    /// Prints the summary; without `imported` it was a dry run of `read` records.
+    pub(crate) fn print_summary(
+        &self,
+        imported: Option<&ImportSummary>,
+        read: u64,
+        json: bool,
+    ) -> Result<(), CliError> {
+        self.progress.finish_and_clear();
+        let (refused, warnings) = (self.refused, self.warnings);
+        if refused > MAX_PRINTED_REFUSALS {
+            eprint_line(format_args!("refused: {} more", refused - MAX_PRINTED_REFUSALS));
+        }
+        if warnings > MAX_PRINTED_WARNINGS {
+            eprint_line(format_args!("warning: {} more", warnings - MAX_PRINTED_WARNINGS));
+        }
+        if self.elsewhere > 0 {
+            eprint_line(format_args!("{} are for other servers of the site", self.elsewhere));
+        }
+        let seconds = self.started.elapsed().as_secs_f64();
+        match imported {
+            Some(imported) => {
+                let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
+                let again =
+                    if *superseded > 0 { format!(", {superseded} came twice") } else { String::new() };
+                eprint_line(format_args!(
+                    "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{again}; \
+                     {seconds:.1} s"
+                ));
+            }
+            None => {
+                eprint_line(format_args!("{read} could be imported, {refused} refused; nothing was written"));
+            }
+        }
+        if !json {
+            return Ok(());
+        }
+        let ImportSummary { created, changed, unchanged, superseded, .. } =
+            imported.cloned().unwrap_or_default();
+        let mut output = StdoutWriter::new();
+        output.write_json(&ImportSummaryJson {
+            read,
+            created,
+            changed,
+            unchanged,
+            superseded,
+            refused,
+            warnings,
+            elsewhere: (self.elsewhere > 0).then_some(self.elsewhere),
+            seconds,
+        })?;
+        output.flush()
+    }
+}

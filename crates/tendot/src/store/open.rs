@@ -1,0 +1,66 @@
+//! Opening a store, and hints for its errors.
+
+use std::error::Error;
+use std::io;
+
+use tendot_store::{LockError, OpenError, PostgresSettings, PostgresStore, StoreError};
+
+use crate::CliError;
+
+/// Connection pool of a command that sends one query at a time.
+pub(crate) fn command_pool() -> PostgresSettings {
+    PostgresSettings { connections: 2, ..PostgresSettings::default() }
+}
+
+/// Opens a PostgreSQL store.
+pub(crate) async fn open_postgres(
+    address: &str,
+    settings: &PostgresSettings,
+) -> Result<PostgresStore, CliError> {
+    PostgresStore::open(address, settings)
+        .await
+        .map_err(|error| CliError::new(error.to_string()).with_hint(error.hint()))
+}
+
+/// Error of opening a store, with a hint.
+pub(crate) fn open_error(error: &OpenError) -> CliError {
+    let failure = CliError::new(error.to_string());
+    match error {
+        OpenError::Locked(LockError::Held { .. }) => failure.with_hint(STORE_LOCKED_HINT),
+        OpenError::NoStore { .. } => failure.with_hint("`--data DIR` says where it is"),
+        OpenError::Unfinished { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
+        OpenError::OtherFormat { .. } => {
+            failure.with_hint("a newer version of tendot wrote it, or another program")
+        }
+        OpenError::Failed { error, .. } if is_permission_denied(&**error) => {
+            failure.with_hint("whoever reads a store has to be able to write its `lock.mdb`, too")
+        }
+        OpenError::CutOff { .. } | OpenError::Failed { .. } | OpenError::Store { .. } => {
+            failure.with_hint("if the file is damaged, `tendot restore` makes a store of a backup")
+        }
+        _ => failure,
+    }
+}
+
+/// Hint for the target of an interrupted migration.
+const UNFINISHED_MIGRATION_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
+
+/// True if the cause is a missing file permission.
+fn is_permission_denied(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    // LMDB's errors have no kind, only text.
+    io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        || error.to_string().contains("Permission denied")
+}
+
+/// Hint for a store that another process has locked.
+pub(crate) const STORE_LOCKED_HINT: &str = "stop the server first, or whatever else writes there";
+
+/// Error of reading a store, with a hint.
+pub(crate) fn read_error(error: &StoreError) -> CliError {
+    let failure = CliError::new(error.to_string());
+    match error {
+        StoreError::Damaged { .. } => failure.with_hint("`tendot verify` finds all that is damaged"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,176 @@
+//! `tendot verify`: reads and checks every record and page.
+
+use std::process::{Command, ExitStatus};
+
+use clap::Args;
+use serde::Serialize;
+use tendot_store::{EmbeddedStore, OpenError, PostgresSettings, VerifyReport};
+
+use super::{StoreArguments, StoreLocation, open_error, open_postgres, read_error};
+use crate::terminal::{RECORD_PROGRESS, StdoutWriter, eprint_line, escape_control, progress_bar};
+use crate::{CliError, CommandStatus, runtime};
+
+/// Reads all of a store, and tells what is damaged
+///
+/// Works beside a running server. Of a store in a database all rows are read and compared with each other; they have no
+/// checksums of ours.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot verify
+  tendot verify --data /var/lib/tendot --json
+  tendot verify --store postgres://tendot@db.example.org/tendot
+
+Exit codes: 0 all is right, 1 something is damaged (told on stdout), 2 the store could not be opened.")]
+pub(crate) struct VerifyArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object for each damage, and one that counts what was read
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Read the store in this process, whatever becomes of it
+    #[arg(long, hide = true)]
+    pub(crate) in_this_process: bool,
+}
+
+#[derive(Serialize)]
+struct DamageJson<'a> {
+    damage: &'a str,
+}
+
+#[derive(Default, Serialize)]
+struct VerifyJson {
+    records: u64,
+    tombstones: u64,
+    parts: u64,
+    prefixes: u64,
+    lines: u64,
+    history: u64,
+    notes: u64,
+    registrations: u64,
+    damaged: u64,
+}
+
+impl VerifyJson {
+    const fn of(verified: &VerifyReport) -> Self {
+        Self {
+            records: verified.records,
+            tombstones: verified.tombstones,
+            parts: verified.parts,
+            prefixes: verified.prefixes,
+            lines: verified.lines,
+            history: verified.history,
+            notes: verified.notes,
+            registrations: verified.registrations,
+            damaged: verified.damaged,
+        }
+    }
+}
+
+/// Verifies the store in a child process: LMDB trusts its pages, so a damaged page can crash the reader, which is reported as
+/// damage.
+pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
+    if let StoreLocation::Postgres(address) = arguments.store.location()? {
+        return verify_postgres(arguments, &address);
+    }
+    if arguments.in_this_process {
+        return verify(arguments);
+    }
+    let unstarted = |error| CliError::io("the process that reads the store can't be started", &error);
+    let program = std::env::current_exe().map_err(unstarted)?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).arg("--in-this-process");
+    let status = command.status().map_err(unstarted)?;
+    match status.code() {
+        Some(0) => Ok(CommandStatus::Success),
+        Some(1) => Ok(CommandStatus::Negative),
+        Some(2) => Ok(CommandStatus::Partial),
+        _ if was_terminated_by_signal(status) => {
+            Err(CliError::new(format!("the process that read the store was stopped: {status}")))
+        }
+        _ => {
+            let damage = format!("the pages of the engine are damaged: reading them ended with {status}");
+            report_unreadable(&damage, arguments.json)
+        }
+    }
+}
+
+/// Reports damage that prevents reading the store.
+fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError> {
+    let mut output = StdoutWriter::new();
+    if json {
+        output.write_json(&DamageJson { damage })?;
+        output.write_json(&VerifyJson { damaged: 1, ..VerifyJson::default() })?;
+    } else {
+        output.write_line(escape_control(damage))?;
+    }
+    output.flush()?;
+    eprint_line("the store is damaged; `tendot restore` makes a new one of a backup");
+    Ok(CommandStatus::Negative)
+}
+
+/// True if a signal from outside ended the process: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
+#[cfg(unix)]
+fn was_terminated_by_signal(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal().is_some_and(|signal| matches!(signal, 1 | 2 | 9 | 13 | 15))
+}
+
+#[cfg(not(unix))]
+const fn was_terminated_by_signal(_: ExitStatus) -> bool {
+    false
+}
+
+fn verify(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
+    let store = match EmbeddedStore::open_read_only(&arguments.store.embedded_dir()?) {
+        Ok(store) => store,
+        Err(error @ (OpenError::CutOff { .. } | OpenError::Store { .. })) => {
+            return report_unreadable(&error.to_string(), arguments.json);
+        }
+        Err(error) => return Err(open_error(&error)),
+    };
+    // If counting fails, verification reports the damage.
+    let bar = progress_bar(store.count().unwrap_or_default(), RECORD_PROGRESS);
+    let verified = store
+        .verify(|verified| bar.set_position(verified.records + verified.tombstones))
+        .map_err(|error| read_error(&error))?;
+    bar.finish_and_clear();
+    report_verified(&verified, arguments.json)
+}
+
+fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<CommandStatus, CliError> {
+    let settings = PostgresSettings { migrate: false, ..PostgresSettings::default() };
+    let verified = runtime::multi_thread(2)?.block_on(async {
+        let store = open_postgres(address, &settings).await?;
+        let bar = progress_bar(0, "{human_pos} records  {per_sec}");
+        let verified =
+            store.verify(|verified| bar.set_position(verified.records + verified.tombstones)).await;
+        bar.finish_and_clear();
+        verified.map_err(|error| read_error(&error))
+    })?;
+    report_verified(&verified, arguments.json)
+}
+
+fn report_verified(verified: &VerifyReport, json: bool) -> Result<CommandStatus, CliError> {
+    let VerifyReport { records, tombstones, damage, damaged, .. } = verified;
+    let mut output = StdoutWriter::new();
+    for damage in damage {
+        if json {
+            output.write_json(&DamageJson { damage })?;
+        } else {
+            output.write_line(escape_control(damage))?;
+        }
+    }
+    if json {
+        output.write_json(&VerifyJson::of(verified))?;
+    }
+    output.flush()?;
+    if *damaged == 0 {
+        eprint_line(format_args!("{} records, all right", records + tombstones));
+        return Ok(CommandStatus::Success);
+    }
+    eprint_line(format_args!("{} records are right, {damaged} damages were found", records + tombstones));
+    Ok(CommandStatus::Negative)
+}

@@ -1,0 +1,11 @@
+//! Everything that reaches stdout or stderr.
+
+mod diagnostics;
+mod escape;
+mod progress;
+mod stdout;
+
+pub(crate) use diagnostics::{eprint_error, eprint_line, eprint_stdin_notice, eprint_warning};
+pub(crate) use escape::{escape_control, quote_input};
+pub(crate) use progress::{BYTE_PROGRESS, RECORD_PROGRESS, progress_bar};
+pub(crate) use stdout::{StdoutWriter, is_stdio};

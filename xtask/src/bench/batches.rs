@@ -1,0 +1,70 @@
+//! Batch inserts: new registrations into the embedded store and into PostgreSQL.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use super::dist::{benchmark, build_dist};
+use super::measure::{group_digits, measurement, recreate_dir, run_measured};
+use super::postgres_server::Postgres;
+use crate::root;
+
+const RECORDS: &str = "1000000";
+
+/// Rounds per variant; the median counts. Variants alternate, so that background load affects all alike.
+const ROUNDS: usize = 3;
+
+/// Variants: label, mode of the benchmark program, concurrent transactions.
+const VARIANTS: [(&str, &str, &str); 4] = [
+    ("the store, two changes under way", "store", "2"),
+    ("the store, sixteen changes under way", "store", "16"),
+    ("PostgreSQL, row by row", "each", "1"),
+    ("PostgreSQL, pipelined, two transactions under way", "pipelined", "2"),
+];
+
+/// Runs the benchmark and prints a table.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+pub(crate) fn bench_batches() -> Result<()> {
+    build_dist()?;
+    let folder = root().join("target/bench/batches");
+    for order in ["ascending", "random"] {
+        let mut rates = [const { Vec::new() }; VARIANTS.len()];
+        let mut memory = [0_f64; VARIANTS.len()];
+        let mut history = 0_f64;
+        for _ in 0..ROUNDS {
+            for (at, (_, system, under_way)) in VARIANTS.iter().enumerate() {
+                recreate_dir(&folder)?;
+                // A directory that the user of PostgreSQL can access.
+                let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
+                let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
+                let place = if postgres.is_some() { &server } else { &folder };
+                let mut command = benchmark("batches");
+                command.arg(system).arg(place).args([RECORDS, order, under_way]);
+                let (measured, own) = run_measured(&mut command)?;
+                rates[at].push(measurement(&measured, "rate")?);
+                memory[at] = memory[at].max(own);
+                if postgres.is_none() {
+                    history = history.max(measurement(&measured, "history-microseconds")?);
+                }
+            }
+        }
+        fs::remove_dir_all(&folder)?;
+        println!("\n{RECORDS} records in {order} order, 1,000 a transaction: median of {ROUNDS} rounds\n");
+        let medians = rates.map(|mut rates| {
+            rates.sort_unstable_by(f64::total_cmp);
+            rates.get(ROUNDS / 2).copied().unwrap_or_default()
+        });
+        let [.., row_by_row, pipelined] = medians;
+        ensure!(row_by_row > 0.0 && pipelined > 0.0, "nothing was measured");
+        println!("| | records a second | of row by row | of pipelined | memory of its own |");
+        println!("|---|---:|---:|---:|---:|");
+        for (((name, ..), rate), memory) in VARIANTS.iter().zip(medians).zip(memory) {
+            let rounded = group_digits(rate as u64);
+            let (one, two) = (rate / row_by_row, rate / pipelined);
+            println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);
+        }
+        println!("\nReading the history of one of them took {history:.0} µs at most, median of about 1,000.");
+    }
+    println!("\nMemory of PostgreSQL is that of its client.");
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Comparison of two builds of `tendot`: instructions per request, and rates in interleaved rounds.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use tendot_testing::http::{HttpConnection, HttpRequest};
+use tendot_testing::{ServerProcess, free_port};
+
+use super::dist::{benchmark, build_dist};
+use super::http::{prepare_store, wrk_script};
+use super::native::NativeLoad;
+use super::wrk::{self, LoadResult, median_result, run_wrk};
+use crate::process::{apt_install, is_installed, run};
+use crate::root;
+
+const ROUNDS: usize = 9;
+
+/// Requests of the two runs under callgrind; their difference excludes startup and shutdown.
+const REQUESTS: [usize; 2] = [500, 2500];
+
+/// Prints the ratios of `new` to `old`.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
+    build_dist()?;
+    let folder = root().join("target/bench/compare");
+    fs::create_dir_all(&folder)?;
+    let binaries = [old.canonicalize()?, new.canonicalize()?];
+    let data = [folder.join("old"), folder.join("new")];
+    let mut names = Vec::new();
+    for (binary, data) in binaries.iter().zip(&data) {
+        names = prepare_store(&folder, binary, data)?;
+    }
+    instructions(&folder, &binaries, &names)?;
+    rates(&folder, &binaries, &data, &names)?;
+    Ok(())
+}
+
+/// Instructions per request, counted by callgrind.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+fn instructions(folder: &Path, binaries: &[PathBuf; 2], names: &[String]) -> Result<()> {
+    if !is_installed("valgrind") {
+        apt_install(&["valgrind"])?;
+    }
+    let names_file = folder.join("names");
+    println!("instructions per request              old        new   ratio");
+    for kind in [Kind::Redirect, Kind::Json, Kind::Native, Kind::Registration] {
+        let mut counts = [0.0; 2];
+        for (binary, count) in binaries.iter().zip(&mut counts) {
+            let mut totals = [0.0; 2];
+            for (requests, total) in REQUESTS.iter().zip(&mut totals) {
+                *total = counted(folder, binary, kind, &names[..*requests], &names_file)?;
+            }
+            *count = (totals[1] - totals[0]) / (REQUESTS[1] - REQUESTS[0]) as f64;
+        }
+        let [old, new] = counts;
+        println!("{:<30} {old:>10.0} {new:>10.0} {:>7.3}", format!("{kind:?}"), new / old);
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Redirect,
+    Json,
+    Native,
+    Registration,
+}
+
+/// Instructions of a server process that receives these requests.
+fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_file: &Path) -> Result<f64> {
+    let data = folder.join("callgrind");
+    if data.exists() {
+        fs::remove_dir_all(&data)?;
+    }
+    let lines: String = names
+        .iter()
+        .map(|name| {
+            let url = json!({"index": 1, "type": "URL", "data": {"format": "string", "value": "https://example.org/"}});
+            format!("{}\n", json!({"handle": name, "values": [url]}))
+        })
+        .collect();
+    let file = folder.join("callgrind.jsonl");
+    fs::write(&file, lines)?;
+    run(Command::new(binary).args(["import", "--data"]).arg(&data).arg(&file).stderr(Stdio::null()))?;
+    let [http, native] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(binary);
+    command
+        .args(["serve", "--http", &http.to_string(), "--native", &native.to_string(), "--data"])
+        .arg(&data);
+    let mut server = ServerProcess::start(&mut command);
+    match kind {
+        Kind::Redirect | Kind::Json => {
+            let prefix = if kind == Kind::Json { "/api/handles/" } else { "/" };
+            let mut connection = HttpConnection::open(http)?;
+            for name in names {
+                let response = connection.exchange(&HttpRequest::get(&format!("{prefix}{name}")))?;
+                ensure!(matches!(response.status, 200 | 302), "{name}: {}", response.head);
+            }
+        }
+        Kind::Native => {
+            fs::write(names_file, names.join("\n"))?;
+            run(benchmark("native").args(["each", &native.to_string()]).arg(names_file))?;
+        }
+        Kind::Registration => register(http, &data, names.len())?,
+    }
+    server.signal("TERM");
+    server.process.wait()?;
+    let collected =
+        server.log.iter().find_map(|line| Some(line.split_once("Collected : ")?.1.trim().parse()));
+    Ok(collected.context("callgrind counted nothing")??)
+}
+
+fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
+    let token = fs::read_to_string(data.join("operator.token"))?;
+    let mut connection = HttpConnection::open(http)?;
+    let mut post = |path: &str, body: serde_json::Value| -> Result<serde_json::Value> {
+        let request = HttpRequest::new("POST", &format!("/api/v1/{path}")).bearer(token.trim()).json(&body);
+        let response = connection.exchange(&request)?;
+        ensure!(response.status == 201, "{path}: {}{}", response.head, response.text());
+        Ok(response.json())
+    };
+    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "on-request"}))?;
+    let registrant = post("registrants", json!({"agency": "BENCH", "name": "Benchmark"}))?["id"].clone();
+    let prefix = post("prefixes", json!({"registrant": registrant}))?["prefix"].clone();
+    let prefix = prefix.as_str().context("no prefix")?;
+    for number in 0..names {
+        post("dois", json!({"name": format!("{prefix}/{number}"), "url": "https://example.org/"}))?;
+    }
+    Ok(())
+}
+
+/// Requests per second of both servers, measured in interleaved rounds: the server on one core, the client on the other.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+fn rates(
+    folder: &Path,
+    binaries: &[PathBuf; 2],
+    data: &[PathBuf; 2],
+    names: &[String],
+) -> Result<Vec<Rates>> {
+    wrk::ensure_installed()?;
+    let mut servers = Vec::new();
+    for (binary, data) in binaries.iter().zip(data) {
+        let [http, native] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]).arg(binary);
+        command.args(["serve", "--http", &http, "--native", &native, "--data"]).arg(data);
+        servers.push((ServerProcess::start(&mut command), http, native));
+    }
+    println!("requests per second, medians of {ROUNDS}      old        new   ratio");
+    let mut rates = Vec::new();
+    let script = folder.join("names.lua");
+    for (label, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
+        fs::write(&script, wrk_script(names, prefix))?;
+        rates.push(interleave(label, |side| run_wrk(&servers[side].1, &script))?);
+    }
+    let names_file = folder.join("names");
+    fs::write(&names_file, names.join("\n"))?;
+    let load = NativeLoad { names: names_file };
+    for (label, transport) in
+        [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, persistent", "kept")]
+    {
+        rates.push(interleave(label, |side| load.run(transport, &servers[side].2))?);
+    }
+    Ok(rates)
+}
+
+/// Requests per second of two servers.
+struct Rates {
+    label: &'static str,
+    old: f64,
+    new: f64,
+}
+
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) -> Result<Rates> {
+    let mut rounds = [Vec::new(), Vec::new()];
+    for number in 0..ROUNDS {
+        // The order alternates, so that no side always runs second.
+        for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
+            rounds[side].push(round(side)?);
+        }
+    }
+    let [old, new] = rounds.map(|rounds| median_result(rounds).rate);
+    println!("{label:<30} {old:>10.0} {new:>10.0} {:>7.3}", new / old);
+    Ok(Rates { label, old, new })
+}
+
+/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and writes time, size and speed
+/// to `docs/speed-build.md`.
+pub(crate) fn bench_build() -> Result<()> {
+    let folder = root().join("target/bench/build");
+    fs::create_dir_all(&folder)?;
+    let mut report = String::from(
+        "# Build profiles\n\nMade by `cargo xtask bench-build`: `tendot` built from an empty target directory on two cores, dependencies \
+         downloaded.\n\n| profile | seconds | MB |\n|---|---:|---:|\n",
+    );
+    let binaries = ["dist", "release"].map(|profile| (profile, folder.join(format!("tendot-{profile}"))));
+    for (profile, binary) in &binaries {
+        let target = tempfile::tempdir_in(root().join("target"))?;
+        let start = std::time::Instant::now();
+        run(Command::new("cargo")
+            .args(["build", "--quiet", "--package=tendot", "--profile", profile, "--target-dir"])
+            .arg(target.path())
+            .current_dir(root()))?;
+        let seconds = start.elapsed().as_secs_f64();
+        let size = fs::copy(target.path().join(profile).join("tendot"), binary)? as f64 / 1e6;
+        writeln!(report, "| `{profile}` | {seconds:.0} | {size:.1} |")?;
+    }
+    let binaries = binaries.map(|(_, binary)| binary);
+    build_dist()?;
+    let data = [folder.join("dist"), folder.join("release")];
+    let mut names = Vec::new();
+    for (binary, data) in binaries.iter().zip(&data) {
+        names = prepare_store(&folder, binary, data)?;
+    }
+    writeln!(
+        report,
+        "\nRequests per second, medians of {ROUNDS} interleaved rounds, server on one core, client on the other:\n\n\
+         | | `dist` | `release` | ratio |\n|---|---:|---:|---:|"
+    )?;
+    for Rates { label, old, new } in rates(&folder, &binaries, &data, &names)? {
+        writeln!(report, "| {label} | {old:.0} | {new:.0} | {:.2} |", new / old)?;
+    }
+    Ok(fs::write(root().join("docs/speed-build.md"), report)?)
+}

@@ -1,0 +1,265 @@
+//! Redirects and JSON over HTTP, as ratios to nginx (the same bytes from memory) and to the Handle.Net server.
+//!
+//! Each server has one core, `wrk` the other; rounds are interleaved, and the median counts.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use tendot_testing::ServerProcess;
+
+use super::dist::{benchmark, build_dist, tendot};
+use super::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
+use crate::interop::java::HandleNetProcess;
+use crate::process::{apt_install, output, run, start_server};
+use crate::root;
+
+pub(crate) const RECORDS: &str = "1000000";
+const SAMPLE_NAMES: usize = 10_000;
+pub(crate) const ROUNDS: usize = 5;
+const TENDOT_ADDR: &str = "127.0.0.1:18080";
+const NGINX_ADDR: &str = "127.0.0.1:18081";
+const HANDLE_NET_ADDR: &str = "127.0.0.1:18083";
+
+/// Added to a wrk script to leave some CPU idle.
+const WRK_DELAY: &str = "delay = function() return 1 end\n";
+
+/// Requests per memory sample, and the number of samples.
+const REQUESTS_PER_SAMPLE: f64 = 1e6;
+const MEMORY_SAMPLES: u32 = 10;
+
+pub(crate) fn bench_http() -> Result<()> {
+    let mut report = String::from(
+        "# How fast HTTP is\n\nMade by `cargo xtask bench-http`. Ratios count: all are of one run, on two shared cores. 1,000,000 \
+         names are in the embedded store, and 10,000 of them are asked for, by `wrk` with 32 connections on one core; each server \
+         has the other for itself. Rounds are interleaved, the median of five counts. nginx has the bytes of one of our answers \
+         in memory. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n",
+    );
+    wrk::ensure_installed()?;
+    if Command::new("nginx").arg("-v").output().is_err() {
+        apt_install(&["nginx-light"])?;
+    }
+    let folder = root().join("target/bench/http");
+    fs::create_dir_all(&folder)?;
+    build_dist()?;
+    let tendot = tendot();
+    let data = folder.join("data");
+    let names = prepare_store(&folder, &tendot, &data)?;
+
+    let started = Instant::now();
+    let server = start_tendot(&tendot, &data)?;
+    let ready = started.elapsed();
+    let _nginx = start_nginx(&folder, &names[0])?;
+    report_line(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
+    let java_server = start_java(&folder)?;
+    let script = folder.join("names.lua");
+    fs::write(&script, wrk_script(&names, "/"))?;
+    // Warm-up for the JIT compiler.
+    for _ in 0..ROUNDS {
+        run_wrk(HANDLE_NET_ADDR, &script)?;
+    }
+
+    for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
+        fs::write(&script, wrk_script(&names, prefix))?;
+        let fixed = folder.join("fixed.lua");
+        let one = [if prefix == "/" { "redirect".into() } else { "json".into() }];
+        fs::write(&fixed, wrk_script(&one, "/"))?;
+        let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut our_time, mut java_time) = (0.0, 0.0);
+        for _ in 0..ROUNDS {
+            let before = cpu_seconds(&server)?;
+            ours.push(run_wrk(TENDOT_ADDR, &script)?);
+            our_time += cpu_seconds(&server)? - before;
+            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
+            let before = cpu_seconds(&java_server)?;
+            java.push(run_wrk(HANDLE_NET_ADDR, &script)?);
+            java_time += cpu_seconds(&java_server)? - before;
+        }
+        our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
+        java_time /= java.iter().map(|round| round.requests).sum::<f64>();
+        let ours = median_result(ours);
+        for (who, theirs) in [("nginx", median_result(nginx)), ("Handle.Net's server", median_result(java))] {
+            report_line(
+                &mut report,
+                &format!(
+                    "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs).",
+                    ours.rate / theirs.rate,
+                    ours.rate,
+                    theirs.rate,
+                    ours.p99 / theirs.p99,
+                    ours.p99,
+                    theirs.p99
+                ),
+            );
+        }
+        // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
+        fs::write(&script, wrk_script(&names, prefix) + WRK_DELAY)?;
+        fs::write(&fixed, wrk_script(&one, "/") + WRK_DELAY)?;
+        let (mut ours, mut nginx) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            ours.push(run_wrk(TENDOT_ADDR, &script)?);
+            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
+        }
+        let (ours, theirs) = (median_result(ours), median_result(nginx));
+        report_line(
+            &mut report,
+            &format!(
+                "- {what}, clients that wait a millisecond between requests ({:.0}/s and {:.0}/s): p99 {:.2} × nginx \
+                 ({:.0} µs and {:.0} µs).",
+                ours.rate,
+                theirs.rate,
+                ours.p99 / theirs.p99,
+                ours.p99,
+                theirs.p99
+            ),
+        );
+        // CPU time per request is comparable on a busy machine, too.
+        let about = format!(
+            "- {what}: time of the processor for a request {:.1} µs, Handle.Net's server {:.1} µs: ratio {:.2}.",
+            our_time * 1e6,
+            java_time * 1e6,
+            java_time / our_time
+        );
+        report_line(&mut report, &about);
+    }
+    fs::write(&script, wrk_script(&names, "/api/handles/"))?;
+    let mut grown = Vec::new();
+    for _ in 0..MEMORY_SAMPLES {
+        let mut asked = 0.0;
+        while asked < REQUESTS_PER_SAMPLE {
+            asked += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
+        }
+        grown.push(anonymous_memory(server.process.id())?);
+    }
+    let about = format!(
+        "- Memory of its own (RssAnon) after each million of 10 more requests: {}.",
+        grown.join(", ")
+    );
+    report_line(&mut report, &about);
+    fs::write(root().join("docs/speed-http.md"), report)?;
+    Ok(())
+}
+
+/// Prints a line of the report at once.
+#[allow(clippy::print_stdout, reason = "this command prints a report")]
+pub(crate) fn report_line(report: &mut String, line: &str) {
+    println!("{line}");
+    report.push_str(line);
+    report.push('\n');
+}
+
+/// Creates the store unless it exists; returns a sample of its names in random order.
+pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
+    let lines = folder.join("records.jsonl");
+    if !data.join("data.mdb").exists() || !lines.exists() {
+        let file = fs::File::create(&lines)?;
+        run(benchmark("records").args(["lines", RECORDS]).stdout(file))?;
+        run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
+    }
+    let reader = BufReader::new(fs::File::open(&lines)?);
+    let mut names = Vec::with_capacity(SAMPLE_NAMES);
+    // Every hundredth record; the input order is unrelated to the key order.
+    for line in reader.lines().step_by(100) {
+        let line = line?;
+        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
+        names.push(name.context("a line has no handle")?.to_owned());
+    }
+    ensure!(names.len() == SAMPLE_NAMES, "{} names were found", names.len());
+    Ok(names)
+}
+
+fn start_tendot(tendot: &Path, data: &Path) -> Result<ServerProcess> {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", "0"])
+        .arg(tendot)
+        .args(["serve", "--native", "off", "--http", TENDOT_ADDR, "--data"])
+        .arg(data);
+    start_server(&mut command)
+}
+
+/// Starts the Handle.Net server with the same records.
+fn start_java(folder: &Path) -> Result<ServerProcess> {
+    let (_, port) = HANDLE_NET_ADDR.split_once(':').context("no port")?;
+    let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
+    let server = HandleNetProcess {
+        data_dir: &java,
+        native: 18082,
+        http: port.parse()?,
+        https: 18084,
+        server_admin: "300:0.NA/10.1000",
+        records: &records,
+        is_durable: false,
+    };
+    start_server(&mut server.command(Some("0"))?)
+}
+
+/// Starts nginx with one worker and one response of Tendot in memory.
+fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
+    // Another server at this address would be measured instead.
+    ensure!(std::net::TcpStream::connect(NGINX_ADDR).is_err(), "somebody else answers at {NGINX_ADDR}");
+    let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT_ADDR}/{name}")]))?;
+    let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
+    let json =
+        output(Command::new("curl").args(["-s", &format!("http://{TENDOT_ADDR}/api/handles/{name}")]))?;
+    let mut added = String::new();
+    for line in head.lines().skip(1) {
+        let (header, value) = line.split_once(": ").unwrap_or_default();
+        if !["date", "content-length", "content-type", "location"].contains(&header) {
+            writeln!(added, "add_header {header} '{}' always;", value.replace('\'', ""))?;
+        }
+    }
+    let location = head.lines().find_map(|line| line.strip_prefix("location: ")).context("no location")?;
+    let (path, quoted) = (folder.display(), |text: &str| text.replace('\'', "\\'").replace('$', ""));
+    let configuration = format!(
+        "worker_processes 1; master_process off; daemon off; pid {path}/nginx.pid; error_log {path}/nginx.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests 100000000;\n\
+         server {{ listen {NGINX_ADDR}; {added}\n\
+         location /redirect {{ {added} return 302 '{location}'; }}\n\
+         location /json {{ default_type application/json; return 200 '{}'; }} }} }}\n",
+        quoted(&json),
+    );
+    let file = folder.join("nginx.conf");
+    fs::write(&file, configuration)?;
+    let process =
+        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
+    let server = ServerProcess { process, ready: String::new(), log: channel().1 };
+    for _ in 0..100 {
+        if std::net::TcpStream::connect(NGINX_ADDR).is_ok() {
+            return Ok(server);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    anyhow::bail!("nginx did not start: see {}", folder.join("nginx.log").display())
+}
+
+/// wrk script that requests the names in sequence.
+pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
+    let mut script = String::from("local paths = {\n");
+    for name in names {
+        let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
+    }
+    script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n";
+    script + WRK_SCRIPT
+}
+
+/// CPU seconds of the process, with all threads.
+pub(crate) fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
+    let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
+    // utime and stime in ticks of 10 ms.
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
+}
+
+fn anonymous_memory(process: u32) -> Result<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    Ok(line.context("no RssAnon")?.trim().to_owned())
+}

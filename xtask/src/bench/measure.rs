@@ -1,0 +1,93 @@
+//! Helpers of several benchmarks: measurements of a program, Markdown tables, facts about the machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// Named numbers printed by a benchmark program.
+pub(crate) type Measurements = BTreeMap<String, f64>;
+
+/// Markdown table writer.
+pub(crate) struct MarkdownTable<'a>(&'a mut String);
+
+impl<'a> MarkdownTable<'a> {
+    pub(crate) fn new(out: &'a mut String, columns: impl Iterator<Item = String>) -> Result<Self> {
+        let columns: Vec<String> = columns.collect();
+        writeln!(out, "| | {} |", columns.join(" | "))?;
+        writeln!(out, "|---|{}", "---:|".repeat(columns.len()))?;
+        Ok(Self(out))
+    }
+
+    pub(crate) fn row(&mut self, name: &str, cells: impl Iterator<Item = Result<String>>) -> Result<()> {
+        let cells: Vec<String> = cells.collect::<Result<_>>()?;
+        Ok(writeln!(self.0, "| {name} | {} |", cells.join(" | "))?)
+    }
+}
+
+/// Runs a program that prints `name number` lines; returns them and its maximum anonymous memory in kB.
+pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+    let mut most = 0_f64;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        // None while the process exits.
+        let memory = fs::read_to_string(&status).ok().and_then(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+            line.trim().trim_end_matches(" kB").parse().ok()
+        });
+        most = most.max(memory.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    ensure!(status.success(), "{command:?} failed: {status}");
+    let printed = std::io::read_to_string(child.stdout.take().context("what it printed")?)?;
+    let measured = printed.lines().map(|line| {
+        let (name, number) = line.split_once(' ').context("a name and a number a line")?;
+        Ok((name.to_owned(), number.parse()?))
+    });
+    Ok((measured.collect::<Result<_>>()?, most))
+}
+
+pub(crate) fn measurement(measured: &Measurements, name: &str) -> Result<f64> {
+    measured.get(name).copied().with_context(|| format!("`{name}` was not measured"))
+}
+
+pub(crate) fn recreate_dir(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(fs::create_dir_all(folder)?)
+}
+
+pub(crate) fn cpu_model() -> Result<String> {
+    let processors = fs::read_to_string("/proc/cpuinfo")?;
+    let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Ok(name.map_or("unknown", |(_, name)| name).to_owned())
+}
+
+pub(crate) fn total_memory() -> Result<String> {
+    let memory = fs::read_to_string("/proc/meminfo")?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).context("MemTotal")?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(format!("{} GiB", kilobytes >> 20))
+}
+
+/// Load average over 15 minutes.
+pub(crate) fn load_average() -> Result<String> {
+    let load = fs::read_to_string("/proc/loadavg")?;
+    Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
+}
+
+/// Formats a number as `1,234,567`.
+pub(crate) fn group_digits(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
+    groups.collect::<Vec<_>>().join(",")
+}
