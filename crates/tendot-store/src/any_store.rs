@@ -16,7 +16,7 @@ use crate::{
 /// use tendot_store::{AnyStore, MemoryStore, Store};
 ///
 /// let store = AnyStore::from(MemoryStore::new());
-/// assert!(pollster::block_on(store.changes(0, 1))?.is_empty());
+/// assert!(pollster::block_on(store.read_log(0, 1))?.is_empty());
 /// # Ok::<(), tendot_store::StoreError>(())
 /// ```
 #[derive(Debug)]

@@ -55,7 +55,7 @@ pub enum Edit {
         name: Box<str>,
         /// The values, in order.
         values: Vec<HandleValue<'static>>,
-        /// See [`StoredRecord::registration`](crate::Entry::registration).
+        /// See [`StoredRecord::registration`](crate::StoredRecord::registration).
         registration: Box<[u8]>,
         /// What has to be there before.
         expect: Precondition,
@@ -212,7 +212,7 @@ pub struct LogEntry {
     /// The name or prefix that it is about, as it was first spelled; empty for an import.
     pub name: Box<str>,
     /// How many records: 1, but for an import. Those of an import are the records that have its revision, see
-    /// [`Store::of_revision`](crate::Store::of_revision).
+    /// [`Store::names_at_revision`](crate::Store::names_at_revision).
     pub count: u64,
 }
 

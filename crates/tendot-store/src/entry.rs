@@ -5,7 +5,7 @@ use tendot_proto::HandleValue;
 pub struct StoredRecord {
     /// The name as it was first spelled.
     pub name: Box<str>,
-    /// The number of the change that made it what it is; see [`Precondition::Revision`](crate::Expect::Revision).
+    /// The number of the change that made it what it is; see [`Precondition::Revision`](crate::Precondition::Revision).
     pub revision: u64,
     /// Whether it resolves.
     pub state: RecordStatus,

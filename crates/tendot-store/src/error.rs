@@ -49,9 +49,7 @@ pub enum StoreError {
     },
 }
 
-/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::InDoubt`].
-///
-/// Nothing of it was, but for [`StoreError::Unknown`].
+/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {

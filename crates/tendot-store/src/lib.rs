@@ -50,7 +50,7 @@ pub use versions::{ChangeCounters, RecordVersion};
 /// is needed. What is read is a state that once was, all of it: never a change in part. What was committed is there for
 /// every read that begins afterwards, and survives the end of the process and of the power.
 ///
-/// Beside its values a record has what the registry knows of it, its [`registration`](Entry::registration): they are changed
+/// Beside its values a record has what the registry knows of it, its [`registration`](StoredRecord::registration): they are changed
 /// together, and have one history. What needs none is in notes.
 pub trait Store: Send + Sync {
     /// The record of a name, or what is left of it.
@@ -66,7 +66,7 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
 
     /// How many names under a prefix resolve: of the next `limit` after `after`, at least one. Who asks for all of them
-    /// goes on at [`TreeCounts::next`], and decides how far. The time is that of walking over the names, values unread.
+    /// goes on at [`CountPage::next`], and decides how far. The time is that of walking over the names, values unread.
     fn count_names(
         &self,
         prefix: &[u8],

@@ -20,14 +20,14 @@ pub(crate) const NAME_COUNTERS: usize = 4096;
 ///
 /// # pollster::block_on(async {
 /// let (store, key) = (MemoryStore::new(), NameKey::new("10.1000/1")?);
-/// let Some(versions) = store.change_counters() else { return Ok(()) };
-/// let Some(before) = versions.of(&key) else { return Ok(()) };
-/// // Here the record is read, and something made of it. That is right as long as nothing has changed.
-/// assert!(versions.is_current(before));
+/// let Some(counters) = store.change_counters() else { return Ok(()) };
+/// let Some(version) = counters.version_of(&key) else { return Ok(()) };
+/// // Read the record and cache a response made from it. It is valid while the version is current.
+/// assert!(counters.is_current(version));
 ///
 /// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Precondition::Any };
 /// store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![put] }).await?;
-/// assert!(!versions.is_current(before));
+/// assert!(!counters.is_current(version));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

@@ -26,15 +26,15 @@ const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 /// They can be made in any thread.
 ///
 /// ```
-/// use tendot_store::{WriteBatch, EmbeddedImporter};
+/// use tendot_store::{EmbeddedImporter, ImportBatch};
 /// use tendot_proto::HandleValue;
 ///
 /// let directory = tempfile::tempdir()?;
-/// let mut batch = WriteBatch::new();
-/// batch.put("10.1000/1", &[HandleValue::new(1, "URL", "https://example.org/1")])?;
-/// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
+/// let mut batch = ImportBatch::new();
+/// batch.add("10.1000/1", &[HandleValue::new(1, "URL", "https://example.org/1")])?;
+/// assert!(batch.add("", &[]).is_err(), "an invalid name is rejected");
 /// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
-/// importer.put_all(&batch)?;
+/// importer.add_batch(&batch)?;
 /// assert_eq!(importer.finish(|_| {})?.created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -40,14 +40,14 @@ pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 /// interrupted, what was written stays, and the same import again writes the rest.
 ///
 /// ```
-/// use tendot_store::{EmbeddedStore, EmbeddedImporter, NameKey, Store};
+/// use tendot_store::{EmbeddedImporter, EmbeddedStore};
 /// use tendot_proto::HandleValue;
 ///
 /// let directory = tempfile::tempdir()?;
 /// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
-/// importer.put("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
-/// importer.put("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
-/// importer.home("10.1000")?;
+/// importer.add("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
+/// importer.add("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
+/// importer.home_prefix("10.1000")?;
 /// let imported = importer.finish(|_| {})?;
 /// assert_eq!((imported.created, imported.changed, imported.unchanged), (2, 0, 0));
 ///

@@ -60,7 +60,7 @@ use crate::{
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let settings = PostgresSettings::default();
 /// let store = PostgresStore::open("postgres://tendot:secret@db.example.org/tendot", &settings).await?;
-/// assert!(store.changes(0, 1).await?.is_empty());
+/// assert!(store.read_log(0, 1).await?.is_empty());
 /// # Ok(())
 /// # }
 /// ```
