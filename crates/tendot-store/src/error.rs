@@ -1,3 +1,5 @@
+//! Errors of store operations and commits.
+
 use crate::{NameKeyError, RecordStatus};
 
 /// Error of a store operation.

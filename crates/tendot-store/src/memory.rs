@@ -1,12 +1,14 @@
+//! Memory store; reference for the other stores.
+
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
-use crate::prepare::{PendingLogEntry, StateView, WriteSet};
+use crate::apply::{PendingLogEntry, StateView, WriteSet};
+use crate::model::history;
 use crate::{
     ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry, HistoryOrder,
     LogEntry, NameEntry, NameKey, NamePage, Note, PriorState, RecordStatus, Store, StoreError, StoredRecord,
-    history,
 };
 
 /// Volatile in-memory store, for trials and as the reference implementation.

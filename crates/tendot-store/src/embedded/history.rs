@@ -7,9 +7,12 @@ use std::ops::Bound;
 
 use heed::{RoTxn, RwTxn};
 
-use super::record::{DiskRecord, Intern};
-use super::{Lmdb, MAX_SCANNED_RECORDS, backend_error, checksum, key, log, record};
-use crate::history::{MAX_HISTORY_PAGE_BYTES, is_record_change, redact_secrets};
+use super::format::record::{self, DiskRecord, Intern};
+use super::format::{checksum, log_entry};
+use super::read::MAX_SCANNED_RECORDS;
+use super::{Lmdb, backend_error};
+use crate::model::history::{MAX_HISTORY_PAGE_BYTES, is_record_change, redact_secrets};
+use crate::model::name_key;
 use crate::{
     EditKind, History, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, StoreError, StoredRecord,
 };
@@ -19,26 +22,26 @@ use crate::{
 const MARK: u8 = 0xfe;
 
 /// Edits of a change at most for creations without an entry: so many lines are looked through for one of them.
-pub(super) const LINES: usize = 4_096;
+pub(crate) const LINES: usize = 4_096;
 
 /// The setting that tells the last line of the log that may have no entry.
-pub(super) const SINCE: &[u8] = b"history";
+pub(crate) const SINCE: &[u8] = b"history";
 
-pub(super) const WHAT: &str = "change in the history";
+pub(crate) const WHAT: &str = "change in the history";
 
 fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
     [record_key, &[MARK], &sequence.to_be_bytes()].concat()
 }
 
 /// The record's key and the number of an entry's key.
-pub(super) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
+pub(crate) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
     let (mark, record_key) = rest.split_last()?;
     (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
 }
 
 /// Writes the entry of a change: the record that was there, without its checksum, or nothing.
-pub(super) fn write_entry(
+pub(crate) fn write_entry(
     tables: &Lmdb,
     txn: &mut RwTxn<'_>,
     record_key: &[u8],
@@ -54,7 +57,7 @@ pub(super) fn write_entry(
 }
 
 /// A record that is about to be replaced, as its history keeps it: as it stands, if it does and has no secrets.
-pub(super) fn encode_replaced(
+pub(crate) fn encode_replaced(
     tables: &Lmdb,
     txn: &RoTxn<'_>,
     record_key: &[u8],
@@ -71,13 +74,13 @@ pub(super) fn encode_replaced(
         // Or it was made by an earlier edit of the same change, and is nowhere.
         _ => {
             let record = DiskRecord { entry: without.unwrap_or(entry), registration };
-            record::encode(&record, key::is_hashed_key(record_key), share)
+            record::encode(&record, name_key::is_hashed_key(record_key), share)
         }
     })
 }
 
 impl Lmdb {
-    pub(super) fn history(
+    pub(crate) fn history(
         &self,
         key: &NameKey,
         order: HistoryOrder,
@@ -87,7 +90,7 @@ impl Lmdb {
     }
 
     /// The same within a transaction.
-    pub(super) fn history_in_txn(
+    pub(crate) fn history_in_txn(
         &self,
         txn: &RoTxn<'_>,
         key: &NameKey,
@@ -124,7 +127,7 @@ impl Lmdb {
     }
 
     /// A line of the log; none if it is not there, or not yet.
-    pub(super) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
+    pub(crate) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
         let key = sequence.to_be_bytes();
         let found =
             self.databases.log.get(txn, &key).map_err(|error| backend_error("reading the log", error))?;
@@ -132,11 +135,11 @@ impl Lmdb {
     }
 
     /// The line that stands under a key.
-    pub(super) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
+    pub(crate) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
         let what = "line of the log";
         let body = checksum::verify_and_strip(key, value, what)?;
         let sequence = key.try_into().map(u64::from_be_bytes).ok();
-        let line = sequence.and_then(|sequence| log::decode(sequence, body));
+        let line = sequence.and_then(|sequence| log_entry::decode(sequence, body));
         line.ok_or_else(|| checksum::corrupt(key, what, "it is not understood"))
     }
 }
@@ -145,7 +148,7 @@ impl Lmdb {
 type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
 /// Reader of one name's history.
-pub(super) struct NameHistory<'a> {
+pub(crate) struct NameHistory<'a> {
     tables: &'a Lmdb,
     txn: &'a RoTxn<'a>,
     key: &'a NameKey,
@@ -155,12 +158,12 @@ pub(super) struct NameHistory<'a> {
 }
 
 impl<'a> NameHistory<'a> {
-    pub(super) fn new(tables: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
+    pub(crate) fn new(tables: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
         let since = match tables.databases.history {
             Some(_) => tables.read_counter(txn, SINCE)?,
             None => u64::MAX,
         };
-        Ok(Self { tables, txn, key, record_key: key::storage_key(key), since })
+        Ok(Self { tables, txn, key, record_key: name_key::storage_key(key), since })
     }
 
     /// The last entry up to a sequence number.
@@ -217,7 +220,7 @@ impl<'a> NameHistory<'a> {
     }
 
     /// The revision of the record as it was when the next entry was made, or as it is now; none if there was none.
-    pub(super) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
+    pub(crate) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
         match self.next_entry(at)? {
             Some((_, [])) => Ok(None),
             Some((_, old)) => {
@@ -272,7 +275,7 @@ impl<'a> NameHistory<'a> {
 
 impl Lmdb {
     /// The record that an entry of the history has, if any.
-    pub(super) fn decode_replaced(
+    pub(crate) fn decode_replaced(
         &self,
         txn: &RoTxn<'_>,
         record_key: &[u8],
@@ -295,10 +298,11 @@ mod tests {
     use pollster::block_on;
     use tendot_proto::HandleValue;
 
-    use super::super::open::{Databases, open_environment};
-    use super::super::parts::DictionaryCache;
+    use super::super::EmbeddedStore;
+    use super::super::format::dictionary::DictionaryCache;
+    use super::super::lmdb::STORE_FORMAT;
+    use super::super::lmdb::environment::{Databases, open_environment};
     use super::super::writer::WriteQueue;
-    use super::super::{EmbeddedStore, STORE_FORMAT};
     use super::*;
     use crate::{ChangeSet, Edit, Precondition, Store as _};
 

@@ -3,20 +3,27 @@
 //! One thread merges the sorted runs and makes of each record what is to be stored, another puts that into the engine.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, thread};
+use std::thread;
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::HandleValue;
 use tendot_proto::wire::{ListItem as _, WireReader};
 
-use super::gather::{ImportBatch, ImportBuffer};
-use super::run::RunMerge;
-use super::share::Interner;
-use super::{DirectoryLock, Lmdb, OpenError, backend_error, checksum, history, key, log, record};
-use crate::{EditKind, LogEntry, NameKey, NameKeyError, RecordStatus, StoreError, fail_point};
+use super::format::dictionary::Interner;
+use super::format::{checksum, log_entry, record};
+use super::lmdb::directory_lock::DirectoryLock;
+use super::{Lmdb, OpenError, backend_error, history};
+use crate::import::MAX_REPORTED_TOMBSTONES;
+use crate::import::import_buffer::ImportBuffer;
+use crate::import::merge::RunMerge;
+use crate::model::name_key;
+use crate::{
+    EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, RecordStatus, StoreError,
+    fail_point,
+};
 
 /// Records that are committed together, unless told otherwise, and what they may take in memory until then.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 50_000;
@@ -28,9 +35,6 @@ const MAX_BATCH_BYTES: usize = 1 << 18;
 
 /// A page of the engine: what a record may take that is not put beside the one before.
 const LMDB_PAGE_BYTES: usize = 4_096;
-
-/// Names that were ended and are told one by one.
-pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 
 /// Bulk import into an embedded store; has exclusive access.
 ///
@@ -65,35 +69,6 @@ pub struct EmbeddedImporter {
     /// Gone before the lock is.
     gathered: ImportBuffer,
     _lock: DirectoryLock,
-}
-
-/// Counts of an import: created, changed, unchanged, superseded and tombstoned records.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ImportSummary {
-    /// Records that were not there.
-    pub created: u64,
-    /// Records that were there and were something else.
-    pub changed: u64,
-    /// Records that were there as they are.
-    pub unchanged: u64,
-    /// Records in whose place another one of the same import was taken.
-    pub superseded: u64,
-    /// Records whose names have been ended, and are not given again.
-    pub ended: u64,
-    /// The first hundred of these names.
-    pub ended_names: Vec<Box<str>>,
-}
-
-impl ImportSummary {
-    pub(crate) fn merge(&mut self, more: Self) {
-        self.created += more.created;
-        self.changed += more.changed;
-        self.unchanged += more.unchanged;
-        self.superseded += more.superseded;
-        self.ended += more.ended;
-        self.ended_names.extend(more.ended_names);
-        self.ended_names.truncate(MAX_REPORTED_TOMBSTONES);
-    }
 }
 
 impl EmbeddedImporter {
@@ -291,8 +266,8 @@ impl ImportEncoder<'_> {
         let name = there.as_ref().map_or(name, |record| &record.entry.name);
         // What the registry knows of a name is not in imports, and stays.
         let known = there.as_ref().and_then(|record| record.registration);
-        let record_key = key::storage_key(&key);
-        let is_shortened = key::is_hashed_key(&record_key);
+        let record_key = name_key::storage_key(&key);
+        let is_shortened = name_key::is_hashed_key(&record_key);
         let mut value = record::encode_values(
             name,
             self.revision,
@@ -413,7 +388,7 @@ impl ImportWriter<'_> {
     fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
         let records = self.tables.databases.records;
         // Long names share the beginning of their keys, and are in order only up to there.
-        if self.appends && !key::is_hashed_key(record_key) {
+        if self.appends && !name_key::is_hashed_key(record_key) {
             match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
                 Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
                 put => return put,
@@ -453,7 +428,7 @@ impl ImportWriter<'_> {
         for (kind, name, count) in lines {
             sequence += 1;
             let (revision, at, by) = (self.revision, self.at, self.by.into());
-            log::append(tables, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
+            log_entry::append(tables, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
                 .map_err(writing)?;
         }
         tables.write_counter(txn, b"sequence", sequence).map_err(writing)?;
@@ -462,7 +437,7 @@ impl ImportWriter<'_> {
 }
 
 /// Log entry of an import in progress, kept in `meta` so that it is logged even after a crash.
-pub(super) struct PendingImport {
+pub(crate) struct PendingImport {
     revision: u64,
     count: u64,
     at: u64,
@@ -470,19 +445,19 @@ pub(super) struct PendingImport {
 }
 
 impl PendingImport {
-    pub(super) const META_KEY: &'static [u8] = b"import";
+    pub(crate) const META_KEY: &'static [u8] = b"import";
 
     /// Writes the line of an import that was interrupted, if one was.
-    pub(super) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
+    pub(crate) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
         let settling = |error| backend_error("settling an interrupted import", error);
         let mut txn = tables.env.write_txn().map_err(settling)?;
         let found = tables.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
         let Some(found) = found else { return Ok(()) };
         let body = checksum::verify_and_strip(Self::META_KEY, found, "interrupted import")?;
-        let line = log::decode(0, body)
+        let line = log_entry::decode(0, body)
             .ok_or_else(|| checksum::corrupt(Self::META_KEY, "interrupted import", "it is not understood"))?;
         let sequence = tables.read_counter(&txn, b"sequence")? + 1;
-        log::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
+        log_entry::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
         tables.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
         tables.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
         fail_point::hit("import: before it is settled");
@@ -494,7 +469,7 @@ impl PendingImport {
     fn save(self, tables: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let Self { revision, count, at, by } = self;
         let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
-        let mut value = log::encode(&line);
+        let mut value = log_entry::encode(&line);
         checksum::append(Self::META_KEY, &mut value);
         tables.databases.meta.put(txn, Self::META_KEY, &value)
     }
@@ -507,32 +482,4 @@ fn decode_values(bytes: &[u8]) -> Option<Vec<HandleValue<'_>>> {
         values.push(HandleValue::decode(&mut reader).ok()?);
     }
     reader.is_empty().then_some(values)
-}
-
-/// Reason why an import failed or a record was rejected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
-    /// A name cannot be kept.
-    #[error(transparent)]
-    Name(#[from] NameKeyError),
-    /// A record is too large to be kept.
-    #[error("the record has {length} bytes, at most {limit} are kept")]
-    TooLarge {
-        /// Its bytes.
-        length: usize,
-        /// The most that are kept.
-        limit: usize,
-    },
-    /// What waits on disk cannot be written or read.
-    #[error("{}: {error}", path.display())]
-    Run {
-        /// Where it waits.
-        path: PathBuf,
-        /// What is wrong.
-        error: io::Error,
-    },
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }

@@ -5,14 +5,15 @@
 
 use heed::{PutFlags, RoTxn, RwTxn};
 
-use super::record::DiskRecord;
-use super::{Lmdb, backend_error, checksum};
+use super::format::checksum;
+use super::format::record::DiskRecord;
+use super::{Lmdb, backend_error};
 use crate::{StoreError, StoredRecord};
 
-pub(super) const ITEM: &str = "registration";
+pub(crate) const ITEM: &str = "registration";
 
 /// Appends one.
-pub(super) fn append(
+pub(crate) fn append(
     tables: &Lmdb,
     txn: &mut RwTxn<'_>,
     number: u64,
@@ -29,7 +30,7 @@ pub(super) fn append(
 
 impl Lmdb {
     /// A record with its registration.
-    pub(super) fn with_registration(
+    pub(crate) fn with_registration(
         &self,
         txn: &RoTxn<'_>,
         record: DiskRecord,

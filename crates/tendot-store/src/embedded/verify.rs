@@ -4,65 +4,17 @@ use std::ops::Bound;
 
 use heed::RoTxn;
 
-use super::open::BytesDatabase;
-use super::pages::PageFile;
-use super::{EmbeddedStore, Lmdb, STORE_FORMAT, checksum, history, import, key, log, moving, registration};
-use crate::{EditKind, LogEntry, NameKey, RecordStatus, StoreError, StoredRecord};
+use super::format::{checksum, log_entry};
+use super::lmdb::STORE_FORMAT;
+use super::lmdb::environment::BytesDatabase;
+use super::lmdb::page_check::PageFile;
+use super::{EmbeddedStore, Lmdb, history, import, migration, registration};
+use crate::model::name_key;
+use crate::verify::find_inconsistency;
+use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
 
 /// Entries that are read in one transaction, so that no old page is kept from being used again for long.
 const ENTRIES_PER_TRANSACTION: usize = 10_000;
-
-/// Damage that is told one by one; the rest is counted.
-const MAX_REPORTED_ERRORS: usize = 1_000;
-
-/// Result of a verification: counts, and the corruption found.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct VerifyReport {
-    /// Records that resolve.
-    pub records: u64,
-    /// Names that have been ended.
-    pub tombstones: u64,
-    /// What records share.
-    pub parts: u64,
-    /// Homed prefixes.
-    pub prefixes: u64,
-    /// Lines of the log.
-    pub lines: u64,
-    /// Changes with what was there before them.
-    pub history: u64,
-    /// Notes.
-    pub notes: u64,
-    /// What the registry knows of names, or knew.
-    pub registrations: u64,
-    /// Damage, what and where; at most 1,000.
-    pub damage: Vec<String>,
-    /// How much damage there is in all.
-    pub damaged: u64,
-}
-
-impl VerifyReport {
-    pub(crate) fn report(&mut self, what: impl ToString) {
-        self.damaged += 1;
-        if self.damage.len() < MAX_REPORTED_ERRORS {
-            self.damage.push(what.to_string());
-        }
-    }
-
-    /// Keeps what is right, and tells of what is not.
-    pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
-        match result {
-            Ok(right) => Some(right),
-            Err(StoreError::Damaged { what }) => {
-                self.report(what);
-                None
-            }
-            Err(error) => {
-                self.report(error);
-                None
-            }
-        }
-    }
-}
 
 impl EmbeddedStore {
     /// Reads all that is stored and tells what is damaged; others may write meanwhile. `progress` is told now and then
@@ -219,8 +171,8 @@ impl Verifier<'_> {
                 b"format" => body == STORE_FORMAT,
                 b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
                 b"lineage" => body.len() == 16,
-                import::PendingImport::META_KEY => log::decode(0, body).is_some(),
-                moving::CHECKPOINT_META_KEY => moving::decode_checkpoint(body).is_some(),
+                import::PendingImport::META_KEY => log_entry::decode(0, body).is_some(),
+                migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
                 _ => false,
             };
             if !is_right {
@@ -246,7 +198,7 @@ impl Verifier<'_> {
         self.walk_database("record", self.tables.databases.records, |this, txn, key, value| {
             let Some(entry) = this.verified.check(this.tables.decode_record(txn, key, value)) else { return };
             let of_name = NameKey::new(&entry.name).ok();
-            if of_name.is_none_or(|name| *key::storage_key(&name) != *key) {
+            if of_name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
                 this.verified.report(format!("record `{}`: it has another name", key.escape_ascii()));
             }
             let last = this.tables.read_counter(txn, b"revision");
@@ -283,7 +235,7 @@ impl Verifier<'_> {
                 return;
             };
             match key.try_into().map(u64::from_be_bytes) {
-                Ok(sequence) if log::decode(sequence, body).is_some() => {
+                Ok(sequence) if log_entry::decode(sequence, body).is_some() => {
                     if sequence != expected {
                         this.verified.report(format!("{what} {expected} is missing, {sequence} is there"));
                         expected = sequence;
@@ -356,7 +308,7 @@ impl Lmdb {
         };
         let before = self.decode_replaced(txn, record_key, old)?;
         let is_of_it =
-            |name: &str| NameKey::new(name).is_ok_and(|name| *key::storage_key(&name) == *record_key);
+            |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *record_key);
         if before.as_ref().is_some_and(|before| !is_of_it(&before.name)) {
             return Ok(Some("it has another name"));
         }
@@ -381,21 +333,5 @@ impl Lmdb {
         let Some(key) = key else { return Ok(Some("its line of the log is about another name")) };
         let after = history::NameHistory::new(self, txn, &key)?.revision_after(Some(sequence))?;
         Ok(find_inconsistency(&line, before.as_ref(), after))
-    }
-}
-
-/// What is wrong with a change, by what was there before, and the revision of what was there after it.
-pub(crate) fn find_inconsistency(
-    line: &LogEntry,
-    before: Option<&StoredRecord>,
-    after: Option<u64>,
-) -> Option<&'static str> {
-    if before.is_some_and(|before| before.revision > line.revision) {
-        return Some("what was there before came later");
-    }
-    match after {
-        None if line.kind != EditKind::Remove => Some("what it made is not there"),
-        Some(after) if after < line.revision => Some("what was there after it came earlier"),
-        _ => None,
     }
 }

@@ -1,22 +1,19 @@
 //! Changes, committed together: while one transaction is made durable, the next ones wait and then share a sync.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use heed::RwTxn;
-use tendot_proto::HandleValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::commit::is_disk_full;
-use super::record::{self, DiskRecord, RecordHeader};
-use super::share::Interner;
-use super::{Lmdb, checksum, history, key, log, registration};
-use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, Edit, EditKind, LogEntry, NameKey, RecordConflict,
-    RecordStatus, StoreError, StoredRecord, fail_point,
-};
+use super::format::dictionary::Interner;
+use super::format::{checksum, log_entry, record};
+use super::lmdb::transaction::is_disk_full;
+use super::plan::{LmdbWriteSet, PendingLmdbEntry};
+use super::{Lmdb, history, registration};
+use crate::model::name_key;
+use crate::{ChangeCounters, ChangeSet, CommitError, CommitInfo, EditKind, LogEntry, StoreError, fail_point};
 
 /// Changes that are committed together at most.
 const MAX_GROUP_CHANGES: usize = 1_024;
@@ -30,17 +27,14 @@ const MAX_QUEUE_BYTES: usize = 64 << 20;
 /// Transactions after which killed readers are looked for.
 const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
-/// Bytes of the values of one record at most, as they stand in messages, and of its registration; or of a note.
-pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
-
 /// The thread that writes, and the way to it.
 #[derive(Debug)]
-pub(super) struct WriteQueue {
+pub(crate) struct WriteQueue {
     /// None when the store is closed.
     jobs: Mutex<Option<Sender<WriteRequest>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
-    pub(super) versions: Arc<ChangeCounters>,
+    pub(crate) versions: Arc<ChangeCounters>,
 }
 
 #[derive(Debug)]
@@ -52,7 +46,7 @@ struct WriteRequest {
 }
 
 impl WriteQueue {
-    pub(super) fn start(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
+    pub(crate) fn start(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
         let state = WriterLoop::load(tables)?;
         let (jobs, inbox) = channel();
         let versions = Arc::new(ChangeCounters::new());
@@ -66,7 +60,7 @@ impl WriteQueue {
         Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread), versions })
     }
 
-    pub(super) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
+    pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
@@ -95,11 +89,11 @@ impl Drop for WriteQueue {
 }
 
 /// What the writer knows.
-struct WriterLoop {
-    tables: Arc<Lmdb>,
+pub(crate) struct WriterLoop {
+    pub(crate) tables: Arc<Lmdb>,
     sharing: Interner,
-    revision: u64,
-    sequence: u64,
+    pub(crate) revision: u64,
+    pub(crate) sequence: u64,
     /// Whether a transaction is being made durable. What fails before that comes to nothing; what fails then may or may
     /// not be on the disk.
     is_committing: bool,
@@ -227,143 +221,6 @@ impl WriterLoop {
         Ok(results)
     }
 
-    /// Finds out what a change comes to, edit by edit; nothing is written yet.
-    fn plan_changes(&self, txn: &RwTxn<'_>, change: &mut ChangeSet) -> Result<LmdbWriteSet, CommitError> {
-        let revision = self.revision + 1;
-        let mut prepared = LmdbWriteSet::default();
-        let is_large = change.edits.len() > history::LINES;
-        for (number, edit) in change.edits.iter_mut().enumerate() {
-            if edit.is_aux() {
-                self.plan_aux(txn, &mut prepared, edit, number)?;
-                continue;
-            }
-            let key = edit.name_key().map_err(|error| CommitError::Name { edit: number, error })?;
-            let kind = match edit {
-                Edit::RequireHomed { prefix, is_homed: expected } => {
-                    let prepared = prepared.homed.get(&key).copied();
-                    let is_homed =
-                        prepared.map_or_else(|| self.tables.contains_homed(txn, key.as_bytes()), Ok)?;
-                    if is_homed != *expected {
-                        let prefix = std::mem::take(prefix);
-                        return Err(CommitError::Homed { edit: number, prefix, is_homed });
-                    }
-                    continue;
-                }
-                Edit::Home { .. } | Edit::Unhome { .. } => {
-                    let is_homed = matches!(edit, Edit::Home { .. });
-                    prepared.homed.insert(key, is_homed);
-                    let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-                    prepared.lines.push(PendingLmdbEntry { kind, name: take_name(edit), old: None });
-                    continue;
-                }
-                // A requirement has no kind: nothing is done.
-                Edit::Tombstone { .. } => EditKind::Tombstone,
-                Edit::Remove { .. } => EditKind::Remove,
-                _ => EditKind::Update,
-            };
-            let with_values = !matches!(edit, Edit::Require { .. });
-            let earlier = prepared.records.get(&key);
-            let is_first = earlier.is_none();
-            let there = earlier.cloned().map_or_else(|| self.current_record(txn, &key, with_values), Ok)?;
-            if !edit.is_satisfied_by(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
-                let there = there.map(|there| (there.entry.name, there.entry.revision, there.entry.state));
-                return Err(RecordConflict { edit: number, name: edit.name().into(), there }.into());
-            }
-            if matches!(edit, Edit::Require { .. }) {
-                continue;
-            }
-            let name = there.as_ref().map_or_else(|| take_name(edit), |there| there.entry.name.clone());
-            let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
-            check_size(edit, number)?;
-            let known = there.as_ref().and_then(|there| there.registration);
-            let put = match edit {
-                Edit::Put { values, .. } => Some((RecordStatus::Live, std::mem::take(values), known)),
-                Edit::Register { values, registration, .. } => {
-                    let registration = std::mem::take(registration);
-                    let values = std::mem::take(values);
-                    Some((RecordStatus::Live, values, self.plan_registration(&mut prepared, registration)))
-                }
-                Edit::Tombstone { .. } => {
-                    let values = there.as_ref().map(|there| there.entry.values.clone()).unwrap_or_default();
-                    Some((RecordStatus::Tombstone, values, known))
-                }
-                _ => None,
-            };
-            let record = put.map(|(state, values, registration)| {
-                let entry = StoredRecord {
-                    name: name.clone(),
-                    revision,
-                    state,
-                    values,
-                    registration: Box::default(),
-                };
-                DiskRecord { entry, registration }
-            });
-            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
-            // the revision tells of another line, too, or if there are many to look through.
-            let needs_entry = kind != EditKind::Create || !is_first || is_large;
-            let old = needs_entry.then(|| (key.clone(), there));
-            prepared.records.insert(key, record);
-            prepared.lines.push(PendingLmdbEntry { kind, name, old });
-        }
-        Ok(prepared)
-    }
-
-    fn plan_aux(
-        &self,
-        txn: &RwTxn<'_>,
-        prepared: &mut LmdbWriteSet,
-        edit: &mut Edit,
-        number: usize,
-    ) -> Result<(), CommitError> {
-        check_size(edit, number)?;
-        match edit {
-            Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
-                prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
-            }
-            Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
-                prepared.notes.insert(std::mem::take(key), None);
-            }
-            Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
-                let prepared = prepared.notes.get(key).cloned();
-                let there = prepared.map_or_else(|| self.tables.get_aux(txn, key), Ok)?;
-                if there != *body {
-                    return Err(CommitError::Note { edit: number });
-                }
-            }
-            _ => return Err(CommitError::Note { edit: number }),
-        }
-        Ok(())
-    }
-
-    /// The number of a registration that comes with the next line; none if there is nothing in it.
-    fn plan_registration(&self, prepared: &mut LmdbWriteSet, registration: Box<[u8]>) -> Option<u64> {
-        let number = self.sequence + 1 + prepared.lines.len() as u64;
-        (!registration.is_empty()).then(|| {
-            prepared.registrations.push((number, registration));
-            number
-        })
-    }
-
-    /// What is under a name; its values only if they are wanted.
-    fn current_record(
-        &self,
-        txn: &RwTxn<'_>,
-        key: &NameKey,
-        with_values: bool,
-    ) -> Result<Option<DiskRecord>, StoreError> {
-        if with_values {
-            return self.tables.get_disk_record_in_write(txn, key);
-        }
-        let head = self.tables.record_header(txn, &key::storage_key(key))?;
-        Ok(head.map(|head| {
-            let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
-            let entry =
-                StoredRecord { name, revision, state, values: Vec::new(), registration: Box::default() };
-            DiskRecord { entry, registration }
-        }))
-    }
-
     fn write_changes(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -376,10 +233,10 @@ impl WriterLoop {
             registration::append(&self.tables, txn, number, &registration)?;
         }
         for (key, record) in &prepared.records {
-            let record_key = key::storage_key(key);
+            let record_key = name_key::storage_key(key);
             match record {
                 Some(record) => {
-                    let is_shortened = key::is_hashed_key(&record_key);
+                    let is_shortened = name_key::is_hashed_key(&record_key);
                     let mut value = record::encode(record, is_shortened, &mut self.sharing);
                     checksum::append(&record_key, &mut value);
                     databases.records.put(txn, &record_key, &value)?;
@@ -420,7 +277,7 @@ impl WriterLoop {
         let mut logged = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
         for PendingLmdbEntry { kind, name, .. } in prepared.lines {
             logged = LogEntry { sequence: logged.sequence + 1, kind, name, ..logged };
-            log::append(&self.tables, txn, &logged)?;
+            log_entry::append(&self.tables, txn, &logged)?;
         }
         self.sequence = logged.sequence;
         fail_point::hit("commit: the log is written");
@@ -435,7 +292,7 @@ impl WriterLoop {
     ) -> Result<(), heed::Error> {
         for (line, sequence) in lines.iter_mut().zip(self.sequence + 1..) {
             let Some((key, record)) = line.old.take() else { continue };
-            let record_key = key::storage_key(&key);
+            let record_key = name_key::storage_key(&key);
             let old = match record {
                 Some(record) => {
                     history::encode_replaced(&self.tables, txn, &record_key, record, &mut self.sharing)?
@@ -446,80 +303,5 @@ impl WriterLoop {
         }
         fail_point::hit("commit: the history is written");
         Ok(())
-    }
-}
-
-/// Writes of a change set, before they are put into LMDB.
-#[derive(Debug, Default)]
-struct LmdbWriteSet {
-    records: BTreeMap<NameKey, Option<DiskRecord>>,
-    /// By the numbers of their lines.
-    registrations: Vec<(u64, Box<[u8]>)>,
-    homed: BTreeMap<NameKey, bool>,
-    notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    lines: Vec<PendingLmdbEntry>,
-}
-
-impl LmdbWriteSet {
-    /// Whether there is nothing to be done.
-    fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.notes.is_empty()
-    }
-}
-
-/// Log entry to be appended, with the replaced record if the history needs it.
-#[derive(Debug)]
-struct PendingLmdbEntry {
-    kind: EditKind,
-    name: Box<str>,
-    old: Option<(NameKey, Option<DiskRecord>)>,
-}
-
-/// Takes the name of an edit that is no longer needed.
-fn take_name(edit: &mut Edit) -> Box<str> {
-    match edit {
-        Edit::Put { name, .. }
-        | Edit::Register { name, .. }
-        | Edit::Tombstone { name, .. }
-        | Edit::Remove { name, .. }
-        | Edit::Home { prefix: name }
-        | Edit::Unhome { prefix: name } => std::mem::take(name),
-        _ => edit.name().into(),
-    }
-}
-
-/// Refuses what is too large to be kept.
-pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
-    let length = match edit {
-        Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
-        Edit::Register { values, registration, .. } => {
-            values.iter().map(encoded_len).sum::<usize>() + registration.len()
-        }
-        Edit::PutNote { body, .. } => body.len(),
-        _ => 0,
-    };
-    if length > MAX_RECORD_BYTES {
-        return Err(CommitError::TooLarge { edit: number, length, limit: MAX_RECORD_BYTES });
-    }
-    Ok(())
-}
-
-/// The bytes of a value, as it stands in messages.
-fn encoded_len(value: &HandleValue<'_>) -> usize {
-    let references = value.references.iter().map(|reference| 8 + reference.handle.len());
-    26 + value.value_type.len() + value.data.len() + references.sum::<usize>()
-}
-
-#[cfg(test)]
-mod tests {
-    use tendot_proto::ValueReference;
-
-    use super::*;
-
-    #[test]
-    fn lengths() {
-        let references = vec![ValueReference::new(1, &b"0.NA/10.1"[..]), ValueReference::new(2, &b""[..])];
-        let value = HandleValue { references, ..HandleValue::new(1, "URL", "https://example.org/") };
-        assert_eq!(encoded_len(&value), value.to_bytes().len());
     }
 }

@@ -6,8 +6,9 @@
 use tokio_postgres::Row;
 
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError, history};
+use crate::model::history;
+use crate::model::name_key::storage_key;
+use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError};
 
 /// Changes of one page; each may be as large as a record.
 const PAGE: usize = 16;
@@ -48,7 +49,7 @@ const MADE: &str = "\
     order by i.sequence desc limit 1";
 
 impl PostgresStore {
-    pub(super) async fn read_history(
+    pub(crate) async fn read_history(
         &self,
         key: &NameKey,
         order: HistoryOrder,

@@ -20,16 +20,16 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
+use super::cluster::Cluster;
 use super::error::DatabaseError;
-use super::nodes::Cluster;
-use super::transaction::{self, FORGET_NUMBER, NUMBER};
-use super::{PostgresStore, row, values};
-use crate::embedded::gather::ImportBuffer;
-use crate::embedded::import::MAX_REPORTED_TOMBSTONES;
-use crate::embedded::key::storage_key;
-use crate::embedded::run::RunMerge;
-use crate::embedded::{ImportBatch, ImportError, ImportSummary};
-use crate::{EditKind, NameKey, StoreError, history};
+use super::write::statements::{FORGET_NUMBER, KEPT, NUMBER};
+use super::{PostgresStore, row};
+use crate::import::MAX_REPORTED_TOMBSTONES;
+use crate::import::import_buffer::ImportBuffer;
+use crate::import::merge::RunMerge;
+use crate::model::name_key::storage_key;
+use crate::model::{history, values_codec};
+use crate::{EditKind, ImportBatch, ImportError, ImportSummary, NameKey, StoreError};
 
 /// Records that are written in one transaction, unless told otherwise, and their bytes.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 100_000;
@@ -382,7 +382,7 @@ impl ImportWriter<'_> {
         if homes > 0 || created + changed > 0 {
             self.execute(UPDATE_COUNTERS, &[&revision, &sequence]).await?;
             self.execute(NUMBER, &[]).await?;
-            self.execute(FORGET_NUMBER, &[&transaction::KEPT]).await?;
+            self.execute(FORGET_NUMBER, &[&KEPT]).await?;
         }
         Ok(imported)
     }
@@ -426,7 +426,8 @@ impl ImportWriter<'_> {
                 let without = row::record(&kept, 0)?.as_ref().and_then(history::redact_secrets);
                 let Some(entry) = without else { continue };
                 let key: &[u8] = row::column(&kept, 5)?;
-                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values::encode(&entry.values)]).await?;
+                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values_codec::encode(&entry.values)])
+                    .await?;
             }
         }
         Ok(())

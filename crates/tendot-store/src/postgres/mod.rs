@@ -1,51 +1,38 @@
-//! The store in a database: PostgreSQL, or what speaks its protocol.
-//!
-//! `connect.rs` reads the address, `nodes.rs` knows its servers and `watch.rs` looks after them and follows the log, from which
-//! `freshness.rs` knows what has changed. `schema.rs` makes and changes the tables, `read.rs` asks them (single records on the
-//! connections of `shared.rs`; `homed.rs` remembers prefixes), `writer.rs` commits the changes of all callers together, again
-//! where that is right; `transaction.rs` is one try of it, with `batch.rs`, what its changes come to, and `columns.rs`, what is
-//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. `history.rs` reads what was
-//! before, `import.rs` writes many records at once, `moving.rs` lets it be moved from and to, `verify.rs` reads everything. The
-//! tables are in `migrations/` and drawn in `docs/storage-format.md`.
+//! PostgreSQL store.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
 //! visible in their order: who follows the log misses nothing. Nobody waits for two locks, so there are no deadlocks. That
 //! one transaction comes after the other costs little, since each carries the changes of all callers that came meanwhile.
 
-mod batch;
-mod columns;
-mod connect;
+mod cluster;
 mod error;
-mod freshness;
 mod history;
-mod homed;
+mod homed_cache;
 mod import;
-mod moving;
-mod nodes;
+mod migration;
+mod open_error;
 mod read;
 mod row;
 mod schema;
-mod shared;
-mod transaction;
-mod values;
+mod settings;
 mod verify;
-mod watch;
-mod writer;
+mod write;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use connect::ConnectionString;
+use cluster::Cluster;
+use cluster::connection_string::ConnectionString;
+use cluster::host::ClusterHost;
+use cluster::monitor::Monitor;
 use error::DatabaseError;
-pub use error::PostgresOpenError;
 use futures_util::future::join_all;
-use homed::HomedCache;
+use homed_cache::HomedCache;
 pub use import::PostgresImporter;
-pub use moving::PostgresTarget;
-use nodes::{Cluster, ClusterHost};
-use watch::Monitor;
-use writer::WriteQueue;
+pub use migration::PostgresTarget;
+pub use open_error::PostgresOpenError;
+pub use settings::{DatabaseHost, HostRole, PostgresSettings};
+use write::{WriteQueue, transaction};
 
 use crate::{
     ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
@@ -71,61 +58,6 @@ pub struct PostgresStore {
     writer: WriteQueue,
     settings: PostgresSettings,
     _watch: Monitor,
-}
-
-/// Host of the database cluster, as last observed.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DatabaseHost {
-    /// Where it is: `host:port`.
-    pub place: String,
-    /// What it is.
-    pub role: HostRole,
-    /// Whether it is asked: not a standby that may have another history than the primary, nor any if the address says so.
-    pub is_asked: bool,
-    /// Lines of the log that are known here and not there; none if it is not reached.
-    pub behind: Option<u64>,
-    /// For how long it has not known all that is known here; none if it is not reached.
-    pub lag: Option<Duration>,
-}
-
-/// Replication role of a database host.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HostRole {
-    /// It takes changes.
-    Primary,
-    /// It can only be read.
-    Standby,
-    /// It does not answer.
-    Unreachable,
-}
-
-/// Connection limits and timeouts of a PostgreSQL store.
-#[derive(Clone, Debug)]
-pub struct PostgresSettings {
-    /// Connections to each server that read, at most: half of them for single records, half for lists, and one for each at
-    /// least. One more writes.
-    pub connections: usize,
-    /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
-    /// as long to find out what became of a change.
-    pub patience: Duration,
-    /// How long one statement may take.
-    pub statement: Duration,
-    /// How long a server may take to answer a health check before it counts as lost; at most half of `patience`.
-    pub probe_timeout: Duration,
-    /// Whether tables are made where there are none, and changed where they are older.
-    pub migrate: bool,
-}
-
-impl Default for PostgresSettings {
-    fn default() -> Self {
-        Self {
-            connections: 16,
-            patience: Duration::from_secs(10),
-            statement: Duration::from_secs(60),
-            probe_timeout: Duration::from_secs(2),
-            migrate: true,
-        }
-    }
 }
 
 impl PostgresStore {

@@ -1,28 +1,21 @@
 //! What is asked of the tables. Each answer is one statement's, or one transaction's, and so one state.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
-use tokio::time::sleep;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
+use super::cluster::host::ClusterHost;
+use super::cluster::routing::Read;
 use super::error::DatabaseError;
-use super::nodes::{ClusterHost, Read, ReadTarget};
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::recent::{allows_stale_reads, memoize, memoized};
-use crate::versions::is_prefix_record;
+use crate::change_counters::is_prefix_record;
+use crate::model::name_key::storage_key;
+use crate::stale_reads::{allows_stale_reads, memoize, memoized};
 use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
-
-/// How often is asked again when the way to the server breaks: reading twice does no harm.
-const MAX_ATTEMPTS: u32 = 3;
-
-/// How long is waited for a server that was lost just now, and between two looks.
-const PRIMARY_WAIT: Duration = Duration::from_secs(1);
-const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
 
 /// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
 const SCAN_PAGE_LEN: usize = 256;
@@ -92,7 +85,7 @@ const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where not
 type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl PostgresStore {
-    pub(super) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
+    pub(crate) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         if let Some(entry) = memoized(key) {
             return Ok(entry);
         }
@@ -115,7 +108,7 @@ impl PostgresStore {
         Ok(entry)
     }
 
-    pub(super) async fn list_under(
+    pub(crate) async fn list_under(
         &self,
         prefix: &[u8],
         after: Option<&NameKey>,
@@ -129,7 +122,7 @@ impl PostgresStore {
         rows.iter().map(row::name_entry).collect()
     }
 
-    pub(super) async fn count_names(
+    pub(crate) async fn count_names(
         &self,
         prefix: &[u8],
         after: Option<&NameKey>,
@@ -147,7 +140,7 @@ impl PostgresStore {
         Ok(CountPage { live: row::to_u64(live), next: last.and_then(|name| NameKey::new(&name).ok()) })
     }
 
-    pub(super) async fn visit_records(
+    pub(crate) async fn visit_records(
         &self,
         prefix: Option<&[u8]>,
         after: Option<&NameKey>,
@@ -201,7 +194,7 @@ impl PostgresStore {
         }
     }
 
-    pub(super) async fn list_revision(
+    pub(crate) async fn list_revision(
         &self,
         revision: u64,
         after: Option<&NameKey>,
@@ -230,14 +223,14 @@ impl PostgresStore {
         Ok(piece)
     }
 
-    pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+    pub(crate) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let rows = self
             .query("reading the log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
             .await?;
         rows.iter().map(|found| row::log_entry(found, 0)).collect()
     }
 
-    pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         if prefix.is_empty() || prefix.len() > NameKey::MAX_PREFIX_LEN {
             return Ok(false);
         }
@@ -264,7 +257,7 @@ impl PostgresStore {
         Ok(found.is_some())
     }
 
-    pub(super) async fn list_homed(
+    pub(crate) async fn list_homed(
         &self,
         after: Option<&[u8]>,
         limit: usize,
@@ -274,12 +267,12 @@ impl PostgresStore {
         rows.iter().map(|found| row::utf8(row::column(found, 0)?)).collect()
     }
 
-    pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+    pub(crate) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
         let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, Read::Current).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
-    pub(super) async fn list_notes(
+    pub(crate) async fn list_notes(
         &self,
         beginning: &[u8],
         after: Option<&[u8]>,
@@ -298,7 +291,7 @@ impl PostgresStore {
     }
 
     /// The rows of one statement, which may be many.
-    pub(super) async fn query(
+    pub(crate) async fn query(
         &self,
         doing: &'static str,
         sql: &str,
@@ -351,46 +344,30 @@ impl PostgresStore {
     }
 
     /// A connection to the server that knows what is there now, for one who asks.
-    pub(super) async fn read_connection(&self) -> Result<Object, DatabaseError> {
+    pub(crate) async fn read_connection(&self) -> Result<Object, DatabaseError> {
         self.try_hosts(Read::Current, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
-    /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
-    /// first.
-    async fn try_hosts<'n, T, F>(
-        &'n self,
-        read: Read,
-        ask: impl Fn(&'n ClusterHost) -> F,
-    ) -> Result<(T, bool), DatabaseError>
-    where
-        F: Future<Output = Result<T, DatabaseError>>,
-    {
-        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::Gone);
-        let begun = Instant::now();
-        loop {
-            let Some(ReadTarget { node, is_sure }) = self.nodes.pick_read_target(read, &mut tried) else {
-                // One that was lost a moment ago may be back in another.
-                if tried == 0 && !self.nodes.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
-                    sleep(PRIMARY_POLL_DELAY).await;
-                    continue;
-                }
-                if rounds >= MAX_ATTEMPTS || tried == 0 {
-                    return Err(why);
-                }
-                (tried, rounds) = (0, rounds + 1);
-                continue;
-            };
-            // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
-            match Box::pin(ask(node)).await {
-                Err(error) if error.is_retryable() || error.is_caused_by_host() => {
-                    if error.is_caused_by_host() {
-                        node.mark_suspect();
-                    }
-                    why = error;
-                }
-                answer => return answer.map(|answer| (answer, is_sure)),
+    /// Shows the rows of a statement to `seen`, as long as it wants more.
+    pub(crate) async fn for_each_row(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        mut seen: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
+    ) -> Result<(), StoreError> {
+        let failed = store_error("reading all there is");
+        let client = self.read_connection().await.map_err(&failed)?;
+        let asked = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query_raw(&statement, parameters.iter().copied()).await
+        };
+        let mut rows = pin!(self.with_timeout(asked).await.map_err(&failed)?);
+        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&failed)? {
+            if !seen(&found)? {
+                break;
             }
         }
+        Ok(())
     }
 
     fn request_timeout(&self) -> Duration {
@@ -398,7 +375,7 @@ impl PostgresStore {
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
-    pub(super) async fn with_timeout<T>(
+    pub(crate) async fn with_timeout<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, DatabaseError> {
@@ -416,7 +393,7 @@ async fn run_query(
 }
 
 /// Lines of a server's log.
-pub(super) async fn read_log(
+pub(crate) async fn read_log(
     client: &ClientWrapper,
     after: u64,
     limit: usize,
@@ -425,7 +402,7 @@ pub(super) async fn read_log(
     Ok(rows.iter().map(|found| row::log_entry(found, 0)).collect::<Result<_, _>>()?)
 }
 
-pub(super) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
+pub(crate) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
     move |error| error.into_store_error(doing)
 }
 

@@ -12,14 +12,14 @@ use super::PostgresOpenError;
 use super::error::DatabaseError;
 
 /// Schema migration: SQL and the lowest schema version a program must know afterwards.
-pub(super) struct SchemaMigration {
+pub(crate) struct SchemaMigration {
     sql: &'static str,
     /// The lowest number that a program has to know to use the tables afterwards.
     compatible: u32,
 }
 
 /// All of them; their place is their number, from 1.
-pub(super) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
+pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
     SchemaMigration { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
     // Who does not look at the mark would use what is not whole.
     SchemaMigration { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
@@ -27,7 +27,7 @@ pub(super) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
 ];
 
 /// The highest number that this program knows.
-pub(super) const fn latest_version() -> i32 {
+pub(crate) const fn latest_version() -> i32 {
     SCHEMA_MIGRATIONS.len() as i32
 }
 
@@ -35,7 +35,7 @@ pub(super) const fn latest_version() -> i32 {
 const MAX_ATTEMPTS: u32 = 10;
 
 /// Sees to it that the tables are what is needed.
-pub(super) async fn ensure_current(
+pub(crate) async fn ensure_current(
     client: &Client,
     place: &str,
     steps: &[SchemaMigration],

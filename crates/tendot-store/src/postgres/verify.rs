@@ -3,9 +3,9 @@
 use tokio_postgres::Row;
 
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::embedded::{VerifyReport, find_inconsistency};
-use crate::{EditKind, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord};
+use crate::model::name_key::storage_key;
+use crate::verify::find_inconsistency;
+use crate::{EditKind, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord, VerifyReport};
 
 /// Rows that are read together; each may have some megabytes.
 const PAGE_LEN: i64 = 1_000;

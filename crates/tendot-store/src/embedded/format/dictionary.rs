@@ -1,0 +1,247 @@
+//! Which parts there are, and when there is a new one.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use heed::{PutFlags, RoTxn, RwTxn};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::checksum;
+use super::record::Intern;
+use crate::StoreError;
+use crate::embedded::backend_error;
+use crate::embedded::lmdb::environment::Databases;
+
+/// Parts are not longer than this, and not shorter than that.
+const MAX_ENTRY_LEN: usize = 512;
+const MIN_PREFIX_LEN: usize = 8;
+
+/// Parts that any store may have, and records that each further one needs: who deposits little cannot use them up.
+const BASE_ENTRIES: u64 = 4_096;
+const RECORDS_PER_ENTRY: u64 = 8;
+
+/// Bytes of all parts together, which writer and readers keep in memory.
+const MAX_DICTIONARY_BYTES: usize = 16 << 20;
+
+/// How many beginnings of an address are looked at.
+const MAX_PREFIX_CANDIDATES: usize = 6;
+
+/// Writer's side of the dictionary: finds entries, and adds strings that were seen before.
+#[derive(Debug)]
+pub(crate) struct Interner {
+    /// By their bytes: no two parts are taken for each other, whatever their hashes.
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// Hashes that were seen once, each in the one place where it can be; a newer one takes its place. That two strings
+    /// have the same hash only makes one of them a part too early.
+    once: Box<[u64]>,
+    /// Parts of the transaction under way, which may come to nothing.
+    new: Vec<Box<[u8]>>,
+    /// How many of them have been written.
+    written: usize,
+    /// How many parts there may be now, and the bytes of those that there are.
+    allowed: u32,
+    bytes: usize,
+}
+
+const SEEN_ONCE_SLOTS: usize = 1 << 16;
+
+impl Interner {
+    /// Reads which parts there are.
+    pub(crate) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
+        let failed = |error| backend_error("reading shared parts", error);
+        let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
+        for entry in databases.parts.iter(txn).map_err(failed)? {
+            let (key, value) = entry.map_err(failed)?;
+            let part = checksum::verify_and_strip(key, value, "part")?;
+            let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            // With one missing, new ones would take numbers that records have already.
+            if *key != number.to_be_bytes() {
+                return Err(checksum::corrupt(key, "part", "one before it is missing"));
+            }
+            numbers.insert(part.into(), number);
+        }
+        if numbers.len() as u64 != databases.parts.len(txn).map_err(failed)? {
+            return Err(checksum::corrupt(b"parts", "list of", "some are not found, or there twice"));
+        }
+        let bytes = numbers.keys().map(|part| part.len()).sum();
+        let allowed = max_entries(databases, txn).map_err(failed)?;
+        Ok(Self {
+            numbers,
+            once: vec![0; SEEN_ONCE_SLOTS].into(),
+            new: Vec::new(),
+            written: 0,
+            allowed,
+            bytes,
+        })
+    }
+
+    /// Writes the new parts into the transaction, before any record that refers to them is read from it.
+    pub(crate) fn write_new(
+        &mut self,
+        databases: &Databases,
+        txn: &mut RwTxn<'_>,
+    ) -> Result<(), heed::Error> {
+        for part in &self.new[self.written..] {
+            let number = self.numbers.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
+            let mut value = part.to_vec();
+            checksum::append(&number, &mut value);
+            databases.parts.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
+        }
+        self.written = self.new.len();
+        self.allowed = max_entries(databases, txn)?;
+        Ok(())
+    }
+
+    /// The transaction was committed.
+    pub(crate) fn commit(&mut self) {
+        self.new.clear();
+        self.written = 0;
+    }
+
+    /// The transaction came to nothing, and so did its parts.
+    pub(crate) fn rollback(&mut self) {
+        for part in self.new.drain(..) {
+            self.numbers.remove(&part);
+            self.bytes -= part.len();
+        }
+        self.written = 0;
+    }
+
+    fn insert(&mut self, part: &[u8]) -> Option<u32> {
+        let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < self.allowed)?;
+        if self.bytes + part.len() > MAX_DICTIONARY_BYTES {
+            return None;
+        }
+        self.bytes += part.len();
+        self.numbers.insert(part.into(), number);
+        self.new.push(part.into());
+        Some(number)
+    }
+
+    /// Whether this was seen before; it has been now.
+    fn was_seen_before(&mut self, bytes: &[u8]) -> bool {
+        let hash = xxh3_64(bytes);
+        match self.once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
+            Some(place) => std::mem::replace(place, hash) == hash,
+            None => false,
+        }
+    }
+}
+
+/// How many parts a store may have by the number of its records.
+fn max_entries(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
+    let records = databases.records.len(txn)?;
+    Ok(u32::try_from(BASE_ENTRIES + records / RECORDS_PER_ENTRY)
+        .map_or(MAX_ENTRIES, |allowed| allowed.min(MAX_ENTRIES)))
+}
+
+impl Intern for Interner {
+    fn intern(&mut self, bytes: &[u8]) -> Option<u32> {
+        if bytes.len() > MAX_ENTRY_LEN {
+            return None;
+        }
+        if let Some(number) = self.numbers.get(bytes) {
+            return Some(*number);
+        }
+        self.was_seen_before(bytes).then(|| self.insert(bytes)).flatten()
+    }
+
+    /// The longest beginning that is a part, or that was seen before and now is: up to a slash or an equals sign.
+    fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+        let window = &bytes[..bytes.len().min(MAX_ENTRY_LEN)];
+        let ends = window.iter().enumerate().rev();
+        let ends = ends.filter(|(_, byte)| matches!(byte, b'/' | b'=')).map(|(at, _)| at + 1);
+        let mut seen = None;
+        for end in ends.filter(|end| *end >= MIN_PREFIX_LEN).take(MAX_PREFIX_CANDIDATES) {
+            let part = &window[..end];
+            if let Some(number) = self.numbers.get(part) {
+                // A longer one that was seen before will do better from now on.
+                return match seen {
+                    Some(end) => self.insert(&window[..end]).map(|number| (number, end)),
+                    None => Some((*number, end)),
+                };
+            }
+            if self.was_seen_before(part) && seen.is_none() {
+                seen = Some(end);
+            }
+        }
+        let end = seen?;
+        Some((self.insert(&window[..end])?, end))
+    }
+}
+
+/// How many parts there may be.
+pub(crate) const MAX_ENTRIES: u32 = 200_000;
+
+const CHUNK_ENTRIES: usize = 1024;
+
+/// Lock-free cache of dictionary entries for readers; entries never change.
+///
+/// They never change, so reading them takes no lock.
+#[derive(Debug)]
+pub(crate) struct DictionaryCache {
+    chunks: Box<[OnceLock<CacheChunk>]>,
+}
+
+/// Lazily allocated part of the cache.
+type CacheChunk = Box<[OnceLock<CachedEntry>]>;
+
+/// A part. Most are short, and then they stand in the table itself: nearly every read needs one or two of them that are
+/// in no cache, and looks there once instead of twice.
+#[derive(Debug)]
+enum CachedEntry {
+    Inline(u8, [u8; INLINE_LEN]),
+    Boxed(Box<[u8]>),
+}
+
+const INLINE_LEN: usize = 62;
+
+impl CachedEntry {
+    fn new(bytes: Box<[u8]>) -> Self {
+        let mut short = [0; INLINE_LEN];
+        match short.get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(&bytes);
+                Self::Inline(bytes.len() as u8, short)
+            }
+            None => Self::Boxed(bytes),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Boxed(bytes) => bytes,
+        }
+    }
+}
+
+impl DictionaryCache {
+    pub(crate) fn new() -> Self {
+        Self {
+            chunks: (0..(MAX_ENTRIES as usize).div_ceil(CHUNK_ENTRIES)).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// A part; `load` is asked for one that has not been read yet.
+    #[inline]
+    pub(crate) fn get_or_load<E>(
+        &self,
+        number: u32,
+        load: impl FnOnce() -> Result<Option<Box<[u8]>>, E>,
+    ) -> Result<Option<&[u8]>, E> {
+        let Some(place) = self.slot(number) else { return Ok(None) };
+        if let Some(part) = place.get() {
+            return Ok(Some(part.bytes()));
+        }
+        Ok(load()?.map(|part| place.get_or_init(|| CachedEntry::new(part)).bytes()))
+    }
+
+    fn slot(&self, number: u32) -> Option<&OnceLock<CachedEntry>> {
+        let number = number as usize;
+        let chunk = self.chunks.get(number / CHUNK_ENTRIES)?;
+        chunk
+            .get_or_init(|| (0..CHUNK_ENTRIES).map(|_| OnceLock::new()).collect())
+            .get(number % CHUNK_ENTRIES)
+    }
+}

@@ -1,0 +1,8 @@
+//! Record format on disk: see `docs/storage-format.md`.
+
+pub(crate) mod checksum;
+pub(crate) mod dictionary;
+pub(crate) mod log_entry;
+pub(crate) mod record;
+pub(crate) mod value_layout;
+pub(crate) mod varint;

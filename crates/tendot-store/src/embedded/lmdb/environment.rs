@@ -1,0 +1,145 @@
+//! Opening LMDB: the one place where its promises have to be kept by us.
+
+#![allow(unsafe_code, reason = "LMDB cannot be opened without")]
+
+use std::path::Path;
+
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
+
+use super::page_check::PageFile;
+use crate::embedded::OpenError;
+
+/// Address space, not memory and not disk: a store can grow to this without being opened anew.
+const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
+
+/// Readers at the same time, in all processes.
+const READERS: u32 = 1_024;
+
+/// The environment of a directory. `read_only` opens one that exists, and never changes it.
+pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
+    let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+    let file = directory.join("data.mdb");
+    // One that is there and empty is none that was never made: LMDB would begin anew, as if nothing had been.
+    let there = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
+    if there == Some(0) {
+        return Err(OpenError::CutOff { directory: directory.into(), expected: 1, there: 0 });
+    }
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP).max_readers(READERS).max_dbs(8);
+    // Records are read one by one; what stands beside one is not wanted.
+    let mut flags = EnvFlags::NO_READ_AHEAD;
+    flags.set(EnvFlags::READ_ONLY, read_only);
+    // SAFETY: none of these flags lets others see memory that is not committed.
+    unsafe { options.flags(flags) };
+    // SAFETY: the file is changed by nobody but LMDB: it has its own lock for writers in all processes, we take another
+    // for the directory, and network file systems are ruled out in the documentation.
+    let env = unsafe { options.open(directory) }.map_err(failed)?;
+    // Reading a page that is not in the file would end the process.
+    if let Some(there) = there {
+        let pages = (env.info().last_page_number as u64).saturating_add(1);
+        let page_size = env.unnamed_database_stat().page_size;
+        let expected = pages.saturating_mul(u64::from(page_size));
+        // But pages that were free again before the end of their transaction were never written.
+        let end = there / u64::from(page_size);
+        let is_whole = || PageFile::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
+        if there < expected && is_whole() != Ok(true) {
+            return Err(OpenError::CutOff { directory: directory.into(), expected, there });
+        }
+    }
+    Ok(env)
+}
+
+/// An environment that is there and that nobody writes any more, once more in this process, for reading.
+pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP).max_dbs(8);
+    let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
+    // SAFETY: no lock is needed where nobody writes: the engine refuses us, and we keep others from it.
+    unsafe { options.flags(flags) };
+    // SAFETY: as above. The path is that of the file, so this is another environment than that of the directory.
+    unsafe { options.open(directory.join("data.mdb")) }
+}
+
+/// The named LMDB databases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Databases {
+    pub(crate) meta: BytesDatabase,
+    pub(crate) records: BytesDatabase,
+    pub(crate) parts: BytesDatabase,
+    pub(crate) homed: BytesDatabase,
+    pub(crate) log: BytesDatabase,
+    /// None in stores of earlier versions, as long as they have only been read.
+    pub(crate) history: Option<BytesDatabase>,
+    /// The same.
+    pub(crate) notes: Option<BytesDatabase>,
+    /// The same.
+    pub(crate) registrations: Option<BytesDatabase>,
+}
+
+/// Those that earlier versions had not.
+const LATER: [&str; 3] = ["history", "notes", "registrations"];
+
+/// LMDB database with byte-string keys and values.
+pub(crate) type BytesDatabase = Database<'static, Bytes, Bytes>;
+
+impl Databases {
+    /// Makes them.
+    pub(crate) fn create(env: &Env) -> Result<Self, heed::Error> {
+        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
+            let all =
+                [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
+            let [history, notes, registrations] = LATER.map(create);
+            let later = [Some(history?), Some(notes?), Some(registrations?)];
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, later)))
+        })?;
+        let (all, later) = made.unwrap_commit();
+        Ok(Self::from_all(all, later))
+    }
+
+    /// Opens them; none if one is not there.
+    pub(crate) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
+        let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+            let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
+            let all = (|| {
+                let all = [open("meta"), open("records"), open("parts"), open("homed"), open("log")];
+                let [meta, records, parts, homed, log] = all.map(Result::transpose);
+                Some([meta?, records?, parts?, homed?, log?])
+            })();
+            let Some([meta, records, parts, homed, log]) = all else {
+                return Ok(CommitOrAbort::Abort(()));
+            };
+            let [history, notes, registrations] = LATER.map(open);
+            let later = [history?, notes?, registrations?];
+            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], later)))
+        })?;
+        Ok(match opened {
+            CommitOrAbort::Commit((all, later)) => Some(Self::from_all(all, later)),
+            CommitOrAbort::Abort(()) => None,
+        })
+    }
+
+    /// Makes what earlier versions did not make, in a transaction in which `mark` tells so.
+    pub(crate) fn complete(
+        &mut self,
+        env: &Env,
+        mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
+    ) -> Result<(), heed::Error> {
+        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let later = LATER.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
+            mark(txn)?;
+            let [history, notes, registrations] = later;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit([history?, notes?, registrations?]))
+        })?;
+        [self.history, self.notes, self.registrations] = made.unwrap_commit().map(Some);
+        Ok(())
+    }
+
+    const fn from_all(
+        [meta, records, parts, homed, log]: [BytesDatabase; 5],
+        [history, notes, registrations]: [Option<BytesDatabase>; 3],
+    ) -> Self {
+        Self { meta, records, parts, homed, log, history, notes, registrations }
+    }
+}

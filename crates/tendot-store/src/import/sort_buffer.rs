@@ -1,0 +1,114 @@
+//! Records of an import, sorted in memory.
+
+use std::cmp::Ordering;
+
+use super::ImportError;
+use super::merge::RawRecord;
+use crate::NameKey;
+use crate::model::change_set::MAX_RECORD_BYTES;
+
+/// Bytes of the number of values, which is not counted as part of a record.
+pub(crate) const VALUE_COUNT_LEN: usize = 4;
+
+/// Records in one contiguous buffer, with an index that is sorted.
+#[derive(Debug, Default)]
+pub(crate) struct SortBuffer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) places: Vec<RecordSlot>,
+}
+
+/// Position of a record in a sort buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordSlot {
+    /// The beginning of its key, which tells most records apart.
+    pub(crate) start: u128,
+    pub(crate) at: usize,
+    pub(crate) name: u32,
+    pub(crate) values: u32,
+}
+
+impl SortBuffer {
+    pub(crate) const fn new() -> Self {
+        Self { bytes: Vec::new(), places: Vec::new() }
+    }
+
+    /// Adds a record: its name, and the wire form of its values, their number first, which `write` appends to what it is given.
+    pub(crate) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
+        NameKey::validate(name)?;
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(name.as_bytes());
+        write(&mut self.bytes);
+        let values = self.bytes.len() - at - name.len();
+        if values > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
+            self.bytes.truncate(at);
+            return Err(ImportError::TooLarge { length: values - VALUE_COUNT_LEN, limit: MAX_RECORD_BYTES });
+        }
+        let (start, name, values) = (key_start(name.as_bytes()), name.len() as u32, values as u32);
+        self.places.push(RecordSlot { start, at, name, values });
+        Ok(())
+    }
+
+    /// Adds all records of another one.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.places.extend(other.places.iter().map(|place| RecordSlot { at: at + place.at, ..*place }));
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) const fn memory_size(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<RecordSlot>()
+    }
+
+    pub(crate) fn record(&self, place: &RecordSlot) -> RawRecord<'_> {
+        let record = self.bytes.get(place.at..).unwrap_or_default();
+        let (name, rest) = record.split_at_checked(place.name as usize).unwrap_or_default();
+        (name, rest.get(..place.values as usize).unwrap_or_default())
+    }
+
+    /// Puts the records in the order of their keys; of equal ones those that came first stay first.
+    pub(crate) fn sort(&mut self) {
+        let mut places = std::mem::take(&mut self.places);
+        places.sort_unstable_by(|one, two| {
+            let (first, second) = (self.record(one).0, self.record(two).0);
+            compare_keys((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
+        });
+        self.places = places;
+    }
+}
+
+/// The first bytes of a name's key, as a number that sorts like them.
+pub(crate) fn key_start(name: &[u8]) -> u128 {
+    let mut start = [0; 16];
+    for (to, byte) in start.iter_mut().zip(name) {
+        *to = byte.to_ascii_uppercase();
+    }
+    u128::from_be_bytes(start)
+}
+
+/// The order of the keys of two names, of which the beginnings are known.
+pub(crate) fn compare_keys((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering {
+    let rest = |name| <[u8]>::get(name, 16..).unwrap_or_default().iter().map(u8::to_ascii_uppercase);
+    // The lengths tell a short name from the same one with zeros after it.
+    start.cmp(&other).then_with(|| rest(one).cmp(rest(two))).then_with(|| one.len().cmp(&two.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn names_are_in_the_order_of_their_keys(one in "[ab\\x00é]{1,20}", two in "[AB\\x00é]{1,20}") {
+            let expected = NameKey::new(&one).unwrap().cmp(&NameKey::new(&two).unwrap());
+            let (one, two) = (one.as_bytes(), two.as_bytes());
+            prop_assert_eq!(compare_keys((key_start(one), one), (key_start(two), two)), expected);
+        }
+    }
+}

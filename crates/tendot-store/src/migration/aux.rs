@@ -1,0 +1,82 @@
+//! Notes: nothing tells when they changed, so all of them are compared, and those that differ are copied.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use super::traits::{MigrationSource, MigrationTarget};
+use super::{MigrationError, MigrationReport, Migrator};
+use crate::{Note, StoreError};
+
+/// How often they are compared: somebody may write them meanwhile.
+const MAX_AUX_ROUNDS: u32 = 3;
+
+/// Notes that are read together; each may have some megabytes.
+const AUX_PAGE_LEN: usize = 64;
+
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+    /// Makes the target's notes those of the source.
+    pub(super) async fn copy_aux(&mut self) -> Result<(), MigrationError> {
+        for _ in 0..MAX_AUX_ROUNDS {
+            self.moved.restless_notes = self.copy_changed_aux().await?;
+            if self.moved.restless_notes == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the notes that differ, and counts them.
+    async fn copy_changed_aux(&mut self) -> Result<u64, MigrationError> {
+        let (mut theirs, mut ours) = (AuxCursor::default(), AuxCursor::default());
+        let mut others = 0;
+        loop {
+            theirs.fetch(self.source).await.map_err(MigrationError::Source)?;
+            ours.fetch(self.target.store()).await.map_err(MigrationError::Target)?;
+            let order = match (theirs.fetched.front(), ours.fetched.front()) {
+                (None, None) => break,
+                (Some((a, _)), Some((b, _))) => a.cmp(b),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+            };
+            let their = if order.is_le() { theirs.fetched.pop_front() } else { None };
+            let our = if order.is_ge() { ours.fetched.pop_front() } else { None };
+            if their == our {
+                continue;
+            }
+            others += 1;
+            let change = match (their, our) {
+                (Some((key, body)), _) => (key, Some(body)),
+                (None, Some((key, _))) => (key, None),
+                (None, None) => continue,
+            };
+            self.piece.size += change.0.len() + change.1.as_ref().map_or(0, |body| body.len());
+            self.piece.notes.push(change);
+            if self.piece.is_full() {
+                self.flush().await?;
+            }
+        }
+        self.flush().await?;
+        Ok(others)
+    }
+}
+
+/// Cursor over the aux entries of one store.
+#[derive(Default)]
+struct AuxCursor {
+    fetched: VecDeque<Note>,
+    after: Option<Box<[u8]>>,
+    is_done: bool,
+}
+
+impl AuxCursor {
+    /// Sees to it that the next note is there, if there is one.
+    async fn fetch(&mut self, side: &impl MigrationSource) -> Result<(), StoreError> {
+        if self.fetched.is_empty() && !self.is_done {
+            let notes = side.list_aux(b"", self.after.as_deref(), AUX_PAGE_LEN).await?;
+            self.is_done = notes.len() < AUX_PAGE_LEN;
+            self.after = notes.last().map(|(key, _)| key.clone());
+            self.fetched = notes.into();
+        }
+        Ok(())
+    }
+}

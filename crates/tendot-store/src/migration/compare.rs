@@ -1,0 +1,247 @@
+//! Comparing: both stores are walked side by side, at the line of the log that the target has come to.
+
+use super::batch::MAX_BATCH_ITEMS;
+use super::copy::{read_records, record_names};
+use super::history_cursor::HistoryCursor;
+use super::snapshot::RecordAtPosition;
+use super::traits::{MigrationSource, MigrationTarget};
+use super::{MigrationError, MigrationReport, Migrator};
+use crate::model::name_key::storage_key;
+use crate::{EditKind, NameKey, Store as _, StoredRecord};
+
+/// How often it is looked again at what changes meanwhile.
+const MAX_COMPARE_ATTEMPTS: u32 = 100;
+
+/// Current record of one name in source and target.
+struct RecordPair {
+    key: NameKey,
+    theirs: Option<StoredRecord>,
+    ours: Option<StoredRecord>,
+}
+
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+    /// Compares what has not been compared yet, and notes up to where, if all is the same.
+    pub(super) async fn compare(&mut self) -> Result<(), MigrationError> {
+        // What changes from here on is compared the next time, and so again if it is passed meanwhile.
+        let (from, end) = (self.mark.verified, self.mark.followed);
+        let is_all = from == 0 || self.has_import(from, end).await?;
+        self.compare_log(if is_all { 0 } else { from }, end, is_all).await?;
+        if is_all {
+            self.compare_records().await?;
+        }
+        self.compare_homed().await?;
+        if self.moved.different == 0 {
+            self.mark.verified = end;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether lines are of an import: its names are not told.
+    async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MigrationError> {
+        while let Some(lines) = self.read_source_log(after, end).await? {
+            if lines.iter().any(|line| line.kind == EditKind::Import) {
+                return Ok(true);
+            }
+            after = lines.last().map_or(end, |line| line.sequence);
+        }
+        Ok(false)
+    }
+
+    /// Compares lines, and the names that they are about: all, or only those that have no record, since the others come later.
+    async fn compare_log(
+        &mut self,
+        mut after: u64,
+        end: u64,
+        is_of_gone: bool,
+    ) -> Result<(), MigrationError> {
+        while let Some(theirs) = self.read_source_log(after, end).await? {
+            let ours =
+                self.target.store().read_log(after, theirs.len()).await.map_err(MigrationError::Target)?;
+            for (number, line) in theirs.iter().enumerate() {
+                if ours.get(number) != Some(line) {
+                    self.report_difference(format!("line {} of the log", line.sequence));
+                }
+            }
+            let is_wanted = |kind| !is_of_gone || kind == EditKind::Remove;
+            let names = record_names(theirs.iter().filter(|line| is_wanted(line.kind)));
+            self.compare_names(names, is_of_gone).await?;
+            after = theirs.last().map_or(end, |line| line.sequence);
+        }
+        Ok(())
+    }
+
+    /// Compares all records of both, with their histories.
+    async fn compare_records(&mut self) -> Result<(), MigrationError> {
+        let mut after: Option<NameKey> = None;
+        loop {
+            let theirs = read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+            let ours =
+                read_records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
+            // Up to where both have been read.
+            let last = |entries: &[(NameKey, StoredRecord)]| entries.last().map(|(key, _)| key.clone());
+            let ends = [last(&theirs), last(&ours)].into_iter().flatten();
+            let Some(end) = ends.min_by(|a, b| storage_key(a).cmp(&storage_key(b))) else { return Ok(()) };
+            let end_key = storage_key(&end).into_owned();
+            // One of them has nothing more, and the other is read to its end.
+            let is_cut = !theirs.is_empty() && !ours.is_empty();
+            let within = |(key, _): &(NameKey, StoredRecord)| !is_cut || *storage_key(key) <= *end_key;
+            let (theirs, ours) = (theirs.into_iter().filter(within), ours.into_iter().filter(within));
+            let pairs = pair_by_key(theirs, ours);
+            after = pairs.last().map(|pair| pair.key.clone());
+            self.compare_pairs(pairs).await?;
+        }
+    }
+
+    async fn compare_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
+        let mut rest = names;
+        while !rest.is_empty() {
+            let theirs = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
+            let ours = self.target.store().read_records(&rest).await.map_err(MigrationError::Target)?;
+            let later = rest.split_off(theirs.len().min(ours.len()).clamp(1, rest.len()));
+            let both = rest.into_iter().zip(theirs.into_iter().zip(ours));
+            let pairs = both.map(|(key, (theirs, ours))| RecordPair { key, theirs, ours });
+            let is_wanted = |pair: &RecordPair| !is_of_gone || pair.theirs.is_none();
+            self.compare_pairs(pairs.filter(is_wanted).collect()).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Compares names; those whose state cannot be told yet once more, when the target has come further.
+    async fn compare_pairs(&mut self, pairs: Vec<RecordPair>) -> Result<(), MigrationError> {
+        self.moved.compared += pairs.len() as u64;
+        let mut unsettled = self.compare_determined(pairs).await?;
+        for _ in 0..MAX_COMPARE_ATTEMPTS {
+            if unsettled.is_empty() {
+                (self.progress)(&self.moved);
+                return Ok(());
+            }
+            self.is_unsettled = true;
+            self.catch_up().await?;
+            let mut again = Vec::new();
+            for key in unsettled {
+                let one = std::slice::from_ref(&key);
+                let theirs =
+                    self.source.read_records(one).await.map_err(MigrationError::Source)?.pop().flatten();
+                let ours = self
+                    .target
+                    .store()
+                    .read_records(one)
+                    .await
+                    .map_err(MigrationError::Target)?
+                    .pop()
+                    .flatten();
+                again.extend(self.compare_determined(vec![RecordPair { key, theirs, ours }]).await?);
+            }
+            unsettled = again;
+        }
+        Err(MigrationError::Restless)
+    }
+
+    /// The same, and gives those whose state cannot be told.
+    async fn compare_determined(&mut self, pairs: Vec<RecordPair>) -> Result<Vec<NameKey>, MigrationError> {
+        let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
+        let mut differences = Vec::new();
+        let mut unsettled = Vec::new();
+        let (mut theirs, mut ours) =
+            (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
+        for (number, pair) in pairs.into_iter().enumerate() {
+            let mut later = None;
+            let mut other = None;
+            loop {
+                let past = theirs.next_for(number).await.map_err(MigrationError::Source)?;
+                let is_later = past.as_ref().is_some_and(|past| !self.limit.includes(past));
+                let our_past = ours.next_for(number).await.map_err(MigrationError::Target)?;
+                let expected = if is_later { None } else { past.as_ref() };
+                if expected != our_past.as_ref() && other.is_none() {
+                    other = expected.or(our_past.as_ref()).map(|past| past.line.sequence);
+                }
+                if is_later {
+                    later = past;
+                    break;
+                }
+                if past.is_none() {
+                    break;
+                }
+            }
+            match self.limit.record_at(pair.theirs, later) {
+                RecordAtPosition::Unsettled => unsettled.push(pair.key),
+                RecordAtPosition::Known(theirs) => {
+                    if let Some(line) = other {
+                        differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
+                    }
+                    let how = match (theirs, pair.ours) {
+                        (theirs, ours) if theirs == ours => continue,
+                        (Some(_), Some(_)) => "",
+                        (Some(_), None) => ": it is missing",
+                        _ => ": the source has none",
+                    };
+                    differences.push(format!("the record `{}`{how}", pair.key));
+                }
+            }
+        }
+        differences.into_iter().for_each(|what| self.report_difference(what));
+        Ok(unsettled)
+    }
+
+    /// Compares the homed prefixes; again, if they changed meanwhile.
+    async fn compare_homed(&mut self) -> Result<(), MigrationError> {
+        for tries in 1.. {
+            let Some(prefix) = self.first_homed_difference().await? else { break };
+            let end = self.mark.followed;
+            self.catch_up().await?;
+            if self.mark.followed == end || tries > MAX_COMPARE_ATTEMPTS {
+                self.report_difference(format!("whether the prefix `{prefix}` is homed"));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first prefix that is homed on one side only.
+    async fn first_homed_difference(&self) -> Result<Option<Box<str>>, MigrationError> {
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let from = after.as_deref().map(str::as_bytes);
+            let theirs =
+                self.source.list_homed(from, MAX_BATCH_ITEMS).await.map_err(MigrationError::Source)?;
+            let ours = self
+                .target
+                .store()
+                .list_homed(from, MAX_BATCH_ITEMS)
+                .await
+                .map_err(MigrationError::Target)?;
+            if theirs != ours {
+                let other = theirs.iter().find(|prefix| !ours.contains(prefix));
+                return Ok(other.or_else(|| ours.iter().find(|prefix| !theirs.contains(prefix))).cloned());
+            }
+            after = theirs.into_iter().last();
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Both sides by name, in the order of their keys.
+fn pair_by_key(
+    theirs: impl Iterator<Item = (NameKey, StoredRecord)>,
+    ours: impl Iterator<Item = (NameKey, StoredRecord)>,
+) -> Vec<RecordPair> {
+    let (mut theirs, mut ours) = (theirs.peekable(), ours.peekable());
+    let mut pairs = Vec::new();
+    loop {
+        let order = match (theirs.peek(), ours.peek()) {
+            (Some((a, _)), Some((b, _))) => storage_key(a).cmp(&storage_key(b)),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return pairs,
+        };
+        let their = if order.is_le() { theirs.next() } else { None };
+        let our = if order.is_ge() { ours.next() } else { None };
+        let key = their.as_ref().or(our.as_ref()).map(|(key, _)| key.clone());
+        let (theirs, ours) = (their.map(|(_, entry)| entry), our.map(|(_, entry)| entry));
+        pairs.extend(key.map(|key| RecordPair { key, theirs, ours }));
+    }
+}

@@ -1,0 +1,278 @@
+//! Copying: everything once, then what the log says has changed since.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::batch::{
+    MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, history_memory_size,
+    record_memory_size,
+};
+use super::checkpoint::MigrationStage;
+use super::history_cursor::HistoryCursor;
+use super::snapshot::{RecordAtPosition, SnapshotPosition};
+use super::traits::{MigrationSource, MigrationTarget};
+use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
+use crate::model::history::is_record_change;
+use crate::model::name_key::storage_key;
+use crate::{EditKind, LogEntry, NameKey, PriorState, StoreError, StoredRecord};
+
+/// How often it is waited for a line that has to come, and for how long each time.
+const MAX_SETTLE_ATTEMPTS: u32 = 600;
+const SETTLE_POLL_DELAY: Duration = Duration::from_millis(50);
+
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+    /// Copies what has not been copied once: lines, prefixes, records, and histories of names that have no record.
+    pub(super) async fn copy_initial(&mut self) -> Result<(), MigrationError> {
+        self.copy_log(self.mark.followed).await?;
+        if let MigrationStage::Records(mut after) = self.mark.stage.clone() {
+            if after.is_none() {
+                self.copy_homed().await?;
+            }
+            loop {
+                let entries =
+                    read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+                let Some((last, _)) = entries.last() else { break };
+                after = Some(last.clone());
+                let (names, entries): (Vec<_>, Vec<_>) =
+                    entries.into_iter().map(|(key, entry)| (key, Some(entry))).unzip();
+                self.copy_records_with_history(&names, entries).await?;
+                self.mark.stage = MigrationStage::Records(after.clone());
+                self.flush().await?;
+            }
+            self.mark.stage = MigrationStage::Removed(0);
+        }
+        if let MigrationStage::Removed(mut after) = self.mark.stage {
+            while let Some(lines) = self.read_source_log(after, self.mark.followed).await? {
+                let removed = lines.iter().filter(|line| line.kind == EditKind::Remove);
+                self.copy_names(record_names(removed), true).await?;
+                after = lines.last().map_or(self.mark.followed, |line| line.sequence);
+                self.mark.stage = MigrationStage::Removed(after);
+                self.flush().await?;
+            }
+            self.mark.stage = MigrationStage::Following;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Copies what has changed since, until little is left; then the target is what the source was at one line.
+    pub(super) async fn catch_up(&mut self) -> Result<(), MigrationError> {
+        let mut waited = 0;
+        loop {
+            let end = self.source.head().await.map_err(MigrationError::Source)?.sequence;
+            let new = end.saturating_sub(self.mark.followed);
+            if new == 0 && !self.is_unsettled {
+                return self.copy_log(self.mark.followed).await;
+            }
+            if new == 0 {
+                waited += 1;
+                if waited > MAX_SETTLE_ATTEMPTS {
+                    return Err(MigrationError::Restless);
+                }
+                std::thread::sleep(SETTLE_POLL_DELAY);
+                continue;
+            }
+            self.is_unsettled = false;
+            let is_exact = self.catch_up_to(end).await?;
+            if is_exact && !self.is_unsettled && new < MAX_REMAINING_LOG_ENTRIES {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies what changed up to a line. Gives whether no name has been passed over that has changed since.
+    async fn catch_up_to(&mut self, end: u64) -> Result<bool, MigrationError> {
+        self.copy_log(end).await?;
+        let (mut after, mut is_exact) = (self.mark.followed, true);
+        while let Some(lines) = self.read_source_log(after, end).await? {
+            for line in &lines {
+                match line.kind {
+                    EditKind::Home | EditKind::Unhome => {
+                        // What has no key was never homed.
+                        if let Ok(prefix) = NameKey::from_prefix(&line.name) {
+                            self.piece.homed.insert(prefix, line.kind == EditKind::Home);
+                        }
+                    }
+                    EditKind::Import => {
+                        is_exact = false;
+                        self.copy_imported(line.revision).await?;
+                    }
+                    _ => {}
+                }
+            }
+            self.copy_names(record_names(&lines), false).await?;
+            self.flush().await?;
+            after = lines.last().map_or(end, |line| line.sequence);
+        }
+        self.mark.followed = end;
+        self.flush().await?;
+        Ok(is_exact)
+    }
+
+    /// Copies the records of an import that have not changed since; the others are in later lines.
+    async fn copy_imported(&mut self, revision: u64) -> Result<(), MigrationError> {
+        let mut after = None;
+        loop {
+            let piece = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
+            let piece = piece.map_err(MigrationError::Source)?;
+            let names = piece.names.iter().filter_map(|listed| NameKey::new(&listed.name).ok());
+            self.copy_names(sort_by_storage_key(names), false).await?;
+            after = piece.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Brings the target's log to this line, and the limit with it.
+    pub(super) async fn copy_log(&mut self, end: u64) -> Result<(), MigrationError> {
+        let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
+        while let Some(lines) = self.read_source_log(after, end).await? {
+            after = lines.last().map_or(end, |line| line.sequence);
+            self.piece.lines = lines;
+            self.flush().await?;
+        }
+        let head = self.target.store().head().await.map_err(MigrationError::Target)?;
+        self.limit = SnapshotPosition { sequence: end, revision: head.revision };
+        Ok(())
+    }
+
+    /// The next lines of the source up to this one; none if there are none left.
+    pub(super) async fn read_source_log(
+        &self,
+        after: u64,
+        end: u64,
+    ) -> Result<Option<Vec<LogEntry>>, MigrationError> {
+        let left = usize::try_from(end.saturating_sub(after)).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(None);
+        }
+        let lines =
+            self.source.read_log(after, left.min(MAX_BATCH_ITEMS)).await.map_err(MigrationError::Source)?;
+        if lines.is_empty() {
+            let what = format!("the log has no line {}", after + 1);
+            return Err(MigrationError::Source(StoreError::Damaged { what }));
+        }
+        Ok(Some(lines))
+    }
+
+    async fn copy_homed(&mut self) -> Result<(), MigrationError> {
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let homed = self.source.list_homed(after.as_deref().map(str::as_bytes), MAX_BATCH_ITEMS).await;
+            let homed = homed.map_err(MigrationError::Source)?;
+            self.piece
+                .homed
+                .extend(homed.iter().filter_map(|prefix| Some((NameKey::from_prefix(prefix).ok()?, true))));
+            self.flush().await?;
+            after = homed.into_iter().last();
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies names whose keys are in order: all, or only those that have no record.
+    async fn copy_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
+        let mut rest = names;
+        while !rest.is_empty() {
+            let entries = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
+            let later = rest.split_off(entries.len().clamp(1, rest.len()));
+            let known = rest.into_iter().zip(entries).filter(|(_, entry)| !is_of_gone || entry.is_none());
+            let (names, entries): (Vec<_>, Vec<_>) = known.unzip();
+            self.copy_records_with_history(&names, entries).await?;
+            self.flush().await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Copies names whose keys are in order, with their histories. The records are those that are there now.
+    async fn copy_records_with_history(
+        &mut self,
+        names: &[NameKey],
+        entries: Vec<Option<StoredRecord>>,
+    ) -> Result<(), MigrationError> {
+        let mut pasts = HistoryCursor::new(self.source, names);
+        for (number, (key, now)) in names.iter().zip(entries).enumerate() {
+            let mut registration = RegistrationTracker::default();
+            let mut previous: Option<u64> = None;
+            let mut later = None;
+            while let Some(past) = pasts.next_for(number).await.map_err(MigrationError::Source)? {
+                if !self.limit.includes(&past) {
+                    later = Some(past);
+                    break;
+                }
+                let brought = match &past.before {
+                    PriorState::Record(entry) => registration.origin_of(entry, previous),
+                    _ => None,
+                };
+                let is_first = previous.is_none();
+                previous = Some(past.line.sequence);
+                self.piece.size += history_memory_size(&past);
+                self.piece.pasts.push(MigratedHistoryEntry { key: key.clone(), past, is_first, brought });
+                if self.piece.is_full() {
+                    self.flush().await?;
+                }
+            }
+            match self.limit.record_at(now, later) {
+                RecordAtPosition::Known(entry) => {
+                    let taken = entry.map(|entry| {
+                        self.piece.size += record_memory_size(&entry);
+                        MigratedRecord { brought: registration.origin_of(&entry, previous), entry }
+                    });
+                    self.piece.records.push((key.clone(), taken));
+                }
+                RecordAtPosition::Unsettled => self.is_unsettled = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Last registration seen of a name, and the log entry that introduced it.
+#[derive(Default)]
+struct RegistrationTracker {
+    bytes: Box<[u8]>,
+    line: Option<u64>,
+}
+
+impl RegistrationTracker {
+    /// The line that brought the registration of a record which another line made what it is.
+    fn origin_of(&mut self, entry: &StoredRecord, made: Option<u64>) -> Option<u64> {
+        if entry.registration.is_empty() {
+            return None;
+        }
+        if entry.registration != self.bytes {
+            *self = Self { bytes: entry.registration.clone(), line: made };
+        }
+        self.line
+    }
+}
+
+/// The next records of a store, by their names.
+pub(super) async fn read_records(
+    side: &impl MigrationSource,
+    after: Option<&NameKey>,
+) -> Result<Vec<(NameKey, StoredRecord)>, StoreError> {
+    let (mut entries, mut size) = (Vec::new(), 0);
+    let seen = |entry: &StoredRecord| {
+        size += record_memory_size(entry);
+        // What is stored has a key.
+        entries.extend(NameKey::new(&entry.name).ok().map(|key| (key, entry.clone())));
+        size < MAX_BATCH_BYTES && entries.len() < MAX_BATCH_ITEMS
+    };
+    side.scan_records(None, after, seen).await?;
+    Ok(entries)
+}
+
+/// The names that lines are about, each once, in the order of their keys.
+pub(super) fn record_names<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<NameKey> {
+    let lines = lines.into_iter().filter(|line| is_record_change(line.kind));
+    sort_by_storage_key(lines.filter_map(|line| NameKey::new(&line.name).ok()))
+}
+
+fn sort_by_storage_key(names: impl Iterator<Item = NameKey>) -> Vec<NameKey> {
+    let sorted: BTreeMap<_, _> = names.map(|key| (storage_key(&key).into_owned(), key)).collect();
+    sorted.into_values().collect()
+}

@@ -1,0 +1,41 @@
+//! Histories of many names, one change after the other.
+
+use std::collections::VecDeque;
+
+use super::traits::{At, MigrationSource};
+use crate::{HistoryEntry, NameKey, StoreError};
+
+/// Cursor over the histories of many names, fetched in pages.
+pub(super) struct HistoryCursor<'a, S> {
+    side: &'a S,
+    names: &'a [NameKey],
+    fetched: VecDeque<(usize, HistoryEntry)>,
+    next: Option<At>,
+}
+
+impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
+    /// Names whose keys are in order.
+    pub(super) fn new(side: &'a S, names: &'a [NameKey]) -> Self {
+        let next = (!names.is_empty()).then_some((0, 0));
+        Self { side, names, fetched: VecDeque::new(), next }
+    }
+
+    /// The next change of the name of this number, if there is one. What is left of those before is passed over.
+    pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<HistoryEntry>, StoreError> {
+        loop {
+            while let Some((of, past)) = self.fetched.pop_front() {
+                if of == name {
+                    return Ok(Some(past));
+                }
+                if of > name {
+                    self.fetched.push_front((of, past));
+                    return Ok(None);
+                }
+            }
+            let Some(at) = self.next.filter(|(of, _)| *of <= name) else { return Ok(None) };
+            let (fetched, next) = self.side.read_histories(self.names, at.max((name, 0))).await?;
+            self.fetched.extend(fetched);
+            self.next = next;
+        }
+    }
+}

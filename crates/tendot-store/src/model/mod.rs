@@ -1,0 +1,9 @@
+//! Data types of the store interface.
+
+pub(crate) mod change_set;
+pub(crate) mod history;
+pub(crate) mod log_entry;
+pub(crate) mod name_key;
+pub(crate) mod record;
+#[cfg(feature = "postgres")]
+pub(crate) mod values_codec;

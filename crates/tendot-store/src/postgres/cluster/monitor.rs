@@ -1,0 +1,239 @@
+//! Looks at each server of a database some times a second: whether it is there, whether it takes changes, and what others have
+//! changed. The log tells that, in the same way on every system that speaks PostgreSQL's protocol.
+
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Cluster;
+use super::host::{ClusterHost, Commit, HostStatus};
+use crate::postgres::error::DatabaseError;
+use crate::postgres::{PostgresSettings, read, row, schema};
+
+/// How often. What others changed is known here after this time and a round trip.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Between two looks that follow each other because somebody got no answer.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
+const LOG_PAGE_LEN: usize = 1_000;
+const MAX_LOG_PAGES: usize = 20;
+
+const SELECT_STATUS: &str = "\
+    select current_setting('transaction_read_only'), c.sequence, c.commits, \
+        (select id from tendot_commits where number = c.commits), \
+        (select id from tendot_commits where number = $1), \
+        (select id from tendot_commits where number = $2), \
+        (select compatible from tendot_schema where id = 1) \
+    from tendot_counters c where c.id = 1";
+
+const SELECT_COMMIT_IDS: &str = "select number, id from tendot_commits where number = any($1)";
+
+/// Position up to which the change log was read.
+#[derive(Clone, Debug, Default)]
+struct LogCursor {
+    line: u64,
+    /// The last transaction of the primary that was seen: if it is not there any more, another history is.
+    commit: Option<Commit>,
+}
+
+/// Background tasks that poll every host; they end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    _tasks: JoinSet<()>,
+}
+
+/// State shared by the polling tasks.
+struct MonitorTask {
+    nodes: Arc<Cluster>,
+    followed: Mutex<Option<LogCursor>>,
+    /// How long a server may take to answer.
+    time: Duration,
+}
+
+impl Monitor {
+    /// Begins to watch, when all servers have been looked at once.
+    pub(crate) async fn start(nodes: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
+        let time = settings.probe_timeout.min(settings.patience / 2);
+        let watching = Arc::new(MonitorTask { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
+        let mut first = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        for number in 0..nodes.iter().count() {
+            let (now, later) = (Arc::clone(&watching), Arc::clone(&watching));
+            first.spawn(async move { now.poll_host(number).await });
+            tasks.spawn(async move { later.run(number).await });
+        }
+        while first.join_next().await.is_some() {}
+        Self { _tasks: tasks }
+    }
+}
+
+impl MonitorTask {
+    async fn run(&self, number: usize) {
+        let Some(node) = self.nodes.get(number) else { return };
+        loop {
+            tokio::select! {
+                () = sleep(POLL_INTERVAL) => {}
+                () = node.wake.notified() => sleep(MIN_POLL_INTERVAL).await,
+            }
+            self.poll_host(number).await;
+        }
+    }
+
+    async fn poll_host(&self, number: usize) {
+        let Some(node) = self.nodes.get(number) else { return };
+        let commit = self.log_cursor().as_ref().and_then(|followed| followed.commit.clone());
+        let commits = [commit, self.nodes.confirmed_commit(number)];
+        let known = self.nodes.freshness.known_position();
+        let mut asked = self.query_status(node, &commits).await;
+        // A connection that is broken tells nothing of the server, but another that cannot be made does. Who answers on it may
+        // be another one, where something in between hands connections on.
+        let is_other = matches!(asked, Err(DatabaseError::Server(_)));
+        if is_other {
+            asked = self.query_status(node, &commits).await;
+        }
+        let (client, told, is_same) = match asked {
+            Ok(asked) => asked,
+            Err(why) => return self.nodes.record_unreachable(number, &why),
+        };
+        if !self.nodes.record_status(number, &told) {
+            return;
+        }
+        if told.takes_changes && (is_other || !is_same) {
+            self.nodes.is_anew.store(true, Ordering::SeqCst);
+        }
+        // What was known before it was asked is known there, too, if the history is the same.
+        let begin = || self.restart_at(&told, is_same && told.line >= known);
+        // Whether the server is there tells the next look.
+        match self.with_timeout(self.read_new_log_entries(&client, &told, begin)).await {
+            Ok(()) => {}
+            Err(DatabaseError::Unread(error)) => {
+                tracing::error!(host = %node.place, %error, "a line of the log can't be read; nothing is kept");
+                begin();
+            }
+            Err(_) => drop(Object::take(client)),
+        }
+    }
+
+    /// What a server says of itself, and whether it knows the transaction that was last seen. The other one is what it was last
+    /// known to share with a primary.
+    async fn query_status(
+        &self,
+        node: &ClusterHost,
+        commits: &[Option<Commit>; 2],
+    ) -> Result<(Object, HostStatus, bool), DatabaseError> {
+        // There may be two addresses, of which the first does not answer.
+        let connecting = timeout(2 * self.time, node.monitor_connection());
+        let client = connecting.await.map_err(|_| DatabaseError::Silent)??;
+        let [last, shared] =
+            commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
+        let asked = async {
+            let statement = client.prepare_cached(SELECT_STATUS).await?;
+            Ok(client.query_one(&statement, &[&last, &shared]).await?)
+        };
+        let row = match self.with_timeout(asked).await {
+            Ok(row) => row,
+            Err(why) => {
+                drop(Object::take(client));
+                return Err(why);
+            }
+        };
+        let compatible: Option<i32> = row::column(&row, 6)?;
+        if compatible.is_some_and(|compatible| compatible > schema::latest_version()) {
+            return Err(DatabaseError::Newer);
+        }
+        let commit = row::column::<i64>(&row, 2)?;
+        let knows = |commit: &Option<Commit>, column| {
+            let known: Option<&str> = row::column(&row, column)?;
+            Ok::<_, DatabaseError>(commit.as_ref().map(|(_, id)| known == Some(id)))
+        };
+        let [last, shared] = [knows(&commits[0], 4)?, knows(&commits[1], 5)?];
+        let told = HostStatus {
+            takes_changes: row::column::<&str>(&row, 0)? == "off",
+            line: row::to_u64(row::column(&row, 1)?),
+            commit: row::column::<Option<String>>(&row, 3)?.map(|id| (commit, id)),
+            is_confirmed: last == Some(true) || shared == Some(true),
+        };
+        Ok((client, told, last.unwrap_or(true)))
+    }
+
+    /// Reads what is new in the log.
+    async fn read_new_log_entries(
+        &self,
+        client: &Object,
+        told: &HostStatus,
+        begin: impl Fn(),
+    ) -> Result<(), DatabaseError> {
+        if told.takes_changes {
+            self.confirm_standbys(client).await?;
+        }
+        let known = self.log_cursor().as_ref().map(|followed| followed.line);
+        let Some(mut line) = known.filter(|line| {
+            // A standby may simply not have come so far.
+            !told.takes_changes || *line <= told.line && !self.nodes.is_anew.load(Ordering::SeqCst)
+        }) else {
+            begin();
+            return Ok(());
+        };
+        for _ in 0..MAX_LOG_PAGES {
+            if told.line <= line {
+                if let Some(followed) = self.log_cursor().as_mut().filter(|_| told.takes_changes) {
+                    followed.commit.clone_from(&told.commit);
+                }
+                return Ok(());
+            }
+            let lines = read::read_log(client, line, LOG_PAGE_LEN).await?;
+            lines.iter().for_each(|line| self.nodes.freshness.record_log_entry(line));
+            line = lines.last().map_or(told.line, |last| last.sequence);
+            // Of two who follow at the same time, who has come further is right; nothing is marked too seldom.
+            if let Some(followed) = self.log_cursor().as_mut() {
+                followed.line = followed.line.max(line);
+            }
+        }
+        begin();
+        Ok(())
+    }
+
+    /// Follows from here on: anything may have changed before, and the history may be another.
+    fn restart_at(&self, told: &HostStatus, is_same: bool) {
+        if told.takes_changes {
+            self.nodes.is_anew.store(false, Ordering::SeqCst);
+        }
+        self.nodes.freshness.reset(told.line, is_same);
+        *self.log_cursor() = Some(LogCursor { line: told.line, commit: told.commit.clone() });
+    }
+
+    /// Asks the primary whether it has what standbys have: one that has something else followed another.
+    async fn confirm_standbys(&self, client: &Object) -> Result<(), DatabaseError> {
+        let unconfirmed = self.nodes.unconfirmed_standbys();
+        if unconfirmed.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<i64> = unconfirmed.iter().map(|(_, (number, _))| *number).collect();
+        let statement = client.prepare_cached(SELECT_COMMIT_IDS).await?;
+        for row in client.query(&statement, &[&numbers]).await? {
+            let known: Commit = (row::column(&row, 0)?, row::column(&row, 1)?);
+            for (number, commit) in unconfirmed.iter().filter(|(_, commit)| *commit == known) {
+                self.nodes.confirm_standby(*number, commit);
+            }
+        }
+        Ok(())
+    }
+
+    async fn with_timeout<T>(
+        &self,
+        asked: impl Future<Output = Result<T, DatabaseError>>,
+    ) -> Result<T, DatabaseError> {
+        timeout(self.time, asked).await.unwrap_or(Err(DatabaseError::Silent))
+    }
+
+    fn log_cursor(&self) -> MutexGuard<'_, Option<LogCursor>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,112 @@
+//! Connections on which many ask at the same time: nobody waits for the answers of those before, which come in order.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{ClientWrapper, Object, Pool};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
+
+use crate::postgres::error::DatabaseError;
+
+/// Slot of one connection; locked while it connects.
+type ConnectionSlot = Mutex<Option<Arc<ClientWrapper>>>;
+
+/// How many ask on one connection before the next one is used.
+const MAX_PIPELINE_DEPTH: usize = 4;
+
+/// How long is waited for another connection by who could ask on one that is there.
+const EXTRA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Fixed set of shared connections on which short requests are pipelined.
+///
+/// Whatever is asked on them has to be short, since others stand behind it.
+pub(crate) struct PipelinedPool {
+    /// Makes them; they do not come back to it.
+    pool: Pool,
+    /// Each is locked only while its connection is made.
+    places: Box<[ConnectionSlot]>,
+    next: AtomicUsize,
+    patience: Duration,
+}
+
+impl PipelinedPool {
+    pub(crate) fn new(pool: Pool, connections: usize, patience: Duration) -> Self {
+        let places = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
+        Self { pool, places, next: AtomicUsize::new(0), patience }
+    }
+
+    /// A connection on which few ask, or if there is none, the one on which the fewest do. Another one is made only when it is
+    /// needed: a server process that is just at work answers soonest.
+    pub(crate) async fn get(&self) -> Result<Arc<ClientWrapper>, DatabaseError> {
+        let (mut best, mut vacant): (Option<Arc<ClientWrapper>>, Option<MutexGuard<'_, _>>) = (None, None);
+        for place in &self.places {
+            // One that is locked is just being connected.
+            let Ok(place) = place.try_lock() else { continue };
+            let Some(client) = place.as_ref().filter(|client| !client.is_closed()) else {
+                vacant = vacant.or(Some(place));
+                continue;
+            };
+            let client = Arc::clone(client);
+            drop(place);
+            if in_flight(&client) < MAX_PIPELINE_DEPTH {
+                return Ok(client);
+            }
+            if best.as_ref().is_none_or(|best| in_flight(&client) < in_flight(best)) {
+                best = Some(client);
+            }
+        }
+        match (best, vacant) {
+            (Some(best), None) => Ok(best),
+            // There may be as many as the server takes.
+            (Some(best), Some(place)) => {
+                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(place)).await;
+                Ok(made.ok().and_then(Result::ok).unwrap_or(best))
+            }
+            (None, Some(place)) => self.connect_slot(place).await,
+            (None, None) => {
+                let number = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
+                let place = self.places.get(number).ok_or(DatabaseError::Closed)?;
+                let made = async { self.connect_slot(place.lock().await).await };
+                timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Silent))
+            }
+        }
+    }
+
+    async fn connect_slot(
+        &self,
+        mut place: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
+    ) -> Result<Arc<ClientWrapper>, DatabaseError> {
+        // Somebody else may have done it meanwhile.
+        if let Some(client) = place.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(Object::take(self.pool.get().await?));
+        *place = Some(Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// Gives up one that does not answer. It is closed when the last who asked on it has given up.
+    pub(crate) fn discard(&self, client: &Arc<ClientWrapper>) {
+        for place in &self.places {
+            // One that is just being connected is another.
+            let Ok(mut place) = place.try_lock() else { continue };
+            if place.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
+                *place = None;
+            }
+        }
+    }
+}
+
+/// How many ask on a connection: one is kept in its place, and one is in our hands.
+fn in_flight(client: &Arc<ClientWrapper>) -> usize {
+    Arc::strong_count(client).saturating_sub(2)
+}
+
+impl fmt::Debug for PipelinedPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("connections", &self.places.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! Connection pools, session settings and TLS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+
+use super::connection_string::{ConnectionString, HostConfig};
+use crate::postgres::{PostgresOpenError, PostgresSettings};
+
+impl ConnectionString {
+    /// Connections to a server, at most so many.
+    pub(crate) fn pool(
+        &self,
+        host: &HostConfig,
+        most: usize,
+        settings: &PostgresSettings,
+    ) -> Result<Pool, PostgresOpenError> {
+        // Whether a connection is closed is known without asking; what else may have happened to it is noticed when it is
+        // used.
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
+        let begin: Arc<str> = session_setup_sql(settings).into();
+        let patience = settings.patience;
+        // The time for making a connection has ended by then.
+        let prepare = Hook::async_fn(move |client, _| {
+            let begin = Arc::clone(&begin);
+            Box::pin(async move {
+                let begun = timeout(patience, client.batch_execute(&begin)).await;
+                begun.map_err(|_| HookError::message("silent"))?.map_err(HookError::Backend)
+            })
+        });
+        Pool::builder(manager)
+            .max_size(most.max(1))
+            .wait_timeout(Some(settings.patience))
+            .create_timeout(Some(settings.patience))
+            .recycle_timeout(Some(settings.patience))
+            .runtime(Runtime::Tokio1)
+            .post_create(prepare)
+            .build()
+            .map_err(|error| PostgresOpenError::Failed { place: self.place.clone(), why: error.to_string() })
+    }
+}
+
+/// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
+/// write need. And what is committed has to be durable, here and where standbys are waited for, whatever the database's default
+/// is.
+fn session_setup_sql(settings: &PostgresSettings) -> String {
+    let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
+    let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));
+    format!(
+        "set statement_timeout = {statement}; set lock_timeout = {patience}; \
+         set idle_in_transaction_session_timeout = {patience}; \
+         select set_config('synchronous_commit', 'on', false) \
+         where current_setting('synchronous_commit') in ('off', 'local')"
+    )
+}
+
+pub(crate) fn tls_config(certificates: Option<&str>) -> Result<ClientConfig, PostgresOpenError> {
+    let mut roots = RootCertStore::empty();
+    match certificates {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(path) => {
+            let unread = |why: String| PostgresOpenError::Certificates { why: format!("{path}: {why}") };
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
+            for certificate in found {
+                let certificate = certificate.map_err(|error| unread(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unread(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unread("there is none in it".into()));
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| PostgresOpenError::Certificates { why: error.to_string() })?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}

@@ -1,0 +1,145 @@
+//! What this process knows to have changed, and since which line of the log: what was made of a record before is no longer
+//! right, and a standby that has not come so far may not be asked for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::change_counters::{ChangeCounters, NAME_COUNTERS, affects_prefix, counter_index};
+use crate::{ChangeSet, EditKind, LogEntry, NameKey};
+
+/// Read fence: log position that a standby must have replayed before it may serve a name.
+#[derive(Debug)]
+pub(crate) struct ReadFence {
+    pub(crate) versions: ChangeCounters,
+    /// The line that a standby has to know, for the names of each counter.
+    names: Box<[AtomicU64]>,
+    /// The same for homed prefixes.
+    prefixes: AtomicU64,
+    /// The same for everything.
+    everything: AtomicU64,
+    /// The last line that this process knows of.
+    known: AtomicU64,
+}
+
+impl ReadFence {
+    pub(crate) fn new() -> Self {
+        Self {
+            versions: ChangeCounters::for_shared_store(),
+            names: (0..NAME_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            prefixes: AtomicU64::new(0),
+            everything: AtomicU64::new(0),
+            known: AtomicU64::new(0),
+        }
+    }
+
+    /// The line that has to be known to who is asked for a record.
+    pub(crate) fn position_for_name(&self, key: &NameKey) -> u64 {
+        let own = self.names.get(counter_index(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
+        own.max(self.everything.load(Ordering::SeqCst))
+    }
+
+    /// The line that has to be known to who is asked for a homed prefix.
+    pub(crate) fn position_for_prefixes(&self) -> u64 {
+        self.prefixes.load(Ordering::SeqCst).max(self.everything.load(Ordering::SeqCst))
+    }
+
+    /// The last line that this process knows of.
+    pub(crate) fn known_position(&self) -> u64 {
+        self.known.load(Ordering::SeqCst)
+    }
+
+    /// Changes were committed by this process, while their versions were marked as being changed.
+    pub(crate) fn record_commit<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>, last: u64) {
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            self.raise(edit.name(), affects_prefix(edit), last);
+        }
+        self.known.fetch_max(last, Ordering::SeqCst);
+    }
+
+    /// A line of the log was read: somebody made this change. What has to be known is said before versions change, so that who
+    /// sees the new version asks nobody who does not know it.
+    pub(crate) fn record_log_entry(&self, line: &LogEntry) {
+        if line.kind == EditKind::Import {
+            self.everything.fetch_max(line.sequence, Ordering::SeqCst);
+            self.versions.bump_all();
+        } else {
+            let is_of_prefix = matches!(line.kind, EditKind::Home | EditKind::Unhome)
+                || crate::change_counters::is_prefix_record(&line.name);
+            self.raise(&line.name, is_of_prefix, line.sequence);
+            self.versions.bump(NameKey::new(&line.name).ok().as_ref(), is_of_prefix);
+        }
+        self.known.fetch_max(line.sequence, Ordering::SeqCst);
+    }
+
+    /// Anything may have changed, and the log is at this line, whatever was known before; unless it is still the same log: then it
+    /// may be further already by what was committed here meanwhile.
+    pub(crate) fn reset(&self, last: u64, is_same: bool) {
+        for line in self.names.iter().chain([&self.prefixes, &self.everything, &self.known]) {
+            if is_same {
+                line.fetch_max(last, Ordering::SeqCst);
+            } else {
+                line.store(last, Ordering::SeqCst);
+            }
+        }
+        self.versions.bump_all();
+    }
+
+    fn raise(&self, name: &str, is_of_prefix: bool, line: u64) {
+        if let Some(needed) = NameKey::new(name).ok().and_then(|key| self.names.get(counter_index(&key))) {
+            needed.fetch_max(line, Ordering::SeqCst);
+        }
+        if is_of_prefix {
+            self.prefixes.fetch_max(line, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Edit, Precondition};
+
+    fn line(sequence: u64, kind: EditKind, name: &str) -> LogEntry {
+        let by = "test".into();
+        LogEntry { sequence, revision: sequence, at: 0, by, kind, name: name.into(), count: 1 }
+    }
+
+    #[test]
+    fn what_lines_are_about() {
+        check(EditKind::Update, "10.1/a", (true, false));
+        check(EditKind::Create, "10.1/A", (true, false));
+        check(EditKind::Remove, "10.1/other", (false, false));
+        check(EditKind::Home, "10.1", (true, true));
+        check(EditKind::Unhome, "10.1", (true, true));
+        check(EditKind::Update, "0.na/10.1", (true, true));
+        check(EditKind::Import, "", (true, true));
+    }
+
+    /// Whether a line is about a name's answers, and whether about prefixes.
+    #[track_caller]
+    fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
+        let (freshness, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
+        let before = freshness.versions.version_of(&key).unwrap();
+        freshness.record_log_entry(&line(7, kind, name));
+        assert_eq!(freshness.versions.is_current(before), !is_about, "{kind:?} {name}");
+        assert_eq!(freshness.position_for_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
+        assert_eq!(freshness.known_position(), 7);
+        assert!(freshness.versions.version_of(&key).is_some(), "nothing is being changed");
+    }
+
+    #[test]
+    fn own_changes() {
+        let freshness = ReadFence::new();
+        let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Any }];
+        freshness.record_commit([&ChangeSet { by: "test".into(), at: 0, edits }], 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 0);
+        assert_eq!((freshness.position_for_prefixes(), freshness.known_position()), (0, 5));
+        freshness.reset(4, true);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 4);
+        // The log was lost in part.
+        freshness.reset(3, false);
+        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 3);
+        assert_eq!(freshness.known_position(), 3);
+    }
+}

@@ -1,0 +1,262 @@
+//! Changes, committed together: while one transaction is made durable, the next ones wait and then share one.
+
+pub(crate) mod columns;
+pub(crate) mod statements;
+pub(crate) mod transaction;
+pub(crate) mod write_batch;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::PostgresSettings;
+use super::cluster::Cluster;
+use super::error::DatabaseError;
+use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
+use transaction::{Commit, CommitResults, CommittedGroup, Trouble};
+
+/// Changes that are committed together at most, and their bytes and edits.
+const MAX_GROUP_CHANGES: usize = 1_024;
+const MAX_GROUP_BYTES: usize = 16 << 20;
+const MAX_GROUP_EDITS: usize = 8_192;
+
+/// Bytes of changes that wait or are being committed; who comes then waits before the door.
+const MAX_QUEUE_BYTES: usize = 64 << 20;
+
+/// How long is waited before something is tried again, at first and at most.
+const MIN_BACKOFF: Duration = Duration::from_millis(5);
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
+
+/// How often who waits for a change looks whether it is worth it.
+const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+const OPERATION: &str = "committing changes";
+
+/// The way to the task that writes, which ends when this is dropped and all that was sent is done.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    jobs: UnboundedSender<WriteRequest>,
+    room: Arc<Semaphore>,
+    nodes: Arc<Cluster>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct WriteRequest {
+    change: ChangeSet,
+    came: Instant,
+    /// Set by whoever is first: the writer, who carries it out, or who waits for it and gives it up.
+    is_taken: Arc<AtomicBool>,
+    reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
+    /// Given back when it is done, also if nobody waits for it any more.
+    _room: OwnedSemaphorePermit,
+}
+
+impl WriteQueue {
+    pub(crate) fn start(nodes: Arc<Cluster>, settings: PostgresSettings) -> Self {
+        let (jobs, inbox) = unbounded_channel();
+        let patience = settings.patience;
+        tokio::spawn(WriterLoop { nodes: Arc::clone(&nodes), settings }.run(inbox));
+        Self { jobs, room: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), nodes, patience }
+    }
+
+    pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
+        let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let came = Instant::now();
+        self.check_deadline(came)?;
+        let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
+        let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(size));
+        let room = loop {
+            match timeout(DEADLINE_CHECK_INTERVAL, &mut room).await {
+                Ok(Ok(room)) => break room,
+                Ok(Err(_)) => return Err(gone().into()),
+                Err(_) => self.check_deadline(came)?,
+            }
+        };
+        let (reply, mut answer) = oneshot::channel();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let job = WriteRequest { change, came, is_taken: Arc::clone(&is_taken), reply, _room: room };
+        if self.jobs.send(job).is_err() {
+            return Err(gone().into());
+        }
+        // It may have been sent to the database already.
+        let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
+        loop {
+            if let Ok(answer) = timeout(DEADLINE_CHECK_INTERVAL, &mut answer).await {
+                return answer.map_err(unheard)?;
+            }
+            // What is being carried out ends by itself; of the others nothing was done.
+            if let Err(why) = self.check_deadline(came)
+                && !is_taken.swap(true, Ordering::SeqCst)
+            {
+                return Err(why.into());
+            }
+        }
+    }
+
+    /// Nobody waits for a writer that is held up, or for a primary that is not there.
+    fn check_deadline(&self, came: Instant) -> Result<(), StoreError> {
+        let why = match () {
+            () if self.nodes.is_without_primary() => DatabaseError::NoPrimary,
+            () if came.elapsed() > self.patience => DatabaseError::Busy,
+            () => return Ok(()),
+        };
+        Err(why.into_store_error(OPERATION))
+    }
+}
+
+struct WriterLoop {
+    nodes: Arc<Cluster>,
+    settings: PostgresSettings,
+}
+
+impl WriterLoop {
+    async fn run(self, mut inbox: UnboundedReceiver<WriteRequest>) {
+        let mut held = None;
+        loop {
+            let first = match held.take() {
+                Some(job) => job,
+                None => match inbox.recv().await {
+                    Some(job) => job,
+                    None => return,
+                },
+            };
+            if !first.claim() {
+                continue;
+            }
+            let (mut edits, mut bytes) = (first.change.edits.len(), first.change.memory_size());
+            let mut jobs = vec![first];
+            while jobs.len() < MAX_GROUP_CHANGES
+                && edits < MAX_GROUP_EDITS
+                && let Ok(job) = inbox.try_recv()
+            {
+                edits += job.change.edits.len();
+                bytes += job.change.memory_size();
+                if bytes > MAX_GROUP_BYTES {
+                    held = Some(job);
+                    break;
+                }
+                if job.claim() {
+                    jobs.push(job);
+                }
+            }
+            let changes: Vec<&ChangeSet> = jobs.iter().map(|job| &job.change).collect();
+            let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
+            let results = self.commit_group(&changes, deadline).await;
+            for (job, result) in jobs.into_iter().zip(results) {
+                // Who no longer waits does not need to know.
+                let _ = job.reply.send(result);
+            }
+        }
+    }
+
+    /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
+    async fn commit_group(&self, changes: &[&ChangeSet], deadline: Instant) -> CommitResults {
+        let mut pause = MIN_BACKOFF;
+        loop {
+            // What is made of a record meanwhile is not kept.
+            let changing = self.nodes.freshness.versions.begin_write(changes.iter().copied());
+            let why = match self.try_commit(changes).await {
+                Ok(done) => return self.record_committed(changes, done),
+                Err(Trouble::Undone(why)) => why,
+                Err(Trouble::Unknown { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
+                    Ok(true) => return self.record_committed(changes, done),
+                    Ok(false) => why,
+                    Err(later) => {
+                        let why = format!("{why}; then {later}");
+                        return changes
+                            .iter()
+                            .map(|_| Err(StoreError::Unknown { why: why.clone() }.into()))
+                            .collect();
+                    }
+                },
+            };
+            // Here it is known that nothing was done, and what is there may be judged anew.
+            drop(changing);
+            // Others need not suffer from what is wrong with one.
+            if changes.len() > 1 && why.is_caused_by_request() {
+                let mut results = Vec::with_capacity(changes.len());
+                for change in changes {
+                    results.append(&mut Box::pin(self.commit_group(&[change], deadline)).await);
+                }
+                return results;
+            }
+            if !why.is_retryable() || Instant::now() + pause > deadline || self.nodes.is_without_primary() {
+                return reject_all(changes, why);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(MAX_BACKOFF);
+        }
+    }
+
+    /// What became of changes that were committed; from now on, who does not know them is not asked for their names.
+    fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
+        self.nodes.freshness.record_commit(changes.iter().copied(), done.last);
+        done.results
+    }
+
+    async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, Trouble> {
+        // After this time the server will not answer any more.
+        let leading = self.nodes.primary_handle(self.settings.statement + self.settings.patience)?;
+        let node = leading.node;
+        let client =
+            leading.within(node.write_connection()).await.flatten().inspect_err(|_| node.mark_suspect())?;
+        let tried = transaction::try_commit_group(&client, changes, &leading).await;
+        if tried.is_err() {
+            node.mark_suspect();
+            // The server ends the transaction when the connection is gone, and nobody gets one that is within.
+            drop(Object::take(client));
+        }
+        tried
+    }
+
+    /// Finds out whether a transaction was committed, on other connections, as long as the database can be asked.
+    async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, DatabaseError> {
+        let deadline = Instant::now() + 3 * self.settings.patience;
+        let mut pause = MIN_BACKOFF;
+        loop {
+            let asked = async {
+                let leading = self.nodes.primary_handle(self.settings.patience)?;
+                let asked = async {
+                    // Never given back: whoever gives up in the middle leaves it within a transaction.
+                    let client = Object::take(leading.node.write_connection().await?);
+                    transaction::is_committed(&client, commit).await
+                };
+                leading.within(asked).await.flatten()
+            };
+            match asked.await {
+                Ok(found) => return Ok(found),
+                // Whatever it is, nothing else tells: also a standby may yet become the primary.
+                Err(error) if Instant::now() + pause > deadline => return Err(error),
+                Err(_) => sleep(pause).await,
+            }
+            pause = (pause * 2).min(MAX_BACKOFF);
+        }
+    }
+}
+
+impl WriteRequest {
+    /// Whether somebody still waits for it, who now has to wait until it is done.
+    fn claim(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::SeqCst)
+    }
+}
+
+fn reject_all(changes: &[&ChangeSet], why: DatabaseError) -> CommitResults {
+    let told = why.to_string();
+    let again = |error: &StoreError| match error {
+        StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
+        StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
+        StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
+        StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
+        _ => StoreError::Failed { doing: OPERATION, error: told.clone().into() },
+    };
+    let error = why.into_store_error(OPERATION);
+    changes.iter().map(|_| Err(again(&error).into())).collect()
+}

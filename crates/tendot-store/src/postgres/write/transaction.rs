@@ -1,0 +1,264 @@
+//! One transaction that writes: two round trips, in the first of which the lock is taken and what is needed is read, and in
+//! the second of which all is written and committed.
+
+use std::pin::pin;
+
+use deadpool_postgres::{ClientWrapper, Object};
+use futures_util::TryStreamExt as _;
+use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+use super::columns::{HistoryColumns, LogColumns, RecordColumns};
+use super::statements::{BEGIN, KEPT, LOCK, MISSING, READ, WHICH, WRITE};
+use super::write_batch::{PrefetchKeys, WriteBatch};
+use crate::model::name_key::storage_key;
+use crate::postgres::cluster::PrimaryHandle;
+use crate::postgres::error::DatabaseError;
+use crate::postgres::row;
+use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
+
+/// Bytes of what is there before changes that are judged together.
+const ROOM: usize = 256 << 20;
+
+/// Result of each change set of a group.
+pub(crate) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
+
+/// Group of change sets whose transaction was committed.
+pub(crate) struct CommittedGroup {
+    pub(crate) results: CommitResults,
+    /// The last line of the log.
+    pub(crate) last: u64,
+}
+
+/// Why a transaction has not been seen to end well.
+pub(crate) enum Trouble {
+    /// Nothing was done.
+    Undone(DatabaseError),
+    /// All may have been done, or nothing.
+    Unknown { commit: Commit, done: CommittedGroup, why: DatabaseError },
+}
+
+impl From<DatabaseError> for Trouble {
+    fn from(error: DatabaseError) -> Self {
+        Self::Undone(error)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Undone(error.into())
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Undone(error.into())
+    }
+}
+
+/// By what a transaction is told from all others.
+pub(crate) struct Commit {
+    number: i64,
+    id: String,
+}
+
+/// Whether whoever is connected may write here; else what right is missing.
+pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, Error> {
+    client.batch_execute("begin").await?;
+    client.query_opt(LOCK, &[]).await?;
+    let missing = client.query_opt(MISSING, &[]).await?;
+    client.batch_execute("rollback").await?;
+    missing.map(|missing| missing.try_get(0)).transpose()
+}
+
+/// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
+pub(crate) async fn try_commit_group(
+    client: &Object,
+    changes: &[&ChangeSet],
+    leading: &PrimaryHandle<'_>,
+) -> Result<CommittedGroup, Trouble> {
+    let loading = async {
+        let read = prepare(client, READ.iter().chain([&LOCK])).await?;
+        let write = prepare(client, WRITE.iter()).await?;
+        let loaded = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
+        Ok::<_, Trouble>((write, loaded))
+    };
+    // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
+    let (write, (mut batch, commit)) = leading.within(loading).await??;
+    let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
+    let done = CommittedGroup { results, last: batch.sequence };
+    if batch.is_empty() {
+        leading.within(client.batch_execute("rollback")).await??;
+        return Ok(done);
+    }
+    match leading.within(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
+        Ok(()) => Ok(done),
+        Err(why) => Err(Trouble::Unknown { commit, done, why }),
+    }
+}
+
+/// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
+/// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
+/// is as durable as it is when that is.
+pub(crate) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, DatabaseError> {
+    client.batch_execute(BEGIN).await?;
+    let locked = client.query_one(LOCK, &[]).await?;
+    // So many came since that it would be forgotten in any case.
+    if commit.number <= row::column::<i64>(&locked, 2)? - KEPT {
+        return Err(DatabaseError::Forgotten);
+    }
+    let found = client.query_opt(WHICH, &[&commit.number]).await?;
+    client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
+    Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
+}
+
+async fn prepare<'s>(
+    client: &Object,
+    statements: impl Iterator<Item = &'s &'s str>,
+) -> Result<Vec<Statement>, Error> {
+    try_join_all(statements.map(|sql| client.prepare_cached(sql))).await
+}
+
+/// Takes the lock and reads what is there.
+async fn lock_and_prefetch(
+    client: &Object,
+    statements: &[Statement],
+    wanted: PrefetchKeys,
+) -> Result<(WriteBatch, Commit), Trouble> {
+    let [records, homed, notes, lock] = statements else { return Err(DatabaseError::Closed.into()) };
+    let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+    let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
+    let note_keys: Vec<&[u8]> = wanted.notes.iter().map(|key| &**key).collect();
+    let (begun, locked, records, homed, notes) = join5(
+        client.batch_execute(BEGIN),
+        client.query_one(lock, &[]),
+        query_keys(client, records, &keys),
+        query_keys(client, homed, &prefixes),
+        query_keys(client, notes, &note_keys),
+    )
+    .await;
+    begun?;
+    let locked = locked?;
+    let mut batch = WriteBatch {
+        revision: row::to_u64(row::column(&locked, 0)?),
+        sequence: row::to_u64(row::column(&locked, 1)?),
+        ..WriteBatch::default()
+    };
+    let commit = Commit { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
+    for found in records? {
+        let Some(entry) = row::record(&found, 0)? else { continue };
+        // Two long names could have the same key; then only one of them is here.
+        if let Some(key) = NameKey::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
+            batch.records.insert(key, entry);
+        }
+    }
+    for found in homed? {
+        batch.homed.extend(NameKey::from_prefix(&row::utf8(row::column(&found, 0)?)?));
+    }
+    for found in notes? {
+        let (key, body): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
+        batch.notes.insert(key.into(), body.into());
+    }
+    Ok((batch, commit))
+}
+
+/// The rows of some keys; without any, nothing is asked.
+async fn query_keys(
+    client: &Object,
+    statement: &Statement,
+    keys: &[&[u8]],
+) -> Result<Vec<Row>, DatabaseError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut rows, mut room) = (Vec::new(), ROOM);
+    let mut found = pin!(client.query_raw(statement, [&keys]).await?);
+    while let Some(row) = found.try_next().await? {
+        room = room.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Statements sent without waiting for earlier results.
+struct Pipeline<'c> {
+    client: &'c Object,
+    sent: Vec<BoxFuture<'c, Result<(), Error>>>,
+}
+
+impl<'c> Pipeline<'c> {
+    fn push<const N: usize>(&mut self, statement: &'c Statement, parameters: [&'c (dyn ToSql + Sync); N]) {
+        let client = self.client;
+        self.sent.push(Box::pin(async move { client.execute(statement, &parameters).await.map(drop) }));
+    }
+}
+
+/// Writes all of it and commits. If one statement fails, so does the transaction, and what is sent as its end only ends it.
+async fn write_and_commit(
+    client: &Object,
+    statements: &[Statement],
+    batch: &WriteBatch,
+    commit: &Commit,
+) -> Result<(), DatabaseError> {
+    let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
+    else {
+        return Err(DatabaseError::Closed);
+    };
+    let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
+    let forgotten = commit.number - KEPT;
+    let records = RecordColumns::new(batch);
+    let lines = LogColumns::new(batch.lines.iter().map(|(line, _)| line));
+    let history = HistoryColumns::new(batch);
+    let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
+    let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
+    let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
+    let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
+    let (mut note_keys, mut bodies, mut removed_notes) = (Vec::new(), Vec::new(), Vec::new());
+    for key in &batch.changed_notes {
+        match batch.notes.get(key) {
+            Some(body) => {
+                note_keys.push(&**key);
+                bodies.push(&**body);
+            }
+            None => removed_notes.push(&**key),
+        }
+    }
+
+    let mut sending = Pipeline { client, sent: Vec::new() };
+    sending.push(number, [&commit.number, &commit.id]);
+    sending.push(forget, [&forgotten]);
+    sending.push(counters, [&revision, &sequence, &commit.number]);
+    if !records.keys.is_empty() {
+        let RecordColumns { keys, names, revisions, states, bodies, registrations, .. } = &records;
+        sending.push(put, [keys, names, revisions, states, bodies, registrations]);
+    }
+    if !records.removed.is_empty() {
+        sending.push(remove, [&records.removed]);
+    }
+    if !history.keys.is_empty() {
+        let HistoryColumns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
+        sending.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
+    }
+    if !lines.sequences.is_empty() {
+        let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
+        sending.push(log, [sequences, revisions, times, by, kinds, names, counts]);
+    }
+    if !homed.is_empty() {
+        sending.push(home, [&homed]);
+    }
+    if !unhomed.is_empty() {
+        sending.push(unhome, [&unhomed]);
+    }
+    if !note_keys.is_empty() {
+        sending.push(put_note, [&note_keys, &bodies]);
+    }
+    if !removed_notes.is_empty() {
+        sending.push(remove_note, [&removed_notes]);
+    }
+    sending.sent.push(Box::pin(client.batch_execute("commit")));
+    // In their order, and all of them: the first that fails tells why.
+    join_all(sending.sent).await.into_iter().collect::<Result<(), Error>>()?;
+    Ok(())
+}

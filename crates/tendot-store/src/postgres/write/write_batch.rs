@@ -1,0 +1,103 @@
+//! Changes that are committed together, and what they come to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::apply::{PendingLogEntry, StateView, WriteSet};
+use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoredRecord};
+
+/// Keys to read before change sets are applied.
+#[derive(Debug, Default)]
+pub(crate) struct PrefetchKeys {
+    pub(crate) records: HashSet<NameKey>,
+    pub(crate) prefixes: HashSet<NameKey>,
+    pub(crate) notes: HashSet<Box<[u8]>>,
+}
+
+impl PrefetchKeys {
+    pub(crate) fn of<'c>(changes: impl IntoIterator<Item = &'c ChangeSet>) -> Self {
+        let mut wanted = Self::default();
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            match edit {
+                Edit::RequireNote { key, .. } => {
+                    wanted.notes.insert(key.clone());
+                }
+                Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
+                // What has no key is refused later, and by its number.
+                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.name_key()),
+                _ => wanted.records.extend(edit.name_key()),
+            }
+        }
+        wanted
+    }
+}
+
+/// State read for a group of change sets, and the writes they produce.
+#[derive(Debug, Default)]
+pub(crate) struct WriteBatch {
+    pub(crate) revision: u64,
+    pub(crate) sequence: u64,
+    pub(crate) records: HashMap<NameKey, StoredRecord>,
+    pub(crate) homed: HashSet<NameKey>,
+    pub(crate) notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    pub(crate) changed_records: BTreeSet<NameKey>,
+    pub(crate) changed_homed: BTreeSet<NameKey>,
+    pub(crate) changed_notes: BTreeSet<Box<[u8]>>,
+    pub(crate) lines: Vec<(LogEntry, Option<(NameKey, PriorState)>)>,
+}
+
+impl WriteBatch {
+    /// Carries out a change, or nothing of it.
+    pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
+        let revision = self.revision + 1;
+        let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, change, revision)?;
+        for (key, body) in notes {
+            self.changed_notes.insert(key.clone());
+            match body {
+                Some(body) => self.notes.insert(key, body),
+                None => self.notes.remove(&key),
+            };
+        }
+        for (key, entry) in records {
+            self.changed_records.insert(key.clone());
+            match entry {
+                Some(entry) => self.records.insert(key, entry),
+                None => self.records.remove(&key),
+            };
+        }
+        for (prefix, is_homed) in homed {
+            self.changed_homed.insert(prefix.clone());
+            if is_homed {
+                self.homed.insert(prefix);
+            } else {
+                self.homed.remove(&prefix);
+            }
+        }
+        // What is only in notes has no number.
+        self.revision += u64::from(!lines.is_empty());
+        for PendingLogEntry { kind, name, past } in lines {
+            self.sequence += 1;
+            let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
+            self.lines.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
+        }
+        Ok(CommitInfo { revision: self.revision })
+    }
+
+    /// Whether there is nothing to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.changed_notes.is_empty()
+    }
+}
+
+impl StateView for WriteBatch {
+    fn record(&self, key: &NameKey) -> Option<&StoredRecord> {
+        self.records.get(key)
+    }
+
+    fn is_homed(&self, prefix: &NameKey) -> bool {
+        self.homed.contains(prefix)
+    }
+
+    fn aux(&self, key: &[u8]) -> Option<&[u8]> {
+        self.notes.get(key).map(|body| &**body)
+    }
+}
