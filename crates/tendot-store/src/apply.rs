@@ -1,4 +1,4 @@
-//! What a change comes to, edit by edit, where what is there before is at hand.
+//! Applies a change set to a state view.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,17 @@ use crate::{
 
 /// Current state that a change set is applied to.
 pub(crate) trait StateView {
-    /// What is under a name.
+    /// Current record of a name.
     fn record(&self, key: &NameKey) -> Option<&StoredRecord>;
 
     /// Whether a prefix is homed.
     fn is_homed(&self, prefix: &NameKey) -> bool;
 
-    /// What stands in a note.
+    /// Current value of an aux entry.
     fn aux(&self, key: &[u8]) -> Option<&[u8]>;
 }
 
 /// Writes of a change set, computed before any of them is applied.
-///
-/// Nothing of it is seen by anybody until all of it is.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     pub(crate) records: BTreeMap<NameKey, Option<StoredRecord>>,
@@ -40,7 +38,7 @@ pub(crate) struct PendingLogEntry {
 }
 
 impl WriteSet {
-    /// Finds out what a change comes to if it gets this revision. Each edit sees what those before it did.
+    /// Computes the writes of a change set that gets this revision. Each edit sees the effects of those before it.
     pub(crate) fn compute(
         there: &impl StateView,
         change: &ChangeSet,
@@ -122,7 +120,7 @@ impl WriteSet {
                 (EditKind::Tombstone, Some((RecordStatus::Tombstone, values, known())))
             }
             Edit::Remove { .. } => (EditKind::Remove, None),
-            // What is required is there, and nothing is done.
+            // A precondition that holds writes nothing.
             _ => return Ok(()),
         };
         let before = there.map_or(PriorState::Nothing, |entry| {

@@ -1,3 +1,5 @@
+//! Any store behind a pointer.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +9,7 @@ use crate::{
     NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
-/// A store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
+/// Store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
 #[derive(Debug)]
 pub struct BoxedStore(Box<dyn DynStore>);
 
@@ -102,7 +104,7 @@ impl Store for BoxedStore {
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// [`Store`] as a trait that can be a trait object: futures are boxed.
+/// Object-safe form of [`Store`]: futures are boxed.
 trait DynStore: fmt::Debug + Send + Sync {
     fn get<'a>(&'a self, key: &'a NameKey) -> BoxFuture<'a, Result<Option<StoredRecord>, StoreError>>;
     fn list<'a>(

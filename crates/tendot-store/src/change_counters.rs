@@ -1,4 +1,4 @@
-//! Whether what was read may have changed since: what was made of a record can be kept as long as it has not.
+//! Change counters for cache validation: a response made from a record may be cached while its counters are unchanged.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{ChangeSet, Edit, NameKey};
 
-/// Names share counters, so that there is a fixed number of these. Two names of one counter only make each other's answers
-/// seem older than they are.
+/// Number of counters that names are hashed to. Names with the same counter only invalidate each other needlessly.
 pub(crate) const NAME_COUNTERS: usize = 4096;
 
 /// Change counters by which a cache detects that a record has changed (seqlock: odd while a commit is in flight).
 ///
-/// A counter is odd while a change is being made durable: then it is not known what the next read finds.
+/// While a counter is odd, a commit is in flight, and it is undetermined which state the next read sees.
 ///
 /// ```
 /// use tendot_store::{ChangeSet, Edit, Precondition, NameKey, MemoryStore, Store};
@@ -33,7 +32,7 @@ pub(crate) const NAME_COUNTERS: usize = 4096;
 /// ```
 pub struct ChangeCounters {
     names: Box<[AtomicU64]>,
-    /// Homed prefixes and their records, on which the answers for all names below depend.
+    /// Counter of homed prefixes and prefix records, on which the responses for all names below depend.
     prefixes: AtomicU64,
     is_shared: bool,
 }
@@ -55,7 +54,7 @@ impl ChangeCounters {
         }
     }
 
-    /// Those of a store that others write, too.
+    /// Counters of a store that other processes write, too.
     #[cfg(feature = "postgres")]
     pub(crate) fn for_shared_store() -> Self {
         Self { is_shared: true, ..Self::new() }
@@ -63,7 +62,7 @@ impl ChangeCounters {
 
     /// Whether other processes write to the store, so that their changes become known with a delay.
     ///
-    /// Who wants to know what is there now has to read it, and reading it takes a while.
+    /// Then only a read finds the latest state.
     pub const fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -79,7 +78,7 @@ impl ChangeCounters {
         (version.name.is_multiple_of(2) && version.prefixes.is_multiple_of(2)).then_some(version)
     }
 
-    /// Whether nothing has changed since: what was read then would be read now.
+    /// Whether the counters are unchanged, so that a read would return the same record.
     pub fn is_current(&self, version: RecordVersion) -> bool {
         self.names.get(version.counter).is_some_and(|name| name.load(Ordering::SeqCst) == version.name)
             && self.prefixes.load(Ordering::SeqCst) == version.prefixes
@@ -90,7 +89,7 @@ impl ChangeCounters {
         Some(self.prefixes.load(Ordering::SeqCst)).filter(|number| number.is_multiple_of(2))
     }
 
-    /// Marks all that changes are about as being changed, until what is returned is dropped. Only one may be at a time.
+    /// Marks everything that change sets write as in flight until the guard is dropped. Only one guard may exist at a time.
     pub(crate) fn begin_write<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>) -> WriteGuard<'_> {
         let mut changing = WriteGuard { versions: self, counters: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
@@ -98,7 +97,7 @@ impl ChangeCounters {
                 continue;
             }
             changing.prefixes |= affects_prefix(edit);
-            // A name without a key is not going to be changed.
+            // An invalid name is rejected later.
             changing.counters.extend(NameKey::new(edit.name()).ok().map(|key| counter_index(&key)));
         }
         changing.counters.sort_unstable();
@@ -107,10 +106,10 @@ impl ChangeCounters {
         changing
     }
 
-    /// Others have changed a name, or a prefix.
+    /// Records that another process has changed a name or a prefix.
     #[cfg(feature = "postgres")]
     pub(crate) fn bump(&self, key: Option<&NameKey>, is_of_prefix: bool) {
-        // By two, so that what is being changed here stays so.
+        // By two, which keeps the parity of commits in flight.
         if let Some(number) = key.and_then(|key| self.names.get(counter_index(key))) {
             number.fetch_add(2, Ordering::SeqCst);
         }
@@ -119,7 +118,7 @@ impl ChangeCounters {
         }
     }
 
-    /// Others may have changed anything.
+    /// Records that another process may have changed any name.
     #[cfg(feature = "postgres")]
     pub(crate) fn bump_all(&self) {
         for number in self.names.iter().chain([&self.prefixes]) {
@@ -141,12 +140,12 @@ const fn is_write(edit: &Edit) -> bool {
     )
 }
 
-/// Whether an edit changes what the answers for all names below a prefix depend on.
+/// Whether an edit affects the responses for all names of a prefix.
 pub(crate) fn affects_prefix(edit: &Edit) -> bool {
     matches!(edit, Edit::Home { .. } | Edit::Unhome { .. }) || is_write(edit) && is_prefix_record(edit.name())
 }
 
-/// Whether a name is that of a prefix's record.
+/// Whether a name is that of a prefix record (`0.NA/…`).
 pub(crate) fn is_prefix_record(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
 }

@@ -25,19 +25,19 @@ struct MemoryTables {
     homed: BTreeSet<NameKey>,
     notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
     log: Vec<LogEntry>,
-    /// By the numbers of their lines, what was there before.
+    /// Prior states by name and log sequence number.
     history: BTreeMap<NameKey, BTreeMap<u64, PriorState>>,
     revision: u64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&MemoryTables) -> T) -> T {
-        // No call panics between two changes of the tables, so they are whole even then.
+        // No call panics between two writes, so the tables are consistent even if the lock is poisoned.
         read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -185,7 +185,7 @@ fn from(entry: &StoredRecord) -> NameEntry {
 }
 
 impl MemoryTables {
-    /// The records after a key, in order.
+    /// Records after a key, in key order.
     fn records_after(&self, after: Option<&NameKey>) -> btree_map::Range<'_, NameKey, StoredRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.records.range((from, Bound::Unbounded))

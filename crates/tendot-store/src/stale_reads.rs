@@ -1,4 +1,4 @@
-//! Reading what others may have changed just now.
+//! Scope in which stale reads are allowed, and in which records are read at most once.
 
 use std::future::Future;
 
@@ -13,19 +13,19 @@ mod memo {
         static STALE_READ_SCOPE: RefCell<Vec<(NameKey, Option<StoredRecord>)>>;
     }
 
-    /// Records that are remembered: the one that was asked for, and those that it leads to.
+    /// Records memoized per scope: the requested one and those it refers to.
     const MAX_MEMOIZED_RECORDS: usize = 4;
 
     pub(super) async fn scope<F: Future>(reading: F) -> F::Output {
         STALE_READ_SCOPE.scope(RefCell::default(), reading).await
     }
 
-    /// Whether whoever reads has said so.
+    /// Whether the current task is inside the scope.
     pub(crate) fn allows_stale_reads() -> bool {
         STALE_READ_SCOPE.try_with(|_| ()).is_ok()
     }
 
-    /// A record that was read within before.
+    /// Record that was read before in this scope.
     pub(crate) fn memoized(key: &NameKey) -> Option<Option<StoredRecord>> {
         let find = |known: &RefCell<Vec<(NameKey, Option<StoredRecord>)>>| {
             known.borrow().iter().find(|(one, _)| one == key).map(|(_, entry)| entry.clone())
@@ -47,17 +47,17 @@ mod memo {
 #[cfg(feature = "postgres")]
 pub(crate) use memo::{allows_stale_reads, memoize, memoized};
 
-/// Lets records and homed prefixes that are read within be as they were a moment ago, as far as others changed them: a database
-/// may then ask its standbys, and what was read within once is not read again. What was committed through this store before is
-/// there in any case.
+/// Runs a future in whose reads records and homed prefixes may be slightly stale, as far as other processes changed them:
+/// PostgreSQL reads may then go to standbys, and each record is read at most once. Commits made through this store are always
+/// visible.
 ///
-/// For those who only resolve. Who changes something, has to be known, or asks for what is there now reads outside of this.
+/// For resolution only. Writes, authentication and reads that need the latest state must run outside of the scope.
 #[cfg(feature = "postgres")]
 pub async fn with_stale_reads<F: Future>(reading: F) -> F::Output {
     memo::scope(reading).await
 }
 
-/// The same where every store knows what is there now.
+/// Runs a future; without PostgreSQL no store has stale reads.
 #[cfg(not(feature = "postgres"))]
 pub async fn with_stale_reads<F: Future>(reading: F) -> F::Output {
     reading.await

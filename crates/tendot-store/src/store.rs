@@ -7,20 +7,19 @@ use crate::{
     RecordStatus, StoreError, StoredRecord,
 };
 
-/// Where records are kept.
+/// Durable storage of handle records: records by name, change log, history, homed prefixes and aux entries.
 ///
-/// A store that is on this machine answers at once: its futures are ready when they are first polled, and no executor
-/// is needed. What is read is a state that once was, all of it: never a change in part. What was committed is there for
-/// every read that begins afterwards, and survives the end of the process and of the power.
+/// Local stores are synchronous: their futures are ready when first polled and need no executor. Each read sees one committed
+/// state, never part of a change set. A committed change set is visible to every later read and survives a crash of the process
+/// and a power failure.
 ///
-/// Beside its values a record has what the registry knows of it, its [`registration`](StoredRecord::registration): they are changed
-/// together, and have one history. What needs none is in notes.
+/// Besides its values a record has a [`registration`](StoredRecord::registration): bytes of the registry, changed together with
+/// the values and with the same history. Data that needs no history belongs in aux entries.
 pub trait Store: Send + Sync {
-    /// The record of a name, or what is left of it.
+    /// Returns the record of a name; also a tombstone.
     fn get(&self, key: &NameKey) -> impl Future<Output = Result<Option<StoredRecord>, StoreError>> + Send;
 
-    /// The names under a prefix, in the order of their keys, at most `limit` of them, after `after`. Those that are
-    /// tombstones are among them.
+    /// Lists the names under a prefix in key order, tombstones included: at most `limit`, after `after`.
     fn list_names(
         &self,
         prefix: &[u8],
@@ -28,8 +27,8 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
 
-    /// How many names under a prefix resolve: of the next `limit` after `after`, at least one. Who asks for all of them
-    /// goes on at [`CountPage::next`], and decides how far. The time is that of walking over the names, values unread.
+    /// Counts the live names among the next `limit` names (at least one) of a prefix, after `after`. Callers continue at
+    /// [`CountPage::next`]. Takes the time of a scan over the names; values are not decoded.
     fn count_names(
         &self,
         prefix: &[u8],
@@ -37,9 +36,8 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<CountPage, StoreError>> + Send;
 
-    /// Shows records to `visit`, in the order of their keys, tombstones among them: those under a prefix, or all; after
-    /// `after`, and as long as it wants more. What it sees in one call is one state of the store, and while it looks no
-    /// room is used again, or nobody else writes: it should not take long.
+    /// Visits records in key order, tombstones included, until `visit` returns false: those of a prefix or all, after `after`.
+    /// One call sees one snapshot. While it runs, the store cannot reuse space or blocks writers, so `visit` should be quick.
     fn scan_records(
         &self,
         prefix: Option<&[u8]>,
@@ -47,39 +45,38 @@ pub trait Store: Send + Sync {
         visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// How many names there are, tombstones among them; none if that would have to be counted.
+    /// Returns the number of names, tombstones included; `None` if the store would have to count them.
     fn name_count(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// Tells whether records have changed since they were read; none if that is not known here.
+    /// Returns the change counters by which caches detect changed records; `None` if the store has none.
     fn change_counters(&self) -> Option<&ChangeCounters> {
         None
     }
 
-    /// Whether names under a prefix are kept here, as far as that has been said.
+    /// Whether a prefix is homed here.
     fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// The homed prefixes, in order, at most `limit` of them, after `after`.
+    /// Lists the homed prefixes in key order: at most `limit`, after `after`.
     fn list_homed(
         &self,
         after: Option<&[u8]>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Box<str>>, StoreError>> + Send;
 
-    /// Carries out all edits of a change, with its entries in the log, or none. When the future is ready and the result
-    /// is good, the change is durable.
+    /// Commits a change set with its log entries: all edits or none. Durable when the future resolves to `Ok`.
     fn commit(&self, change: ChangeSet) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
 
-    /// What changed after the entry `after`, oldest first, at most `limit` entries.
+    /// Reads the change log after sequence number `after`, oldest first: at most `limit` entries.
     fn read_log(
         &self,
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<LogEntry>, StoreError>> + Send;
 
-    /// What ever changed under a name, and what was there before: at most `limit` changes, at least one if there is any, and
-    /// fewer where records are large. A name that was removed keeps its history.
+    /// Reads one page of a name's history: at most `limit` entries, at least one if there is any, and fewer where records are
+    /// large. A removed name keeps its history.
     fn history(
         &self,
         key: &NameKey,
@@ -87,10 +84,10 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<History, StoreError>> + Send;
 
-    /// What stands in a note.
+    /// Returns the value of an aux entry.
     fn get_aux(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
 
-    /// The notes whose keys begin so, in the order of their keys: at most `limit`, after `after`.
+    /// Lists the aux entries whose keys start with `beginning`, in key order: at most `limit`, after `after`.
     fn list_aux(
         &self,
         beginning: &[u8],
@@ -98,12 +95,11 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
 
-    /// The records that a change made what they are and no later one touched, in the order of their keys: at most `limit`,
-    /// after `after`. By this, the one line that an import has in the log becomes its names; those that are missing are in
-    /// later lines.
+    /// Lists the names whose current record has this revision, in key order: at most `limit`, after `after`. This resolves the
+    /// single log entry of an import to its names; names changed since then are in later log entries.
     ///
-    /// One call looks at a bounded number of records, whatever their revision, so that there may be fewer names than were
-    /// asked for, even none, and yet more to come. Walking over all of them takes the time of walking over the store.
+    /// One call scans a bounded number of records, so a page may have fewer names than `limit`, or none, although
+    /// [`NamePage::next`] is set. Listing all pages takes the time of a full scan.
     fn names_at_revision(
         &self,
         revision: u64,
@@ -112,41 +108,41 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<NamePage, StoreError>> + Send;
 }
 
-/// A note's key, and what stands in it.
+/// Key and value of an aux entry: a small key-value pair without revision, history or log entry.
 pub type Note = (Box<[u8]>, Box<[u8]>);
 
 /// Number of live names in one page of a prefix, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CountPage {
-    /// How many of them resolve.
+    /// Number of live names in the page.
     pub live: u64,
-    /// Where to go on, if there may be more.
+    /// Where to continue; `None` after the last page.
     pub next: Option<NameKey>,
 }
 
 /// One page of names in key order, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NamePage {
-    /// The names, in the order of their keys.
+    /// The names, in key order.
     pub names: Vec<NameEntry>,
-    /// Where to go on, if there may be more.
+    /// Where to continue; `None` after the last page.
     pub next: Option<NameKey>,
 }
 
 /// Name in a list, with its status.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NameEntry {
-    /// As it was first spelled.
+    /// Name in its first spelling.
     pub name: Box<str>,
-    /// What it is now.
+    /// Current status.
     pub state: RecordStatus,
 }
 
 /// Last revision and last log sequence number of a store.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StoreHead {
-    /// Of a change.
+    /// Revision of the last change set.
     pub revision: u64,
-    /// Of a line of the log.
+    /// Sequence number of the last log entry.
     pub sequence: u64,
 }

@@ -2,31 +2,31 @@
 
 use crate::{EditKind, LogEntry, StoreError, StoredRecord};
 
-/// Damage that is told one by one; the rest is counted.
+/// Maximum number of reported errors; further ones are only counted.
 const MAX_REPORTED_ERRORS: usize = 1_000;
 
 /// Result of a verification: counts, and the corruption found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct VerifyReport {
-    /// Records that resolve.
+    /// Live records.
     pub records: u64,
-    /// Names that have been ended.
+    /// Tombstones.
     pub tombstones: u64,
-    /// What records share.
+    /// Dictionary entries.
     pub parts: u64,
     /// Homed prefixes.
     pub prefixes: u64,
-    /// Lines of the log.
+    /// Log entries.
     pub lines: u64,
-    /// Changes with what was there before them.
+    /// History entries.
     pub history: u64,
-    /// Notes.
+    /// Aux entries.
     pub notes: u64,
-    /// What the registry knows of names, or knew.
+    /// Registrations, current and past.
     pub registrations: u64,
-    /// Damage, what and where; at most 1,000.
+    /// Corruption found; at most 1,000 items.
     pub damage: Vec<String>,
-    /// How much damage there is in all.
+    /// Number of corrupt items, including those not listed.
     pub damaged: u64,
 }
 
@@ -38,7 +38,7 @@ impl VerifyReport {
         }
     }
 
-    /// Keeps what is right, and tells of what is not.
+    /// Returns the value, or reports the error.
     pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
         match result {
             Ok(right) => Some(right),
@@ -54,7 +54,7 @@ impl VerifyReport {
     }
 }
 
-/// What is wrong with a change, by what was there before, and the revision of what was there after it.
+/// Finds a contradiction between a log entry, the record before it, and the revision of the record after it.
 pub(crate) fn find_inconsistency(
     line: &LogEntry,
     before: Option<&StoredRecord>,

@@ -1,4 +1,4 @@
-//! Copies of a store in one file, and stores made of them: see `docs/storage-format.md`.
+//! Writes and checks a backup file: see `docs/storage-format.md`.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
@@ -12,16 +12,16 @@ use crate::StoreError;
 
 const BACKUP_MAGIC: &[u8; 16] = b"tendot backup 1\n";
 
-/// What the headers of all versions begin with.
+/// Common prefix of the headers of all versions.
 const BACKUP_MAGIC_PREFIX: &[u8] = b"tendot backup ";
 
-/// Bytes before and after the copy: header and length, checksum.
+/// Bytes before the copy (header and length) and after it (checksum).
 const BACKUP_HEADER_BYTES: u64 = 16 + 8;
 const BACKUP_TRAILER_BYTES: u64 = 16;
 
 impl EmbeddedStore {
-    /// Writes a copy of the store into a file: one state, whatever is written meanwhile. What is in the file afterwards
-    /// has been read and checked; its bytes are counted.
+    /// Writes a snapshot of the store to a file while others may write, then reads the file back and verifies it. Returns its
+    /// size.
     pub fn backup(&self, file: &mut File) -> Result<u64, StoreError> {
         let writing =
             |error: io::Error| StoreError::Failed { doing: "writing the backup", error: Box::new(error) };
@@ -75,7 +75,7 @@ impl<'a> BackupFile<'a> {
         Ok(Self { file, length })
     }
 
-    /// Copies what is in it; an error if it is not what was written.
+    /// Copies the content and verifies its checksum.
     pub(crate) fn copy_to(self, to: &mut impl io::Write) -> Result<(), RestoreError> {
         let found = copy_and_hash(self.file, self.length, to).map_err(RestoreError::Read)?;
         let mut sum = [0; 16];
@@ -84,7 +84,7 @@ impl<'a> BackupFile<'a> {
     }
 }
 
-/// Copies the bytes after header and length, and gives their checksum.
+/// Copies the content and returns its checksum (XXH3-128).
 fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8; 16]> {
     file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES))?;
     let mut reader = BufReader::with_capacity(1 << 20, Read::by_ref(file).take(length));

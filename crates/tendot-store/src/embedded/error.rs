@@ -8,59 +8,59 @@ use crate::{LockError, StoreError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open for writing.
+    /// Another process has the store open for writing.
     #[error(transparent)]
     Locked(#[from] LockError),
-    /// There is nothing to be read.
+    /// The directory has no store.
     #[error("there is no store in {}", directory.display())]
     NoStore {
-        /// Where it was looked for.
+        /// Directory.
         directory: PathBuf,
     },
-    /// There is something else.
+    /// `data.mdb` is not a store of this program.
     #[error("data.mdb in {} is not a store of this program", directory.display())]
     Foreign {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
     },
-    /// The file has been cut off.
+    /// `data.mdb` is truncated.
     #[error("data.mdb in {} has been cut off: {there} bytes are there, {expected} should be", directory.display())]
     CutOff {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
-        /// How long it should be at least.
+        /// Expected minimum length in bytes.
         expected: u64,
-        /// How long it is.
+        /// Actual length in bytes.
         there: u64,
     },
-    /// It was written by a version of this program that is newer, or by another program.
+    /// The store has an unknown format: it was written by a newer version or another program.
     #[error("the store in {} has the format `{found}`, which this version does not know", directory.display())]
     OtherFormat {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
-        /// What it says.
+        /// Format found.
         found: String,
     },
-    /// Another one was being moved here, and that was not finished.
+    /// The store is the target of an incomplete migration.
     #[error("the store in {} is the unfinished copy of another", directory.display())]
     Unfinished {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
     },
-    /// The disk or the engine failed.
+    /// I/O or LMDB error.
     #[error("the store in {} can't be opened: {error}", directory.display())]
     Failed {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
-        /// What was said.
+        /// Underlying error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What was read is not right.
+    /// Stored data is corrupt or cannot be read.
     #[error("the store in {} can't be opened: {error}", directory.display())]
     Store {
-        /// Where it is.
+        /// Directory.
         directory: PathBuf,
-        /// What was found.
+        /// Underlying error.
         error: StoreError,
     },
 }

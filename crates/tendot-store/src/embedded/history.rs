@@ -1,7 +1,7 @@
-//! What was under a name before each of its changes: see `docs/storage-format.md`.
+//! Reads and writes history entries: see `docs/storage-format.md`.
 //!
-//! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
-//! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
+//! Most changes have an entry with the replaced record. A creation usually has none: it is found by the revision of the next
+//! entry's record, or of the current record, and its log entry.
 
 use std::ops::Bound;
 
@@ -17,14 +17,14 @@ use crate::{
     EditKind, History, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, StoreError, StoredRecord,
 };
 
-/// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
-/// stands together.
+/// Separator between storage key and sequence number: occurs neither in UTF-8 nor at its place in a shortened key, so the
+/// entries of a name are adjacent.
 const MARK: u8 = 0xfe;
 
-/// Edits of a change at most for creations without an entry: so many lines are looked through for one of them.
+/// Maximum number of edits of a change set whose creations have no entry: as many log entries are scanned to find one.
 pub(crate) const LINES: usize = 4_096;
 
-/// The setting that tells the last line of the log that may have no entry.
+/// Key in `meta` of the last log sequence number that may have no history entry.
 pub(crate) const SINCE: &[u8] = b"history";
 
 pub(crate) const WHAT: &str = "change in the history";
@@ -33,14 +33,14 @@ fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
     [record_key, &[MARK], &sequence.to_be_bytes()].concat()
 }
 
-/// The record's key and the number of an entry's key.
+/// Splits an entry key into storage key and sequence number.
 pub(crate) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
     let (mark, record_key) = rest.split_last()?;
     (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
 }
 
-/// Writes the entry of a change: the record that was there, without its checksum, or nothing.
+/// Writes a history entry: the replaced record without its checksum, or nothing.
 pub(crate) fn write_entry(
     tables: &Lmdb,
     txn: &mut RwTxn<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn write_entry(
     sequence: u64,
     old: &[u8],
 ) -> Result<(), heed::Error> {
-    // Only stores that are opened for reading can be without.
+    // Only read-only stores of earlier versions lack it.
     let Some(history) = tables.databases.history else { return Ok(()) };
     let entry_key = entry_key(record_key, sequence);
     let mut value = old.to_vec();
@@ -56,7 +56,7 @@ pub(crate) fn write_entry(
     history.put(txn, &entry_key, &value)
 }
 
-/// A record that is about to be replaced, as its history keeps it: as it stands, if it does and has no secrets.
+/// Encodes a replaced record for the history: the stored bytes, unless it has secrets or was never stored.
 pub(crate) fn encode_replaced(
     tables: &Lmdb,
     txn: &RoTxn<'_>,
@@ -71,7 +71,7 @@ pub(crate) fn encode_replaced(
         Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
             body.to_vec()
         }
-        // Or it was made by an earlier edit of the same change, and is nowhere.
+        // Has secrets, or was written by an earlier edit of the same change set and is not stored.
         _ => {
             let record = DiskRecord { entry: without.unwrap_or(entry), registration };
             record::encode(&record, name_key::is_hashed_key(record_key), share)
@@ -89,7 +89,7 @@ impl Lmdb {
         self.history_in_txn(&*self.begin_read()?, key, order, limit)
     }
 
-    /// The same within a transaction.
+    /// Reads a history page inside a transaction.
     pub(crate) fn history_in_txn(
         &self,
         txn: &RoTxn<'_>,
@@ -126,7 +126,7 @@ impl Lmdb {
         }
     }
 
-    /// A line of the log; none if it is not there, or not yet.
+    /// Reads a log entry; `None` if there is none (yet).
     pub(crate) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
         let key = sequence.to_be_bytes();
         let found =
@@ -134,7 +134,7 @@ impl Lmdb {
         found.map(|value| Self::decode_log_entry(&key, value)).transpose()
     }
 
-    /// The line that stands under a key.
+    /// Decodes the log entry stored under a key.
     pub(crate) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
         let what = "line of the log";
         let body = checksum::verify_and_strip(key, value, what)?;
@@ -153,7 +153,7 @@ pub(crate) struct NameHistory<'a> {
     txn: &'a RoTxn<'a>,
     key: &'a NameKey,
     record_key: std::borrow::Cow<'a, [u8]>,
-    /// The last line of the log that may have no entry though it is about this record.
+    /// Last log sequence number that may have no history entry.
     since: u64,
 }
 
@@ -166,21 +166,21 @@ impl<'a> NameHistory<'a> {
         Ok(Self { tables, txn, key, record_key: name_key::storage_key(key), since })
     }
 
-    /// The last entry up to a sequence number.
+    /// Sequence number of the last entry up to `sequence`.
     fn last_entry_at(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
         let Some(history) = self.tables.databases.history else { return Ok(None) };
         let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
         Ok(self.entry_of_name(found)?.map(|(sequence, _)| sequence))
     }
 
-    /// The entry after another one, or the first one.
+    /// Next entry after `at`, or the first one.
     fn next_entry(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
         let Some(history) = self.tables.databases.history else { return Ok(None) };
         let after = entry_key(&self.record_key, at.unwrap_or_default());
         self.entry_of_name(history.get_greater_than(self.txn, &after))
     }
 
-    /// What was found, if it is of this name: the number, and the record that was there before.
+    /// Returns sequence number and replaced record of an LMDB entry if it belongs to this name.
     fn entry_of_name(
         &self,
         found: Result<Option<RawEntry<'a>>, heed::Error>,
@@ -195,12 +195,12 @@ impl<'a> NameHistory<'a> {
         }
     }
 
-    /// The change that has an entry, and the one that has none and came between it and the next that has. Without an entry
-    /// to begin with, it is the one before all of them.
+    /// Returns the change at `at`, and the implicit creation between it and the next entry. With `at` = `None`, the creation
+    /// before all entries.
     fn changes_at(&self, at: Option<u64>) -> Result<[Option<HistoryEntry>; 2], StoreError> {
         let mut first = None;
         if let Some(sequence) = at
-            // While an import is under way its line is not there yet.
+            // The log entry of an import in progress is not written yet.
             && let Some(line) = self.tables.log_entry(self.txn, sequence)?
             && let Some((_, old)) = self.next_entry(Some(sequence.saturating_sub(1)))?
         {
@@ -219,7 +219,8 @@ impl<'a> NameHistory<'a> {
         Ok([first, second])
     }
 
-    /// The revision of the record as it was when the next entry was made, or as it is now; none if there was none.
+    /// Revision of the record after `at`: that of the next entry's replaced record, or of the current record; `None` if there
+    /// was none.
     pub(crate) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
         match self.next_entry(at)? {
             Some((_, [])) => Ok(None),
@@ -233,7 +234,7 @@ impl<'a> NameHistory<'a> {
         }
     }
 
-    /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
+    /// Finds the log entry of a revision between `at` and the next entry, by bisection: revisions grow with the log.
     fn log_entry_of_revision(&self, revision: u64, at: Option<u64>) -> Result<Option<LogEntry>, StoreError> {
         let first = at.unwrap_or_default().saturating_add(1);
         let end = match self.next_entry(at)? {
@@ -248,7 +249,7 @@ impl<'a> NameHistory<'a> {
                 _ => high = middle,
             }
         }
-        // From the last on: that of an import stands after those of all prefixes that it homed.
+        // Backwards: the entry of an import follows those of the prefixes it homed.
         let range = first.to_be_bytes()..low.to_be_bytes();
         let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
         let reading = |error| backend_error("reading the log", error);
@@ -261,7 +262,7 @@ impl<'a> NameHistory<'a> {
                 break;
             }
             let is_it = match line.kind {
-                // One without records was interrupted before it had any, and its number was given again.
+                // An import without records was interrupted before its first transaction, and its revision was reused.
                 EditKind::Import => line.count > 0,
                 kind => is_record_change(kind) && NameKey::new(&line.name).is_ok_and(|key| key == *self.key),
             };
@@ -274,7 +275,7 @@ impl<'a> NameHistory<'a> {
 }
 
 impl Lmdb {
-    /// The record that an entry of the history has, if any.
+    /// Decodes the replaced record of a history entry, if it has one.
     pub(crate) fn decode_replaced(
         &self,
         txn: &RoTxn<'_>,
@@ -313,7 +314,7 @@ mod tests {
         ChangeSet { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
-    /// A store as it was made and written before there was a history, or when there was nothing more than that.
+    /// Creates a store of an earlier version, without history or without aux entries.
     fn old_store(directory: &Path, has_history: bool, changes: Vec<ChangeSet>) {
         let env = open_environment(directory, false).unwrap();
         env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {

@@ -1,6 +1,6 @@
-//! Many records at once: sorted first, then written in the order of their keys, which is what the engine does best.
+//! Bulk import: records are sorted and then written in key order, which is LMDB's fastest path.
 //!
-//! One thread merges the sorted runs and makes of each record what is to be stored, another puts that into the engine.
+//! One thread merges the sorted runs and encodes records, another writes them to LMDB.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,23 +25,21 @@ use crate::{
     fail_point,
 };
 
-/// Records that are committed together, unless told otherwise, and what they may take in memory until then.
+/// Default number of records per transaction, and maximum size of a transaction in memory.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 50_000;
 const MAX_TRANSACTION_BYTES: usize = 16 << 20;
 
-/// Records that go from one thread to the other together, and how many bytes.
+/// Maximum size of a batch between the threads.
 const MAX_BATCH_RECORDS: u64 = 1_000;
 const MAX_BATCH_BYTES: usize = 1 << 18;
 
-/// A page of the engine: what a record may take that is not put beside the one before.
+/// LMDB page size: what a record may take in memory that is not adjacent to the previous one.
 const LMDB_PAGE_BYTES: usize = 4_096;
 
 /// Bulk import into an embedded store; has exclusive access.
 ///
-/// It has the store for itself.
-///
-/// Records that come twice count once, the last one; those that are there as they are stay untouched. If it is
-/// interrupted, what was written stays, and the same import again writes the rest.
+/// Of records with equal names the last one counts; unchanged records are not written. After an interruption, committed records
+/// stay, and repeating the import writes the rest.
 ///
 /// ```
 /// use tendot_store::{EmbeddedImporter, EmbeddedStore};
@@ -66,13 +64,13 @@ pub struct EmbeddedImporter {
     by: Box<str>,
     at: u64,
     together: u64,
-    /// Gone before the lock is.
+    /// Dropped before the lock.
     gathered: ImportBuffer,
     _lock: DirectoryLock,
 }
 
 impl EmbeddedImporter {
-    /// Begins an import into the store of a directory, which is made if it is not there.
+    /// Opens the store in a directory for an import; creates it if missing.
     pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
         let (tables, lock) = Lmdb::open(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
@@ -106,12 +104,12 @@ impl EmbeddedImporter {
         self
     }
 
-    /// Adds a record. It is written when the import is finished.
+    /// Adds a record. Nothing is written before [`finish`](Self::finish).
     pub fn add(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
         self.gathered.add(&name, values)
     }
 
-    /// Adds all records of a batch, which come after those that were added before.
+    /// Adds the records of a batch, after those added before.
     pub fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
         self.gathered.add_batch(batch)
     }
@@ -121,7 +119,7 @@ impl EmbeddedImporter {
         self.gathered.home(prefix)
     }
 
-    /// Writes all records. `progress` is told after each transaction how many there are so far.
+    /// Writes all records. `progress` is called after each transaction.
     pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         let tables = &*self.tables;
         let txn = tables.begin_read()?;
@@ -152,8 +150,8 @@ impl EmbeddedImporter {
                 .spawn_scoped(scope, move || preparing.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
             let written = writing.run(pieces, progress);
-            // The scope waits for its function only. Then the thread still has to clear its entry in the engine's table of
-            // readers, which is gone when the store is closed. If it panicked, pieces are missing and that is told already.
+            // The scope waits only for the thread's function, but the thread must also have cleared its slot in LMDB's reader
+            // table before the store is closed. If it panicked, batches are missing, which is reported already.
             let _ = prepares.join();
             written
         })
@@ -164,9 +162,9 @@ impl EmbeddedImporter {
 #[derive(Default)]
 struct EncodedBatch {
     bytes: Vec<u8>,
-    /// The lengths of each key and value, and of what was there before, if anything was.
+    /// Lengths of key, value and replaced record, if there was one.
     lengths: Vec<(usize, usize, Option<usize>)>,
-    /// Records that were looked at.
+    /// Number of records processed.
     records: u64,
     imported: ImportSummary,
 }
@@ -196,9 +194,9 @@ struct ImportEncoder<'a> {
     tables: &'a Lmdb,
     sharing: &'a Mutex<Interner>,
     revision: u64,
-    /// Whether nothing was there, so that nothing has to be looked for.
+    /// Whether the store was empty, so that no lookups are needed.
     appends: bool,
-    /// Records of a piece.
+    /// Maximum number of records per batch.
     piece: u64,
 }
 
@@ -207,18 +205,18 @@ impl ImportEncoder<'_> {
         loop {
             let piece = self.next_batch(&mut merge);
             let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
-            // Nobody takes it when the other thread has failed.
+            // Fails when the writer thread has failed.
             if sender.send(piece).is_err() || is_last {
                 return;
             }
         }
     }
 
-    /// The next records; none at the end.
+    /// Encodes the next batch; empty at the end.
     fn next_batch(&self, merge: &mut RunMerge<'_>) -> Result<EncodedBatch, ImportError> {
         let mut piece = EncodedBatch::default();
-        // A new one for each piece, so that pages that are not used any more can be used again. No key comes twice, so
-        // what is there was there before this import.
+        // A new transaction per batch, so that old pages can be reused. No key occurs twice, so existing records are older than
+        // this import.
         let txn = self.tables.begin_read()?;
         let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = merge.superseded;
@@ -264,7 +262,7 @@ impl ImportEncoder<'_> {
             Some(_) => imported.changed += 1,
         }
         let name = there.as_ref().map_or(name, |record| &record.entry.name);
-        // What the registry knows of a name is not in imports, and stays.
+        // Imports have no registrations; existing ones stay.
         let known = there.as_ref().and_then(|record| record.registration);
         let record_key = name_key::storage_key(&key);
         let is_shortened = name_key::is_hashed_key(&record_key);
@@ -290,7 +288,7 @@ impl ImportEncoder<'_> {
     }
 }
 
-/// The other thread: puts it into the engine.
+/// Writer thread of an import.
 struct ImportWriter<'a> {
     tables: &'a Lmdb,
     sharing: &'a Mutex<Interner>,
@@ -318,7 +316,7 @@ impl ImportWriter<'_> {
         Ok(self.imported)
     }
 
-    /// Commits as much as is committed together. Gives whether that was all.
+    /// Writes one transaction; returns whether it was the last.
     fn write_transaction(
         &mut self,
         pieces: &Receiver<Result<EncodedBatch, ImportError>>,
@@ -331,7 +329,7 @@ impl ImportWriter<'_> {
         if is_first {
             self.home_prefixes(&mut txn)?;
         }
-        // That of its line, which comes next, since nobody else writes until it is in the log.
+        // Sequence number of the import's log entry: it is next, since this is the only writer.
         let sequence = tables.read_counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
         while !is_last && records < self.together && bytes < MAX_TRANSACTION_BYTES {
@@ -356,7 +354,7 @@ impl ImportWriter<'_> {
         {
             let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
             sharing.write_new(&tables.databases, &mut txn).map_err(committing)?;
-            // If the transaction comes to nothing, so does the import, and nobody asks for parts any more.
+            // If the transaction fails, so does the import, and the interner is not used again.
             sharing.commit();
         }
         let count = self.imported.created + self.imported.changed;
@@ -387,7 +385,7 @@ impl ImportWriter<'_> {
 
     fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
         let records = self.tables.databases.records;
-        // Long names share the beginning of their keys, and are in order only up to there.
+        // Long names with the same start are not in storage-key order.
         if self.appends && !name_key::is_hashed_key(record_key) {
             match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
                 Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
@@ -397,7 +395,7 @@ impl ImportWriter<'_> {
         records.put(txn, record_key, value)
     }
 
-    /// Homes the prefixes that are new here: before the first record, so that none is there and denied.
+    /// Homes new prefixes before the first record is written, so that no stored name is denied.
     fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
         let tables = self.tables;
         let writing = |error| backend_error("homing prefixes", error);
@@ -447,7 +445,7 @@ pub(crate) struct PendingImport {
 impl PendingImport {
     pub(crate) const META_KEY: &'static [u8] = b"import";
 
-    /// Writes the line of an import that was interrupted, if one was.
+    /// Writes the log entry of an interrupted import, if there is one.
     pub(crate) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
         let settling = |error| backend_error("settling an interrupted import", error);
         let mut txn = tables.env.write_txn().map_err(settling)?;

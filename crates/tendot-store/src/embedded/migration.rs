@@ -1,4 +1,4 @@
-//! What is needed to move from an embedded store, and to one.
+//! Embedded store as migration source and target.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::model::name_key;
 use crate::store::StoreHead;
 use crate::{EditKind, HistoryOrder, NameKey, PriorState, StoreError, StoredRecord, fail_point};
 
-/// The setting that tells how far a store has come that another one is moved to.
+/// Key in `meta` of the migration checkpoint.
 pub(crate) const CHECKPOINT_META_KEY: &[u8] = b"moving";
 
-/// The engine's number of the transaction that wrote the mark, and the mark.
+/// Decodes the LMDB transaction id that wrote the checkpoint, and the checkpoint.
 pub(crate) fn decode_checkpoint(body: &[u8]) -> Option<(u64, Checkpoint)> {
     let (number, mark) = body.split_first_chunk::<8>()?;
     Some((u64::from_le_bytes(*number), Checkpoint::decode(mark)?))
@@ -79,8 +79,6 @@ impl MigrationSource for EmbeddedStore {
 }
 
 /// Embedded store opened as a migration target; locked while this value lives.
-///
-/// It is locked as long as this lives.
 #[derive(Debug)]
 pub struct EmbeddedTarget {
     store: EmbeddedStore,
@@ -88,8 +86,7 @@ pub struct EmbeddedTarget {
 }
 
 impl EmbeddedStore {
-    /// Opens the store of a directory to move another one there, and makes both if they are not there. For
-    /// [`migrate`](crate::migrate).
+    /// Opens the store in a directory as a target of [`migrate`](crate::migrate); creates it if missing.
     pub fn open_target(directory: &Path) -> Result<EmbeddedTarget, OpenError> {
         let (tables, lock) = Lmdb::open_allowing_incomplete(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
@@ -127,7 +124,7 @@ impl MigrationTarget for EmbeddedTarget {
 }
 
 impl Lmdb {
-    /// Refuses a store that is the unfinished copy of another.
+    /// Rejects the target of an incomplete migration.
     pub(crate) fn check_migration_complete(&self, directory: &Path) -> Result<(), OpenError> {
         let mark = self.begin_read().and_then(|txn| self.checkpoint(&txn));
         let mark = mark.map_err(|error| OpenError::Store { directory: directory.into(), error })?;
@@ -139,7 +136,7 @@ impl Lmdb {
         }
     }
 
-    /// How far a move to this store has come, if there ever was one, and in which transaction that was written.
+    /// Reads the migration checkpoint, if there is one, and the id of the transaction that wrote it.
     fn checkpoint(&self, txn: &heed::RoTxn<'_>) -> Result<Option<(u64, Checkpoint)>, StoreError> {
         let found = self
             .databases
@@ -191,7 +188,7 @@ impl MigrationWriter<'_> {
             }
         }
         for (key, body) in &piece.notes {
-            // Only stores that are opened for reading can be without.
+            // Only read-only stores of earlier versions lack it.
             let Some(notes) = databases.notes else { continue };
             if let Some(body) = body {
                 let mut value = body.to_vec();
@@ -218,7 +215,7 @@ impl MigrationWriter<'_> {
         let line = &taken.past.line;
         let old = match &taken.past.before {
             PriorState::Unknown => {
-                // All lines up to there that have no entry tell the same.
+                // All log entries up to there without history entry are unknown.
                 let since = self.tables.read_counter(txn, history::SINCE)?.max(line.sequence);
                 let put = self.tables.write_counter(txn, history::SINCE, since);
                 return put.map_err(|error| backend_error("writing the history", error));
@@ -233,7 +230,7 @@ impl MigrationWriter<'_> {
         put.map_err(|error| backend_error("writing the history", error))
     }
 
-    /// Whether it is found without an entry that a record came to be: see `history.rs`.
+    /// Whether a creation needs no history entry: see `history.rs`.
     fn is_implicit_creation(
         &self,
         txn: &RwTxn<'_>,
@@ -243,7 +240,7 @@ impl MigrationWriter<'_> {
         if line.kind != EditKind::Create {
             return Ok(true);
         }
-        // Not if it would have to be looked for among the lines of a large change.
+        // Not if it would have to be searched in the log of a large change set.
         let far = self.tables.log_entry(txn, line.sequence.saturating_add(history::LINES as u64))?;
         Ok(taken.is_first && far.is_none_or(|far| far.revision != line.revision))
     }
@@ -265,7 +262,7 @@ impl MigrationWriter<'_> {
         records.put(txn, &record_key, &value).map_err(writing)
     }
 
-    /// A record without its checksum; its registration is written.
+    /// Encodes a record without checksum, and writes its registration.
     fn encode_with_registration(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -278,7 +275,7 @@ impl MigrationWriter<'_> {
             let number = brought.ok_or_else(unknown)?.to_be_bytes();
             let mut value = entry.registration.to_vec();
             checksum::append(&number, &mut value);
-            // Only stores that are opened for reading can be without.
+            // Only read-only stores of earlier versions lack it.
             if let Some(registrations) = self.tables.databases.registrations {
                 let put = registrations.put(txn, &number, &value);
                 put.map_err(|error| backend_error("writing a registration", error))?;

@@ -1,6 +1,10 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
-//! The record format is described in `docs/storage-format.md`.
+//! In reading order: `read` reads records, names, prefixes, aux entries and the log; `writer` is the writer thread with group
+//! commit, `plan` computes the writes of a change set; `history` and `registration` store prior states and registrations;
+//! `import` is the bulk import; `backup` and `restore` handle backup files; `verify` checks everything; `migration` is source
+//! and target of a migration. `lmdb` is the environment: opening, commits, locks, page checks. `format` is the record format of
+//! `docs/storage-format.md`.
 
 mod backup;
 mod error;
@@ -37,8 +41,8 @@ use crate::{
 
 /// Embedded store: one LMDB environment in a local directory.
 ///
-/// When it is closed, threads that have read from it must run on or have been joined: at its very end, after its function
-/// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
+/// Threads that have read from the store must still run or be joined when it is closed: a thread clears its slot in LMDB's
+/// reader table at its very end, after its function has returned. [`std::thread::scope`] does not wait for that.
 ///
 /// ```
 /// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, NameKey, Store};
@@ -62,15 +66,15 @@ use crate::{
 #[derive(Debug)]
 pub struct EmbeddedStore {
     tables: Arc<Lmdb>,
-    /// None if the store was opened for reading only.
+    /// `None` if the store is read-only.
     writer: Option<WriteQueue>,
-    /// Held as long as the store is open for writing; let go last.
+    /// Held while the store is open for writing; dropped last.
     _lock: Option<DirectoryLock>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
-    /// writing.
+    /// Opens the store in a directory for writing; creates directory and store if missing. Fails if another process has it open
+    /// for writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let (tables, lock) = Lmdb::open(directory)?;
         let writer = WriteQueue::start(Arc::clone(&tables))
@@ -78,7 +82,7 @@ impl EmbeddedStore {
         Ok(Self { tables, writer: Some(writer), _lock: Some(lock) })
     }
 
-    /// Opens the store of a directory for reading, also while another process writes.
+    /// Opens the store in a directory read-only, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let unread = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
@@ -97,12 +101,12 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// What is read from.
+    /// Environment for reads: the read-only fallback once LMDB has failed.
     fn lmdb(&self) -> &Lmdb {
         self.tables.standby.get().and_then(Option::as_deref).unwrap_or(&self.tables)
     }
 
-    /// Reads; once more if the engine is lost to us.
+    /// Runs a read, and repeats it on the read-only fallback if LMDB has failed.
     fn read_with_fallback<T>(&self, read: impl Fn(&Lmdb) -> Result<T, StoreError>) -> Result<T, StoreError> {
         read(self.lmdb()).or_else(|error| {
             match self.tables.is_poisoned().then(|| self.tables.read_only_fallback()) {
@@ -112,12 +116,12 @@ impl EmbeddedStore {
         })
     }
 
-    /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
+    /// Reads records in key order, tombstones included: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&NameKey>, limit: usize) -> Result<Vec<StoredRecord>, StoreError> {
         self.read_with_fallback(|tables| tables.scan(after, limit))
     }
 
-    /// How many records there are, tombstones among them.
+    /// Returns the number of records, tombstones included.
     pub fn count(&self) -> Result<u64, StoreError> {
         self.read_with_fallback(|tables| {
             let txn = tables.begin_read()?;
@@ -158,7 +162,7 @@ impl Store for EmbeddedStore {
         after: Option<&NameKey>,
         mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        // Not tried again if the engine is lost: what has been seen would be seen twice.
+        // Not repeated if LMDB fails: `visit` would see records twice.
         self.lmdb().scan_records(prefix, after, |entry| visit(&entry))
     }
 
@@ -182,7 +186,7 @@ impl Store for EmbeddedStore {
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        // Who only reads beside another process does not hear of its changes.
+        // A read-only store does not see the commits of the writing process.
         self.writer.as_ref().map(|writer| &*writer.versions)
     }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl WriterLoop {
-    /// Finds out what a change comes to, edit by edit; nothing is written yet.
+    /// Computes the writes of a change set, edit by edit, without writing.
     pub(crate) fn plan_changes(
         &self,
         txn: &RwTxn<'_>,
@@ -47,7 +47,7 @@ impl WriterLoop {
                     prepared.lines.push(PendingLmdbEntry { kind, name: take_name(edit), old: None });
                     continue;
                 }
-                // A requirement has no kind: nothing is done.
+                // `Require` falls through as an update, but writes nothing.
                 Edit::Tombstone { .. } => EditKind::Tombstone,
                 Edit::Remove { .. } => EditKind::Remove,
                 _ => EditKind::Update,
@@ -90,8 +90,8 @@ impl WriterLoop {
                 };
                 DiskRecord { entry, registration }
             });
-            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
-            // the revision tells of another line, too, or if there are many to look through.
+            // A creation needs no history entry: it is found by the revision of the record, and most deposits are creations.
+            // Exceptions: the revision has several log entries of the name, or too many to scan.
             let needs_entry = kind != EditKind::Create || !is_first || is_large;
             let old = needs_entry.then(|| (key.clone(), there));
             prepared.records.insert(key, record);
@@ -127,7 +127,7 @@ impl WriterLoop {
         Ok(())
     }
 
-    /// The number of a registration that comes with the next line; none if there is nothing in it.
+    /// Adds a registration; returns the log sequence number it is stored under, `None` if it is empty.
     fn plan_registration(&self, prepared: &mut LmdbWriteSet, registration: Box<[u8]>) -> Option<u64> {
         let number = self.sequence + 1 + prepared.lines.len() as u64;
         (!registration.is_empty()).then(|| {
@@ -136,7 +136,7 @@ impl WriterLoop {
         })
     }
 
-    /// What is under a name; its values only if they are wanted.
+    /// Reads the current record of a name, optionally without values.
     fn current_record(
         &self,
         txn: &RwTxn<'_>,
@@ -160,7 +160,7 @@ impl WriterLoop {
 #[derive(Debug, Default)]
 pub(crate) struct LmdbWriteSet {
     pub(crate) records: BTreeMap<NameKey, Option<DiskRecord>>,
-    /// By the numbers of their lines.
+    /// Registrations by log sequence number.
     pub(crate) registrations: Vec<(u64, Box<[u8]>)>,
     pub(crate) homed: BTreeMap<NameKey, bool>,
     pub(crate) notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
@@ -168,7 +168,7 @@ pub(crate) struct LmdbWriteSet {
 }
 
 impl LmdbWriteSet {
-    /// Whether there is nothing to be done.
+    /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.notes.is_empty()
     }
@@ -182,7 +182,7 @@ pub(crate) struct PendingLmdbEntry {
     pub(crate) old: Option<(NameKey, Option<DiskRecord>)>,
 }
 
-/// Takes the name of an edit that is no longer needed.
+/// Moves the name out of an edit.
 fn take_name(edit: &mut Edit) -> Box<str> {
     match edit {
         Edit::Put { name, .. }

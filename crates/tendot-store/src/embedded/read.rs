@@ -10,7 +10,7 @@ use super::{Lmdb, backend_error};
 use crate::model::name_key;
 use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
 
-/// Records that are looked at in one call for those of a revision: some milliseconds.
+/// Maximum number of records scanned per call for those of a revision: some milliseconds.
 pub(crate) const MAX_SCANNED_RECORDS: usize = 10_000;
 
 impl Lmdb {
@@ -60,7 +60,7 @@ impl Lmdb {
         self.get_disk_record(txn, key)?.map(|record| self.with_registration(txn, record)).transpose()
     }
 
-    /// The record of a name, its registration unread.
+    /// Reads the record of a name without its registration.
     pub(crate) fn get_disk_record(
         &self,
         txn: &RoTxn<'_>,
@@ -71,7 +71,7 @@ impl Lmdb {
         })
     }
 
-    /// The same within a transaction that writes. Its parts may come to nothing, so none are kept.
+    /// Reads a record inside a write transaction. Bypasses the dictionary cache, because uncommitted entries may be rolled back.
     pub(crate) fn get_disk_record_in_write(
         &self,
         txn: &RwTxn<'_>,
@@ -93,7 +93,7 @@ impl Lmdb {
         };
         let record =
             decode_disk_record(&record_key, checksum::verify_and_strip(&record_key, value, "record")?, part)?;
-        // Two long names could have the same key; then only one of them is here.
+        // Two long names could have the same storage key; only one of them is stored.
         let is_it = !name_key::is_hashed_key(&record_key)
             || record.entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
         Ok(is_it.then_some(record))
@@ -108,7 +108,7 @@ impl Lmdb {
         self.decode_record_body(txn, record_key, checksum::verify_and_strip(record_key, value, "record")?)
     }
 
-    /// The same of a record without its checksum.
+    /// Decodes a record whose checksum has been stripped.
     pub(crate) fn decode_record_body(
         &self,
         txn: &RoTxn<'_>,
@@ -138,7 +138,7 @@ impl Lmdb {
         part.map(|part| checksum::verify_and_strip(&key, part, "part")).transpose()
     }
 
-    /// What can be known of a record without its values.
+    /// Reads the header of a record without decoding its values.
     pub(crate) fn record_header(
         &self,
         txn: &RoTxn<'_>,
@@ -158,7 +158,7 @@ impl Lmdb {
         head.ok_or_else(|| checksum::corrupt(record_key, "record", "its layout is not known"))
     }
 
-    /// Walks over the records under a prefix, after a key, as long as `visit` wants more.
+    /// Visits the raw records of a prefix after a key until `visit` returns false.
     pub(crate) fn scan_prefix(
         &self,
         txn: &RoTxn<'_>,
@@ -172,7 +172,7 @@ impl Lmdb {
         let failed = |error| backend_error("listing names", error);
         let records = self.databases.records;
         let folded = prefix.to_ascii_uppercase();
-        // A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
+        // The name that equals the prefix sorts before all names with a slash, but not directly before them.
         if after.is_none()
             && !folded.is_empty()
             && let Some(value) = records.get(txn, &folded).map_err(failed)?
@@ -212,7 +212,7 @@ impl Lmdb {
         Ok(listed)
     }
 
-    /// Of each record only the first byte is looked at, and of the last one its name.
+    /// Reads only the first byte of each record, and the name of the last one.
     pub(crate) fn count_names(
         &self,
         prefix: &[u8],
@@ -246,7 +246,7 @@ impl Lmdb {
         let mut piece = NamePage::default();
         for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(records) {
             let (key, value) = record.map_err(failed)?;
-            // Its name only if it is wanted: of many records, few may be.
+            // Decodes the name only if needed: few records match.
             let there = record::revision(checksum::verify_and_strip(key, value, "record")?);
             let unknown = || checksum::corrupt(key, "record", "its layout is not known");
             let is_of_it = there.ok_or_else(unknown)? == revision;
@@ -275,7 +275,7 @@ impl Lmdb {
         self.contains_homed(&*self.begin_read()?, &prefix.to_ascii_uppercase())
     }
 
-    /// The same of a prefix in upper case, which is not too long.
+    /// Whether an upper-case prefix of valid length is homed.
     pub(crate) fn contains_homed(&self, txn: &RoTxn<'_>, folded: &[u8]) -> Result<bool, StoreError> {
         let found = self
             .databases
@@ -289,7 +289,7 @@ impl Lmdb {
         let txn = self.begin_read()?;
         let failed = |error| backend_error("listing prefixes", error);
         let mut after = after.unwrap_or_default().to_ascii_uppercase();
-        // No prefix is longer, so none is between.
+        // No homed prefix is longer, so none is skipped.
         after.truncate(NameKey::MAX_PREFIX_LEN + 1);
         let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
         let range = (from, Bound::Unbounded);
@@ -348,7 +348,7 @@ impl Lmdb {
     }
 }
 
-/// A record without its checksum.
+/// Decodes a record whose checksum has been stripped; `part` looks up dictionary entries.
 fn decode_disk_record<'p>(
     record_key: &[u8],
     body: &[u8],

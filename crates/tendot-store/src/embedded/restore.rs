@@ -10,9 +10,9 @@ use super::lmdb::durable_dir;
 use super::{Lmdb, OpenError};
 use crate::{LockError, fail_point};
 
-/// Makes a store of a backup, and tells where the store went that was there, if one was and `replace` allows it.
+/// Restores a backup into a directory. Returns the directory of the replaced store, if there was one and `replace` allows it.
 ///
-/// The backup is read and checked before anything is replaced.
+/// The backup is read and verified before anything is replaced.
 ///
 /// ```
 /// use tendot_store::{EmbeddedStore, RestoreError, restore};
@@ -43,32 +43,32 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     fail_point::hit("restore: the folder is made");
     let prepared = prepare_restored_store(backup, &restoring);
     if let Err(error) = prepared {
-        // The reason matters; what is left is removed by the next one who writes at the latest.
+        // Report the cause; leftovers are removed at the latest when the store is opened for writing.
         let _ = std::fs::remove_dir_all(&restoring);
         return Err(error);
     }
     replace_store(&restoring, directory, is_occupied).map_err(|error| {
-        // Else the next one who writes does it.
+        // Otherwise the next open for writing does it.
         let _ = recover_interrupted(directory);
         failed(error)
     })
 }
 
-/// Where a store is made ready to take the place of another.
+/// Subdirectory in which the restored store is prepared.
 const RESTORE_DIR: &str = "restoring";
 
-/// Where the other waits meanwhile, within that folder.
+/// Subdirectory of it that receives the replaced store.
 const REPLACED_DIR: &str = "aside";
 
-/// Lets a store take the place of the one that is there. At every moment there is one, the old or the new; which of them
-/// is settled by one renaming. Until then the old one has two names.
+/// Replaces the store by a prepared one. A store exists at every moment: the switch is one rename, and until then the old store
+/// has a second hard link.
 fn replace_store(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
     let aside = restoring.join(REPLACED_DIR);
     if is_occupied {
         durable_dir::recreate_private_dir(&aside)?;
         std::fs::hard_link(directory.join("data.mdb"), aside.join("data.mdb"))?;
         fail_point::hit("restore: the old store is linked");
-        // Readers of the old store have their places in it, and the new one is not to find them.
+        // The old lock file has the slots of readers of the old store.
         rename_if_exists(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
         fail_point::hit("restore: the old lock is moved");
         durable_dir::sync_dir(&aside)?;
@@ -80,8 +80,8 @@ fn replace_store(restoring: &Path, directory: &Path, is_occupied: bool) -> io::R
     recover_interrupted(directory)
 }
 
-/// Brings to its end what `replace_with` began, if it was interrupted: undone if the new store is still waiting, else
-/// the old one gets a folder of its own, which is told.
+/// Recovers an interrupted replacement: undoes it if the new store has not been renamed yet, else moves the old store aside and
+/// returns its directory.
 pub(crate) fn recover_interrupted(directory: &Path) -> io::Result<Option<PathBuf>> {
     let restoring = directory.join(RESTORE_DIR);
     let aside = restoring.join(REPLACED_DIR);
@@ -93,7 +93,7 @@ pub(crate) fn recover_interrupted(directory: &Path) -> io::Result<Option<PathBuf
             fail_point::hit("restore: the old store is aside");
         } else {
             rename_if_exists(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
-            // Before the new store, which tells that this one is still in its place.
+            // Before the new store, whose presence shows that the old one is still in place.
             durable_dir::remove_dir(&aside)?;
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn recover_interrupted(directory: &Path) -> io::Result<Option<PathBuf
     Ok(kept)
 }
 
-/// Gives a store that was replaced a folder that is not taken.
+/// Moves a replaced store to the first free directory `old-N`.
 fn move_aside(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
@@ -122,7 +122,7 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A store of its own, with a lineage of its own.
+/// Writes the backup to a directory and gives the store a new lineage.
 fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let failed = |error| RestoreError::Failed { path: restoring.into(), error };
     let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(failed)?;
@@ -132,7 +132,7 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     fail_point::hit("restore: the copy is written");
     let (tables, _lock) = Lmdb::open(restoring)?;
     let renewed = tables.renew_lineage();
-    // Twice, because the engine keeps two states, and both are to be of this store.
+    // Twice, because LMDB keeps two states, and both must have the new lineage.
     renewed
         .and_then(|()| tables.renew_lineage())
         .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
@@ -144,44 +144,44 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The file is something else.
+    /// The file is not a backup.
     #[error("this is no backup")]
     NoBackup,
-    /// The file is a backup of another version.
+    /// The backup has an unknown version.
     #[error("this is a backup of a version that is not known")]
     OtherVersion,
-    /// The file was cut off, or something was appended.
+    /// The file is truncated, or something was appended.
     #[error("the backup is damaged: it should have {announced} bytes, and has {there}")]
     OtherLength {
-        /// What it should have.
+        /// Expected length.
         announced: u64,
-        /// What it has.
+        /// Actual length.
         there: u64,
     },
-    /// The file is not what was written.
+    /// The checksum is wrong.
     #[error("the backup is damaged: its checksum is wrong")]
     Damaged,
     /// The file cannot be read.
     #[error("the backup can't be read: {0}")]
     Read(io::Error),
-    /// There is a store already.
+    /// The directory has a store, and `replace` is false.
     #[error("there is a store in {} already", directory.display())]
     Occupied {
-        /// Where.
+        /// Directory.
         directory: PathBuf,
     },
-    /// Somebody else writes the directory.
+    /// Another process has locked the directory.
     #[error(transparent)]
     Locked(#[from] LockError),
-    /// What is in the backup is no store that this version knows.
+    /// The content of the backup cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The directory cannot be written.
+    /// I/O error in the directory.
     #[error("{}: {error}", path.display())]
     Failed {
-        /// What was written.
+        /// Path.
         path: PathBuf,
-        /// What is wrong.
+        /// I/O error.
         error: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Reading everything there is, to find what is damaged.
+//! Verification: checks LMDB's pages and every stored entry.
 
 use std::ops::Bound;
 
@@ -13,12 +13,11 @@ use crate::model::name_key;
 use crate::verify::find_inconsistency;
 use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
 
-/// Entries that are read in one transaction, so that no old page is kept from being used again for long.
+/// Entries read per transaction, so that old pages can be reused soon.
 const ENTRIES_PER_TRANSACTION: usize = 10_000;
 
 impl EmbeddedStore {
-    /// Reads all that is stored and tells what is damaged; others may write meanwhile. `progress` is told now and then
-    /// how far it is.
+    /// Verifies everything that is stored, while others may write. `progress` is called now and then.
     ///
     /// ```
     /// use tendot_store::EmbeddedStore;
@@ -37,7 +36,7 @@ impl EmbeddedStore {
         };
         inspection.check_pages()?;
         if inspection.verified.damaged > 0 {
-            // The engine would trust them.
+            // LMDB trusts its pages, so reading on is unsafe.
             return Ok(inspection.verified);
         }
         inspection.check_meta()?;
@@ -56,12 +55,12 @@ struct Verifier<'a> {
     tables: &'a Lmdb,
     verified: VerifyReport,
     progress: &'a mut dyn FnMut(&VerifyReport),
-    /// The transaction that was the last one for readers when it began.
+    /// LMDB transaction id at the start.
     started: usize,
 }
 
 impl Verifier<'_> {
-    /// Looks at the pages of the engine, while nobody changes those of the last state.
+    /// Checks LMDB's pages while a read transaction keeps those of the last state unchanged.
     fn check_pages(&mut self) -> Result<(), StoreError> {
         if !PageFile::IS_SUPPORTED {
             return Ok(());
@@ -74,12 +73,12 @@ impl Verifier<'_> {
             let txn = self.tables.begin_read()?;
             let pages = PageFile::open(&file, page_size);
             tries += 1;
-            // The state that is just being made durable is in the file already, and not yet for readers: its pages and
-            // those of the one before are kept as long as we read.
+            // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
+            // while we read.
             let read = txn.id() as u64;
             let is_last = |pages: &PageFile| (read..=read + 1).contains(&pages.transaction_id());
             match pages {
-                // Somebody may have written twice meanwhile, but not each time.
+                // Two commits may have happened in between, but not every time.
                 Ok(pages) if !is_last(&pages) && tries < 1_000 => {
                     drop(txn);
                     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -97,8 +96,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Gives every entry of a database to `check`, and looks each up as a reader would: a key that is damaged above the
-    /// leaves leads readers astray, though who goes through all leaves sees nothing of it.
+    /// Passes every entry of a database to `check` and also looks it up by key: a corrupt branch page misleads lookups, but not
+    /// a scan of the leaves.
     fn walk_database(
         &mut self,
         what: &str,
@@ -134,7 +133,7 @@ impl Verifier<'_> {
                 };
                 if last.or(after.as_deref()).is_some_and(|before| before >= key) {
                     self.verified.report(format!("{what} `{}`: it is out of order", key.escape_ascii()));
-                    // What comes next could be what came before.
+                    // The scan could loop.
                     return Ok(());
                 }
                 if !matches!(database.get(&txn, key), Ok(Some(found)) if found == value) {
@@ -147,7 +146,7 @@ impl Verifier<'_> {
             count += in_slice as u64;
             (self.progress)(&self.verified);
             if in_slice < ENTRIES_PER_TRANSACTION {
-                // Only who reads a store that nobody writes can know how many there should have been.
+                // The count is only comparable if nothing was written meanwhile.
                 let is_still = txn.id() == self.started;
                 match database.len(&txn) {
                     Ok(length) if is_still && length != count => {
@@ -248,7 +247,7 @@ impl Verifier<'_> {
         let Some(last) = self.verified.check(self.tables.read_counter(&txn, b"sequence")) else {
             return Ok(());
         };
-        // Lines may have come since; fewer than there were are damage.
+        // Entries may have been appended; missing ones are corruption.
         if last < expected || (last > expected && txn.id() == self.started) {
             self.verified.report(format!("the last {what} should be {last}, and is {expected}"));
         }
@@ -286,7 +285,7 @@ impl Verifier<'_> {
             this.verified.check(checksum::verify_and_strip(key, value, registration::ITEM));
             let line = key.try_into().map(|key| this.tables.log_entry(txn, u64::from_be_bytes(key)));
             let line = line.map_or(Some(None), |line| this.verified.check(line));
-            // That of the log tells of itself if it is damaged.
+            // A corrupt log entry is reported by `check_log`.
             if line.is_some_and(|line| line.is_none()) {
                 let (what, key) = (registration::ITEM, key.escape_ascii());
                 this.verified.report(format!("{what} `{key}`: the log has no such line"));
@@ -296,7 +295,7 @@ impl Verifier<'_> {
 }
 
 impl Lmdb {
-    /// What is wrong with an entry of the history, if anything is: it agrees with the log, and with the record after it.
+    /// Checks a history entry against its log entry and the following record; returns the contradiction.
     fn check_history_entry(
         &self,
         txn: &RoTxn<'_>,

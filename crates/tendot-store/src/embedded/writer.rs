@@ -1,4 +1,4 @@
-//! Changes, committed together: while one transaction is made durable, the next ones wait and then share a sync.
+//! Writer thread with group commit: change sets that arrive during a sync share the next transaction.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,22 +15,23 @@ use super::{Lmdb, history, registration};
 use crate::model::name_key;
 use crate::{ChangeCounters, ChangeSet, CommitError, CommitInfo, EditKind, LogEntry, StoreError, fail_point};
 
-/// Changes that are committed together at most.
+/// Maximum number of change sets per transaction.
 const MAX_GROUP_CHANGES: usize = 1_024;
 
-/// Edits of these, after which no further change is added: each may take a page of the engine, in memory until the end.
+/// Number of edits from which on no further change set is added: each edit may dirty an LMDB page, held in memory until the
+/// commit.
 const MAX_GROUP_EDITS: usize = 8_192;
 
-/// Bytes of changes that wait or are being committed; who comes then waits before the door.
+/// Maximum size of queued and in-flight change sets; further callers wait.
 const MAX_QUEUE_BYTES: usize = 64 << 20;
 
-/// Transactions after which killed readers are looked for.
+/// Number of transactions between two checks for stale readers.
 const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
-/// The thread that writes, and the way to it.
+/// Bounded queue to the writer thread.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
-    /// None when the store is closed.
+    /// `None` once the store is closed.
     jobs: Mutex<Option<Sender<WriteRequest>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
@@ -41,7 +42,7 @@ pub(crate) struct WriteQueue {
 struct WriteRequest {
     change: ChangeSet,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
-    /// Given back when it is done, also if nobody waits for it any more.
+    /// Released when the request is done, even if the caller has gone.
     _room: OwnedSemaphorePermit,
 }
 
@@ -79,7 +80,7 @@ impl WriteQueue {
 }
 
 impl Drop for WriteQueue {
-    /// Waits until all that was sent is done.
+    /// Drains the queue and joins the thread.
     fn drop(&mut self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.take() {
@@ -88,18 +89,17 @@ impl Drop for WriteQueue {
     }
 }
 
-/// What the writer knows.
+/// State of the writer thread.
 pub(crate) struct WriterLoop {
     pub(crate) tables: Arc<Lmdb>,
     sharing: Interner,
     pub(crate) revision: u64,
     pub(crate) sequence: u64,
-    /// Whether a transaction is being made durable. What fails before that comes to nothing; what fails then may or may
-    /// not be on the disk.
+    /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it leaves the durable state unknown.
     is_committing: bool,
-    /// Why nothing is written any more: after a sync that failed nobody knows what is on the disk.
+    /// Reason why writing has stopped: after a failed sync the durable state is unknown.
     broken: Option<String>,
-    /// Transactions since readers that were killed were last looked for: they keep old pages from being used again.
+    /// Transactions since the last check for stale readers, which keep old pages from being reused.
     since_clearing: u32,
 }
 
@@ -136,13 +136,13 @@ impl WriterLoop {
             let results = self.commit_group(&mut jobs);
             drop(changing);
             for (job, result) in jobs.into_iter().zip(results) {
-                // Who no longer waits does not need to know.
+                // The caller may have gone.
                 let _ = job.reply.send(result);
             }
         }
     }
 
-    /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
+    /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
     fn commit_group(&mut self, jobs: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
         if let Some(why) = &self.broken {
             let why = why.clone();
@@ -195,7 +195,7 @@ impl WriterLoop {
                 Ok(prepared) => {
                     changed = true;
                     self.write_changes(&mut txn, &job.change, prepared)?;
-                    // What comes next in this transaction may have to read these records.
+                    // Later change sets of this transaction may read these records.
                     self.sharing.write_new(&tables.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.revision })
                 }
@@ -215,7 +215,7 @@ impl WriterLoop {
         self.since_clearing += 1;
         if self.since_clearing >= STALE_READER_CHECK_INTERVAL {
             self.since_clearing = 0;
-            // The next time will do as well.
+            // On failure the next check does it.
             let _ = tables.env.clear_stale_readers();
         }
         Ok(results)
@@ -256,7 +256,7 @@ impl WriterLoop {
             }
         }
         for (key, body) in prepared.notes {
-            // Only stores that are opened for reading can be without.
+            // Only read-only stores of earlier versions lack it.
             let Some(notes) = databases.notes else { continue };
             match body {
                 Some(body) => {
@@ -270,7 +270,7 @@ impl WriterLoop {
             }
         }
         fail_point::hit("commit: the records are written");
-        // What is only in notes has no number.
+        // A change set of aux edits only gets no revision.
         self.revision += u64::from(!prepared.lines.is_empty());
         let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
         let (kind, name) = (EditKind::Create, Box::default());
@@ -284,7 +284,7 @@ impl WriterLoop {
         Ok(())
     }
 
-    /// Writes what the lines of a change are about to replace.
+    /// Writes the history entries of a change set.
     fn write_history(
         &mut self,
         txn: &mut RwTxn<'_>,

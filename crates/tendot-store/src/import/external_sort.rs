@@ -1,7 +1,7 @@
-//! Sorted runs: what does not fit into memory waits on disk, in order.
+//! External sort: sorted run files with checksums.
 //!
-//! A run is a file of records, each with a checksum, in the order of their keys. The last one has no name, and says how
-//! many there are before it: neither a damaged nor a missing record goes unnoticed.
+//! A run file contains records in key order, each with a checksum, and ends with a record count, so that corrupt and missing
+//! records are detected.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
@@ -14,21 +14,21 @@ use crate::NameKey;
 use crate::embedded::lmdb::durable_dir;
 use crate::model::change_set::MAX_RECORD_BYTES;
 
-/// Runs that are open at the same time.
+/// Maximum number of open run files.
 const MAX_OPEN_RUNS: usize = 64;
 
 /// Sorted run files of an import, in a directory that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct SortedRuns {
     folder: PathBuf,
-    /// Oldest first.
+    /// Run files, oldest first.
     files: Vec<PathBuf>,
     made: usize,
 }
 
 impl SortedRuns {
     pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
-        // What an interrupted import left is of no use: its input comes again.
+        // Runs of an interrupted import are useless: its input is read again.
         durable_dir::recreate_private_dir(&folder)?;
         Ok(Self { folder, files: Vec::new(), made: 0 })
     }
@@ -38,19 +38,19 @@ impl SortedRuns {
         &self.folder
     }
 
-    /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
+    /// Writes the sort buffer to a new run and clears it. Returns the number of superseded records.
     pub(crate) fn spill(&mut self, buffer: &mut SortBuffer) -> Result<u64, ImportError> {
         buffer.sort();
         let (file, superseded) = self.write_run(RunMerge::new(&[], buffer)?)?;
         self.files.push(file);
-        // Its memory is used again: to let it grow anew each time would leave holes.
+        // Reuses the allocation, which avoids fragmentation.
         buffer.bytes.clear();
         buffer.places.clear();
         Ok(superseded)
     }
 
-    /// All runs and what is in memory, in order. There may be too many to be open at once; then the oldest ones become
-    /// fewer and longer ones first.
+    /// Merges all runs and the sort buffer. If there are too many to be open at once, the oldest are merged to longer runs
+    /// first.
     pub(crate) fn merge<'b>(&mut self, last: &'b SortBuffer) -> Result<(RunMerge<'b>, u64), ImportError> {
         let mut superseded = 0;
         while self.files.len() > MAX_OPEN_RUNS {
@@ -62,7 +62,7 @@ impl SortedRuns {
                 let (file, fewer) = self.write_run(RunMerge::new(group, &SortBuffer::new())?)?;
                 superseded += fewer;
                 for merged in self.files.splice(at..end, [file]) {
-                    // It goes with the folder at the latest.
+                    // Removed with the directory at the latest.
                     let _ = std::fs::remove_file(merged);
                 }
                 at += 1;
@@ -71,7 +71,7 @@ impl SortedRuns {
         Ok((RunMerge::new(&self.files, last)?, superseded))
     }
 
-    /// Writes a run. It is not made durable: after a crash the import begins anew.
+    /// Writes a run file. It is not synced: after a crash the import starts again.
     fn write_run(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
         let path = self.folder.join(format!("run-{}", self.made));
         self.made += 1;
@@ -89,12 +89,12 @@ impl SortedRuns {
 
 impl Drop for SortedRuns {
     fn drop(&mut self) {
-        // They are of no use any more, and the next import would remove them.
+        // On failure the next import removes them.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Bytes before each record of a run: checksum, length of the name, length of the values.
+/// Header of each record: checksum, length of the name, length of the values.
 const RUN_HEADER_LEN: usize = 12;
 
 fn write_record(out: &mut impl io::Write, name: &[u8], values: &[u8]) -> io::Result<()> {
@@ -118,16 +118,16 @@ fn record_checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
 pub(crate) struct RunReader {
     path: PathBuf,
     file: BufReader<File>,
-    /// Records that were read.
+    /// Number of records read.
     count: u64,
     pub(crate) start: u128,
-    /// Bytes of the name, with which the record begins.
+    /// Length of the name at the start of `record`.
     pub(crate) name: usize,
     pub(crate) record: Vec<u8>,
 }
 
 impl RunReader {
-    /// Opens a run and reads its first record.
+    /// Opens a run file and reads its first record.
     pub(crate) fn open(path: &Path) -> Result<Self, ImportError> {
         let file = File::open(path).map_err(|error| ImportError::Run { path: path.into(), error })?;
         let file = BufReader::with_capacity(1 << 16, file);
@@ -146,7 +146,7 @@ impl RunReader {
         self.file.read_exact(&mut header)?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
         let (name, values) = (word(4) as usize, word(8) as usize);
-        // Before memory is taken for them.
+        // Checked before memory is allocated.
         if name > NameKey::MAX_LEN || values > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
             return Err(damaged());
         }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A buffer of names and values.
+    /// Sort buffer with these names and values.
     fn buffer(records: &[(&str, &str)]) -> SortBuffer {
         let mut buffer = SortBuffer::new();
         for (name, values) in records {
@@ -199,7 +199,7 @@ mod tests {
         (directory, runs)
     }
 
-    /// More runs than can be open: the last of equal names wins, in the spelling of the first, wherever they are.
+    /// More runs than can be open: the last of equal keys wins, in the spelling of the first.
     #[test]
     fn runs_are_merged_in_passes() {
         let (_directory, mut runs) = runs();
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(superseded as usize, 2 * count - 1 + 1);
     }
 
-    /// Whatever byte of a run is changed, and wherever it is cut off: it is told, with the file's name.
+    /// Every changed byte and every truncation is detected and reported with the file name.
     #[test]
     fn damage_is_noticed() {
         let (_directory, mut runs) = runs();
@@ -248,7 +248,7 @@ mod tests {
             assert!(read(&good[..at]).is_err(), "cut off at {at}");
         }
         assert!(read(&[&good[..], b"x"].concat()).is_err(), "something follows");
-        // A record that is missing as a whole.
+        // A whole record is missing.
         assert!(read(&good[RUN_HEADER_LEN + 4..]).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! The records of an import, before any of them is written: in memory, and where they are too many in sorted runs on disk.
+//! Collects the records of an import in memory and spills them to sorted runs on disk when full.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,15 +19,15 @@ use crate::embedded::lmdb::directory_lock::DirectoryLock;
 use crate::embedded::lmdb::durable_dir;
 use crate::{NameKey, fail_point};
 
-/// Bytes of records that wait in memory, unless told otherwise.
+/// Default size of the sort buffer.
 const DEFAULT_BUFFER_BYTES: usize = 32 << 20;
 
-/// How the folders of runs begin that have none of a store to be in.
+/// Prefix of the temporary directories of imports into PostgreSQL.
 #[cfg(feature = "postgres")]
 const TEMP_DIR_PREFIX: &str = "tendot-import-";
 
-/// Whether a folder has the same owner as ours, since others may put there what they like, and is so old that whoever made it
-/// has locked it or is gone.
+/// Whether a directory is abandoned: it has our owner (others may create anything there), and is so old that a running import
+/// would have locked it.
 #[cfg(all(feature = "postgres", unix))]
 fn is_abandoned(folder: &Path, ours: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -41,24 +41,24 @@ fn is_abandoned(folder: &Path, ours: &Path) -> bool {
 #[derive(Debug)]
 pub(crate) struct ImportBuffer {
     waiting: SortBuffer,
-    /// Bytes of records that wait in memory before they go to disk.
+    /// Size of the sort buffer at which it is spilled to disk.
     pub(crate) buffer: usize,
     superseded: u64,
     pub(crate) homed: BTreeSet<NameKey>,
-    /// Gone before the lock is.
+    /// Dropped before the lock.
     runs: SortedRuns,
     _lock: Option<DirectoryLock>,
 }
 
 impl ImportBuffer {
-    /// Nothing yet. The folder is made, and is gone with this.
+    /// Creates an empty buffer and its directory, which is removed on drop.
     pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
         let runs = SortedRuns::new(folder)?;
         let (waiting, homed) = (SortBuffer::new(), BTreeSet::new());
         Ok(Self { waiting, buffer: DEFAULT_BUFFER_BYTES, superseded: 0, homed, runs, _lock: None })
     }
 
-    /// The same among the temporary files of this machine. What an import left there that was ended by force is removed.
+    /// Creates a buffer in the system's temporary directory, and removes directories left by killed imports.
     #[cfg(feature = "postgres")]
     pub(crate) fn in_temp_dir() -> io::Result<Self> {
         static NEXT_TEMP_DIR: AtomicU32 = AtomicU32::new(0);
@@ -72,7 +72,7 @@ impl ImportBuffer {
             let is_one =
                 left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
             if is_one && is_abandoned(&left, &path) && DirectoryLock::acquire(&left).is_ok() {
-                // If it cannot be, the next import tries again.
+                // On failure the next import tries again.
                 let _ = durable_dir::remove_dir(&left);
             }
         }
@@ -102,7 +102,7 @@ impl ImportBuffer {
         Ok(())
     }
 
-    /// All of them, in the order of their keys, and how many others had been taken the place of already.
+    /// Merges all records in key order; also returns the number of records superseded so far.
     pub(crate) fn merge(&mut self) -> Result<(RunMerge<'_>, u64), ImportError> {
         self.waiting.sort();
         let (merge, superseded) = self.runs.merge(&self.waiting)?;
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that is locked or new is somebody's; one that is old and free is nobody's.
+    /// A locked or recent directory is in use; an old and unlocked one is abandoned.
     #[test]
     fn what_was_left_is_removed() {
         let make = |name: &str| {
@@ -134,7 +134,7 @@ mod tests {
         [&left, &held].into_iter().for_each(|path| age(path));
         let mut gathered = ImportBuffer::in_temp_dir().unwrap();
         assert!(!left.exists() && held.exists() && new.exists());
-        // Its own is gone with it.
+        // Its own directory is removed on drop.
         gathered.buffer = 1;
         gathered.add("10.1/1", &[]).unwrap();
         let own = gathered.runs.dir().to_owned();

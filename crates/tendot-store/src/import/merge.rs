@@ -7,24 +7,24 @@ use super::ImportError;
 use super::external_sort::RunReader;
 use super::sort_buffer::{RecordSlot, SortBuffer, compare_keys};
 
-/// The name of a record and the wire form of its values.
+/// Name of a record and its values in wire form.
 pub(crate) type RawRecord<'a> = (&'a [u8], &'a [u8]);
 
 /// K-way merge of sorted runs; the last of equal keys wins, in the spelling of the first.
 #[derive(Debug)]
 pub(crate) struct RunMerge<'b> {
     sources: Vec<MergeSource<'b>>,
-    /// A heap of those that have more: none comes after those at twice its place and one or two more.
+    /// Binary min-heap of the sources that have more records.
     heap: Vec<usize>,
-    /// The record that was taken.
+    /// Current record.
     name: Vec<u8>,
     values: Vec<u8>,
-    /// Records that another with the same key took the place of.
+    /// Number of records superseded by a later one with the same key.
     pub(crate) superseded: u64,
 }
 
 impl<'b> RunMerge<'b> {
-    /// Of runs in files, oldest first, and of one in memory that came last.
+    /// Merges run files, oldest first, and the sort buffer, which is newest.
     pub(crate) fn new(files: &[PathBuf], last: &'b SortBuffer) -> Result<Self, ImportError> {
         let mut sources = Vec::with_capacity(files.len() + 1);
         for file in files {
@@ -44,7 +44,7 @@ impl<'b> RunMerge<'b> {
         Ok(merge)
     }
 
-    /// The next record.
+    /// Returns the next record.
     pub(crate) fn next(&mut self) -> Result<Option<RawRecord<'_>>, ImportError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
         let (start, name, values) = self.sources[*first].current();
@@ -66,7 +66,7 @@ impl<'b> RunMerge<'b> {
         Ok(Some((&self.name, &self.values)))
     }
 
-    /// Goes on in the source that is first.
+    /// Advances the source at the top of the heap.
     fn advance(&mut self) -> Result<(), ImportError> {
         let source = &mut self.sources[self.heap[0]];
         source.advance()?;
@@ -77,7 +77,7 @@ impl<'b> RunMerge<'b> {
         Ok(())
     }
 
-    /// Moves the source at a place down to where it belongs.
+    /// Restores the heap order below an index.
     fn sift_down(&mut self, mut place: usize) {
         loop {
             let mut least = place;
@@ -94,7 +94,7 @@ impl<'b> RunMerge<'b> {
         }
     }
 
-    /// Whether the record of one source comes before that of another; of equal ones the older.
+    /// Whether the record of one source sorts before that of another; for equal keys the older source is first.
     fn is_before(&self, one: usize, two: usize) -> bool {
         let (start, name, _) = self.sources[one].current();
         let (other_start, other, _) = self.sources[two].current();
@@ -110,7 +110,7 @@ enum MergeSource<'b> {
 }
 
 impl MergeSource<'_> {
-    /// The beginning of the key, the name and the values; the name is empty at the end.
+    /// First bytes of the key, name and values; the name is empty at the end.
     fn current(&self) -> (u128, &[u8], &[u8]) {
         match self {
             Self::File(file) => (file.start, &file.record[..file.name], &file.record[file.name..]),

@@ -1,4 +1,7 @@
 //! Bulk import: batches, summary and errors, and the external sort that both durable stores use.
+//!
+//! `import_buffer` collects records and spills them when full, `sort_buffer` sorts them in memory, `external_sort` writes and
+//! reads sorted run files, `merge` merges the runs.
 
 mod external_sort;
 pub(crate) mod import_buffer;
@@ -15,8 +18,6 @@ use crate::{NameKeyError, StoreError};
 use sort_buffer::SortBuffer;
 
 /// Encoded records that are added to an import together; can be built in any thread.
-///
-/// They can be made in any thread.
 ///
 /// ```
 /// use tendot_store::{EmbeddedImporter, ImportBatch};
@@ -35,7 +36,7 @@ use sort_buffer::SortBuffer;
 pub struct ImportBatch(SortBuffer);
 
 impl ImportBatch {
-    /// One without records.
+    /// Creates an empty batch.
     pub const fn new() -> Self {
         Self(SortBuffer::new())
     }
@@ -45,17 +46,17 @@ impl ImportBatch {
         push_record(&mut self.0, name, values)
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that they take.
+    /// Memory size in bytes.
     pub const fn memory_size(&self) -> usize {
         self.0.memory_size()
     }
@@ -65,21 +66,21 @@ fn push_record(buffer: &mut SortBuffer, name: &str, values: &[HandleValue<'_>]) 
     buffer.push(name, |bytes| WireList::from(values).encode(&mut WireWriter::new(bytes)))
 }
 
-/// Names that were ended and are told one by one.
+/// Maximum number of listed tombstones.
 pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 
 /// Counts of an import: created, changed, unchanged, superseded and tombstoned records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ImportSummary {
-    /// Records that were not there.
+    /// Records that were created.
     pub created: u64,
-    /// Records that were there and were something else.
+    /// Records whose values were replaced.
     pub changed: u64,
-    /// Records that were there as they are.
+    /// Records that had the same values already.
     pub unchanged: u64,
-    /// Records in whose place another one of the same import was taken.
+    /// Records superseded by a later one of the same import.
     pub superseded: u64,
-    /// Records whose names have been ended, and are not given again.
+    /// Records rejected because their names are tombstones.
     pub ended: u64,
     /// The first hundred of these names.
     pub ended_names: Vec<Box<str>>,
@@ -101,23 +102,23 @@ impl ImportSummary {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// A name cannot be kept.
+    /// A name is invalid.
     #[error(transparent)]
     Name(#[from] NameKeyError),
-    /// A record is too large to be kept.
+    /// A record is too large.
     #[error("the record has {length} bytes, at most {limit} are kept")]
     TooLarge {
-        /// Its bytes.
+        /// Size in bytes.
         length: usize,
-        /// The most that are kept.
+        /// Maximum size in bytes.
         limit: usize,
     },
-    /// What waits on disk cannot be written or read.
+    /// A run file cannot be written or read.
     #[error("{}: {error}", path.display())]
     Run {
-        /// Where it waits.
+        /// Path of the run file.
         path: PathBuf,
-        /// What is wrong.
+        /// I/O error.
         error: io::Error,
     },
     /// The store failed.

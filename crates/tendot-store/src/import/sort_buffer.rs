@@ -7,7 +7,7 @@ use super::merge::RawRecord;
 use crate::NameKey;
 use crate::model::change_set::MAX_RECORD_BYTES;
 
-/// Bytes of the number of values, which is not counted as part of a record.
+/// Bytes of the value count, which is not part of the record size.
 pub(crate) const VALUE_COUNT_LEN: usize = 4;
 
 /// Records in one contiguous buffer, with an index that is sorted.
@@ -20,7 +20,7 @@ pub(crate) struct SortBuffer {
 /// Position of a record in a sort buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordSlot {
-    /// The beginning of its key, which tells most records apart.
+    /// First bytes of the key; they decide most comparisons.
     pub(crate) start: u128,
     pub(crate) at: usize,
     pub(crate) name: u32,
@@ -32,7 +32,7 @@ impl SortBuffer {
         Self { bytes: Vec::new(), places: Vec::new() }
     }
 
-    /// Adds a record: its name, and the wire form of its values, their number first, which `write` appends to what it is given.
+    /// Adds a record: its name, and its values in wire form, preceded by their number, which `write` appends to the buffer.
     pub(crate) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
         NameKey::validate(name)?;
         let at = self.bytes.len();
@@ -48,7 +48,7 @@ impl SortBuffer {
         Ok(())
     }
 
-    /// Adds all records of another one.
+    /// Appends all records of another buffer.
     pub(crate) fn append(&mut self, other: &Self) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
@@ -59,7 +59,7 @@ impl SortBuffer {
         self.places.len()
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory size in bytes.
     pub(crate) const fn memory_size(&self) -> usize {
         self.bytes.len() + self.places.len() * size_of::<RecordSlot>()
     }
@@ -70,7 +70,7 @@ impl SortBuffer {
         (name, rest.get(..place.values as usize).unwrap_or_default())
     }
 
-    /// Puts the records in the order of their keys; of equal ones those that came first stay first.
+    /// Sorts by key; stable for equal keys.
     pub(crate) fn sort(&mut self) {
         let mut places = std::mem::take(&mut self.places);
         places.sort_unstable_by(|one, two| {
@@ -81,7 +81,7 @@ impl SortBuffer {
     }
 }
 
-/// The first bytes of a name's key, as a number that sorts like them.
+/// First 16 bytes of a name's key as a big-endian number.
 pub(crate) fn key_start(name: &[u8]) -> u128 {
     let mut start = [0; 16];
     for (to, byte) in start.iter_mut().zip(name) {
@@ -90,10 +90,10 @@ pub(crate) fn key_start(name: &[u8]) -> u128 {
     u128::from_be_bytes(start)
 }
 
-/// The order of the keys of two names, of which the beginnings are known.
+/// Compares the keys of two names whose first 16 bytes are known.
 pub(crate) fn compare_keys((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering {
     let rest = |name| <[u8]>::get(name, 16..).unwrap_or_default().iter().map(u8::to_ascii_uppercase);
-    // The lengths tell a short name from the same one with zeros after it.
+    // The length distinguishes a short name from one with zero bytes appended.
     start.cmp(&other).then_with(|| rest(one).cmp(rest(two))).then_with(|| one.len().cmp(&two.len()))
 }
 

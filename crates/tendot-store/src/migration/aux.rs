@@ -1,4 +1,4 @@
-//! Notes: nothing tells when they changed, so all of them are compared, and those that differ are copied.
+//! Copies aux entries. Their changes are not logged, so all are compared and those that differ are copied.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -7,14 +7,14 @@ use super::traits::{MigrationSource, MigrationTarget};
 use super::{MigrationError, MigrationReport, Migrator};
 use crate::{Note, StoreError};
 
-/// How often they are compared: somebody may write them meanwhile.
+/// Maximum number of rounds: entries may change meanwhile.
 const MAX_AUX_ROUNDS: u32 = 3;
 
-/// Notes that are read together; each may have some megabytes.
+/// Aux entries per page; each may have some megabytes.
 const AUX_PAGE_LEN: usize = 64;
 
 impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
-    /// Makes the target's notes those of the source.
+    /// Copies aux entries until the target equals the source.
     pub(super) async fn copy_aux(&mut self) -> Result<(), MigrationError> {
         for _ in 0..MAX_AUX_ROUNDS {
             self.moved.restless_notes = self.copy_changed_aux().await?;
@@ -25,7 +25,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Copies the notes that differ, and counts them.
+    /// Copies the entries that differ; returns their number.
     async fn copy_changed_aux(&mut self) -> Result<u64, MigrationError> {
         let (mut theirs, mut ours) = (AuxCursor::default(), AuxCursor::default());
         let mut others = 0;
@@ -69,7 +69,7 @@ struct AuxCursor {
 }
 
 impl AuxCursor {
-    /// Sees to it that the next note is there, if there is one.
+    /// Fetches the next page if the current one is used up.
     async fn fetch(&mut self, side: &impl MigrationSource) -> Result<(), StoreError> {
         if self.fetched.is_empty() && !self.is_done {
             let notes = side.list_aux(b"", self.after.as_deref(), AUX_PAGE_LEN).await?;

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::{HistoryEntry, LogEntry, NameKey, StoredRecord};
 
-/// Bytes of records that are handed over together, roughly; one more is, whatever its size.
+/// Approximate maximum size of a batch; the last record may exceed it.
 pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// Names, lines or notes that are handed over together at most.
+/// Maximum number of names, log entries or aux entries per read.
 pub(crate) const MAX_BATCH_ITEMS: usize = 2_000;
 
 /// Items written to the target in one transaction; existing items are replaced, log entries are only appended.
-///
-/// Whatever is there already is replaced, but for lines of the log, which are not taken twice.
 #[derive(Debug, Default)]
 pub struct MigrationBatch {
-    /// Lines that follow the last one of the target.
+    /// Log entries after the last one of the target.
     pub(crate) lines: Vec<LogEntry>,
     pub(crate) pasts: Vec<MigratedHistoryEntry>,
     pub(crate) records: Vec<(NameKey, Option<MigratedRecord>)>,
@@ -25,7 +23,7 @@ pub struct MigrationBatch {
 }
 
 impl MigrationBatch {
-    /// Whether it is time to hand it over.
+    /// Whether the batch should be written.
     pub(crate) fn is_full(&self) -> bool {
         let rows = self.lines.len() + self.pasts.len() + self.records.len() + self.notes.len();
         self.size >= MAX_BATCH_BYTES || rows >= 2 * MAX_BATCH_ITEMS
@@ -36,7 +34,7 @@ impl MigrationBatch {
 #[derive(Debug)]
 pub(crate) struct MigratedRecord {
     pub(crate) entry: StoredRecord,
-    /// The line of the log that brought its registration, if it has one and that is known.
+    /// Sequence number of the log entry that introduced the registration, if known.
     pub(crate) brought: Option<u64>,
 }
 
@@ -45,22 +43,22 @@ pub(crate) struct MigratedRecord {
 pub(crate) struct MigratedHistoryEntry {
     pub(crate) key: NameKey,
     pub(crate) past: HistoryEntry,
-    /// Whether it is the first one of the name.
+    /// Whether it is the first entry of the name.
     pub(crate) is_first: bool,
-    /// As that of [`MigratedRecord`], if there was a record.
+    /// As in [`MigratedRecord`], if there was a record.
     pub(crate) brought: Option<u64>,
 }
 
-/// A note's key, and what is to stand in it; none if it is to be gone.
+/// Aux entry to write: key and value; without a value it is removed.
 pub(crate) type TakenNote = (Box<[u8]>, Option<Box<[u8]>>);
 
-/// The memory that a record takes, roughly.
+/// Approximate memory size of a record.
 pub(crate) fn record_memory_size(entry: &StoredRecord) -> usize {
     let values = entry.values.iter().map(|value| size_of_val(value) + value.data.len());
     size_of_val(entry) + entry.name.len() + entry.registration.len() + values.sum::<usize>()
 }
 
-/// The same of a change.
+/// Approximate memory size of a history entry.
 pub(crate) fn history_memory_size(past: &HistoryEntry) -> usize {
     let entry =
         if let crate::PriorState::Record(entry) = &past.before { record_memory_size(entry) } else { 0 };

@@ -1,11 +1,13 @@
+//! Migration progress, stored in the target.
+
 use crate::NameKey;
 
 /// Migration progress, stored in the target with each batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checkpoint {
-    /// The line of the log up to which names are what they were in the source, once they have been copied.
+    /// Log sequence number up to which the target has been caught up, once the initial copy is complete.
     pub(crate) followed: u64,
-    /// The line up to which they have been compared, too; 0 if not all of them have.
+    /// Log sequence number up to which both have been compared; 0 before the first full comparison.
     pub(crate) verified: u64,
     pub(crate) stage: MigrationStage,
 }
@@ -13,23 +15,23 @@ pub struct Checkpoint {
 /// Phase of a migration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum MigrationStage {
-    /// Records are copied, with their histories, in the order of their keys: those up to this one are there.
+    /// Copying records with histories in key order; the last copied key.
     Records(Option<NameKey>),
-    /// Histories of names that have no record are copied, as the log tells of them: those up to this line are there.
+    /// Copying the histories of removed names in log order; the last processed sequence number.
     Removed(u64),
-    /// All was copied once; what has changed since is.
+    /// The initial copy is complete; catching up.
     Following,
-    /// It is whole.
+    /// Compared without differences.
     Complete,
 }
 
 impl Checkpoint {
-    /// Whether the store is whole, and may be used.
+    /// Whether the store is complete and may be opened.
     pub(crate) fn is_complete(&self) -> bool {
         self.stage == MigrationStage::Complete
     }
 
-    /// As it is kept: words, and last what may have any bytes in it.
+    /// Encodes the checkpoint as words; the name, which may contain any bytes, is last.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (word, line, name) = match &self.stage {
             MigrationStage::Records(after) => {
@@ -43,7 +45,7 @@ impl Checkpoint {
         [words.as_bytes(), name].concat()
     }
 
-    /// None if the bytes are none.
+    /// Decodes a checkpoint; `None` if it is invalid.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(bytes).ok()?.splitn(6, ' ');
         let mut word = || words.next();

@@ -1,4 +1,4 @@
-//! Comparing: both stores are walked side by side, at the line of the log that the target has come to.
+//! Compares source and target at the log position of the target.
 
 use super::batch::MAX_BATCH_ITEMS;
 use super::copy::{read_records, record_names};
@@ -9,7 +9,7 @@ use super::{MigrationError, MigrationReport, Migrator};
 use crate::model::name_key::storage_key;
 use crate::{EditKind, NameKey, Store as _, StoredRecord};
 
-/// How often it is looked again at what changes meanwhile.
+/// Maximum number of retries for names that change meanwhile.
 const MAX_COMPARE_ATTEMPTS: u32 = 100;
 
 /// Current record of one name in source and target.
@@ -20,9 +20,9 @@ struct RecordPair {
 }
 
 impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
-    /// Compares what has not been compared yet, and notes up to where, if all is the same.
+    /// Compares everything not compared yet, and advances the checkpoint if there are no differences.
     pub(super) async fn compare(&mut self) -> Result<(), MigrationError> {
-        // What changes from here on is compared the next time, and so again if it is passed meanwhile.
+        // Later changes are compared in the next round.
         let (from, end) = (self.mark.verified, self.mark.followed);
         let is_all = from == 0 || self.has_import(from, end).await?;
         self.compare_log(if is_all { 0 } else { from }, end, is_all).await?;
@@ -37,7 +37,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Whether lines are of an import: its names are not told.
+    /// Whether the log has an import: its entry does not list the names.
     async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MigrationError> {
         while let Some(lines) = self.read_source_log(after, end).await? {
             if lines.iter().any(|line| line.kind == EditKind::Import) {
@@ -48,7 +48,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(false)
     }
 
-    /// Compares lines, and the names that they are about: all, or only those that have no record, since the others come later.
+    /// Compares log entries and their names: all, or only removed ones, since the others are compared by `compare_records`.
     async fn compare_log(
         &mut self,
         mut after: u64,
@@ -71,19 +71,19 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Compares all records of both, with their histories.
+    /// Compares all records and their histories.
     async fn compare_records(&mut self) -> Result<(), MigrationError> {
         let mut after: Option<NameKey> = None;
         loop {
             let theirs = read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
             let ours =
                 read_records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
-            // Up to where both have been read.
+            // Both have been read up to here.
             let last = |entries: &[(NameKey, StoredRecord)]| entries.last().map(|(key, _)| key.clone());
             let ends = [last(&theirs), last(&ours)].into_iter().flatten();
             let Some(end) = ends.min_by(|a, b| storage_key(a).cmp(&storage_key(b))) else { return Ok(()) };
             let end_key = storage_key(&end).into_owned();
-            // One of them has nothing more, and the other is read to its end.
+            // If one store is at its end, the rest of the other is compared.
             let is_cut = !theirs.is_empty() && !ours.is_empty();
             let within = |(key, _): &(NameKey, StoredRecord)| !is_cut || *storage_key(key) <= *end_key;
             let (theirs, ours) = (theirs.into_iter().filter(within), ours.into_iter().filter(within));
@@ -108,7 +108,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Compares names; those whose state cannot be told yet once more, when the target has come further.
+    /// Compares names; undetermined ones again after catching up.
     async fn compare_pairs(&mut self, pairs: Vec<RecordPair>) -> Result<(), MigrationError> {
         self.moved.compared += pairs.len() as u64;
         let mut unsettled = self.compare_determined(pairs).await?;
@@ -139,7 +139,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Err(MigrationError::Restless)
     }
 
-    /// The same, and gives those whose state cannot be told.
+    /// Compares names; returns those whose state is undetermined.
     async fn compare_determined(&mut self, pairs: Vec<RecordPair>) -> Result<Vec<NameKey>, MigrationError> {
         let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut differences = Vec::new();
@@ -185,7 +185,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(unsettled)
     }
 
-    /// Compares the homed prefixes; again, if they changed meanwhile.
+    /// Compares the homed prefixes; again if they changed meanwhile.
     async fn compare_homed(&mut self) -> Result<(), MigrationError> {
         for tries in 1.. {
             let Some(prefix) = self.first_homed_difference().await? else { break };
@@ -199,7 +199,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// The first prefix that is homed on one side only.
+    /// Returns the first prefix that is homed in one store only.
     async fn first_homed_difference(&self) -> Result<Option<Box<str>>, MigrationError> {
         let mut after: Option<Box<str>> = None;
         loop {
@@ -224,7 +224,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     }
 }
 
-/// Both sides by name, in the order of their keys.
+/// Pairs records of both stores by name, in key order.
 fn pair_by_key(
     theirs: impl Iterator<Item = (NameKey, StoredRecord)>,
     ours: impl Iterator<Item = (NameKey, StoredRecord)>,

@@ -1,4 +1,4 @@
-//! Copying: everything once, then what the log says has changed since.
+//! Initial copy, and catch-up by the change log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::model::history::is_record_change;
 use crate::model::name_key::storage_key;
 use crate::{EditKind, LogEntry, NameKey, PriorState, StoreError, StoredRecord};
 
-/// How often it is waited for a line that has to come, and for how long each time.
+/// Number of polls for a pending log entry, and delay between them.
 const MAX_SETTLE_ATTEMPTS: u32 = 600;
 const SETTLE_POLL_DELAY: Duration = Duration::from_millis(50);
 
 impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
-    /// Copies what has not been copied once: lines, prefixes, records, and histories of names that have no record.
+    /// Initial copy: log entries, prefixes, records, and histories of removed names.
     pub(super) async fn copy_initial(&mut self) -> Result<(), MigrationError> {
         self.copy_log(self.mark.followed).await?;
         if let MigrationStage::Records(mut after) = self.mark.stage.clone() {
@@ -55,7 +55,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Copies what has changed since, until little is left; then the target is what the source was at one line.
+    /// Catches up by the change log until few entries are left; then the target has the source's state at one log position.
     pub(super) async fn catch_up(&mut self) -> Result<(), MigrationError> {
         let mut waited = 0;
         loop {
@@ -80,7 +80,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         }
     }
 
-    /// Copies what changed up to a line. Gives whether no name has been passed over that has changed since.
+    /// Copies changes up to a sequence number. Returns whether no name was skipped because of later changes.
     async fn catch_up_to(&mut self, end: u64) -> Result<bool, MigrationError> {
         self.copy_log(end).await?;
         let (mut after, mut is_exact) = (self.mark.followed, true);
@@ -88,7 +88,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             for line in &lines {
                 match line.kind {
                     EditKind::Home | EditKind::Unhome => {
-                        // What has no key was never homed.
+                        // An invalid prefix was never homed.
                         if let Ok(prefix) = NameKey::from_prefix(&line.name) {
                             self.piece.homed.insert(prefix, line.kind == EditKind::Home);
                         }
@@ -109,7 +109,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(is_exact)
     }
 
-    /// Copies the records of an import that have not changed since; the others are in later lines.
+    /// Copies the records of an import that are unchanged since; the others have later log entries.
     async fn copy_imported(&mut self, revision: u64) -> Result<(), MigrationError> {
         let mut after = None;
         loop {
@@ -124,7 +124,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         }
     }
 
-    /// Brings the target's log to this line, and the limit with it.
+    /// Copies the log up to a sequence number and moves the position there.
     pub(super) async fn copy_log(&mut self, end: u64) -> Result<(), MigrationError> {
         let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
         while let Some(lines) = self.read_source_log(after, end).await? {
@@ -137,7 +137,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// The next lines of the source up to this one; none if there are none left.
+    /// Reads the next log entries of the source up to `end`; `None` if there are none.
     pub(super) async fn read_source_log(
         &self,
         after: u64,
@@ -172,7 +172,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         }
     }
 
-    /// Copies names whose keys are in order: all, or only those that have no record.
+    /// Copies names with sorted keys: all, or only those without a record.
     async fn copy_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
@@ -187,7 +187,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         Ok(())
     }
 
-    /// Copies names whose keys are in order, with their histories. The records are those that are there now.
+    /// Copies names with sorted keys, with their histories; `entries` are their current records.
     async fn copy_records_with_history(
         &mut self,
         names: &[NameKey],
@@ -238,7 +238,7 @@ struct RegistrationTracker {
 }
 
 impl RegistrationTracker {
-    /// The line that brought the registration of a record which another line made what it is.
+    /// Sequence number of the log entry that introduced a record's registration.
     fn origin_of(&mut self, entry: &StoredRecord, made: Option<u64>) -> Option<u64> {
         if entry.registration.is_empty() {
             return None;
@@ -250,7 +250,7 @@ impl RegistrationTracker {
     }
 }
 
-/// The next records of a store, by their names.
+/// Reads the next records after a key.
 pub(super) async fn read_records(
     side: &impl MigrationSource,
     after: Option<&NameKey>,
@@ -258,7 +258,7 @@ pub(super) async fn read_records(
     let (mut entries, mut size) = (Vec::new(), 0);
     let seen = |entry: &StoredRecord| {
         size += record_memory_size(entry);
-        // What is stored has a key.
+        // Stored names are valid.
         entries.extend(NameKey::new(&entry.name).ok().map(|key| (key, entry.clone())));
         size < MAX_BATCH_BYTES && entries.len() < MAX_BATCH_ITEMS
     };
@@ -266,7 +266,7 @@ pub(super) async fn read_records(
     Ok(entries)
 }
 
-/// The names that lines are about, each once, in the order of their keys.
+/// Names changed by log entries, sorted by key, without duplicates.
 pub(super) fn record_names<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<NameKey> {
     let lines = lines.into_iter().filter(|line| is_record_change(line.kind));
     sort_by_storage_key(lines.filter_map(|line| NameKey::new(&line.name).ok()))

@@ -1,4 +1,4 @@
-//! Histories of many names, one change after the other.
+//! Cursor over the histories of many names, fetched in pages.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ pub(super) struct HistoryCursor<'a, S> {
 }
 
 impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
-    /// Names whose keys are in order.
+    /// Creates a cursor over names with sorted keys.
     pub(super) fn new(side: &'a S, names: &'a [NameKey]) -> Self {
         let next = (!names.is_empty()).then_some((0, 0));
         Self { side, names, fetched: VecDeque::new(), next }
     }
 
-    /// The next change of the name of this number, if there is one. What is left of those before is passed over.
+    /// Returns the next history entry of the name with this index; skips the rest of earlier names.
     pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<HistoryEntry>, StoreError> {
         loop {
             while let Some((of, past)) = self.fetched.pop_front() {

@@ -1,8 +1,9 @@
 //! Store-to-store migration while the source is written.
 //!
-//! `copy` copies everything once and then catches up by the change log; `compare` compares names, log and histories; `aux` handles
-//! aux entries, which are not logged. The target is always brought to the state the source had at one log position (`snapshot`),
-//! so neither copying nor comparing blocks writers. Each batch stores a checkpoint in its transaction; a killed migration resumes.
+//! `traits`, `batch` and `checkpoint` are what stores implement and store. `copy` copies everything once and then catches up by
+//! the change log; `compare` compares names, log and histories; `aux` handles aux entries, which are not logged. The target is
+//! always brought to the state the source had at one log position (`snapshot`), so neither copying nor comparing blocks writers.
+//! Each batch stores a checkpoint in its transaction; a killed migration resumes.
 
 mod aux;
 pub(crate) mod batch;
@@ -21,20 +22,20 @@ use traits::{MigrationSource, MigrationTarget};
 
 use crate::{Store as _, StoreError};
 
-/// Lines of the log that are left for the next time: somebody writes, and there will always be some.
+/// Number of new log entries at which catching up ends: while the source is written, there are always some.
 const MAX_REMAINING_LOG_ENTRIES: u64 = 500;
 
-/// What to do about a store that is not whole.
+/// Hint for a store whose migration is incomplete.
 #[cfg(feature = "postgres")]
 pub(crate) const RESUME_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
 
-/// Differences that are told one by one; the rest is counted.
+/// Maximum number of reported differences; further ones are only counted.
 const MAX_REPORTED_DIFFERENCES: usize = 100;
 
 /// Migrates a store to another one while the source may be written to: copy, catch up, compare.
 ///
-/// Others may write the source meanwhile. What was interrupted goes on; what was finished is brought up to date, and then only
-/// what is new is compared, unless `compare_all` says otherwise. `progress` is told now and then how far it is.
+/// An interrupted migration resumes. A completed one is brought up to date, and only new changes are compared, unless
+/// `compare_all` is set. `progress` is called now and then.
 ///
 /// ```
 /// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Store, migrate};
@@ -66,14 +67,14 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
     mover.copy_initial().await?;
     loop {
         mover.catch_up().await?;
-        // What is in notes tells of records: so those come after them.
+        // Aux entries refer to records, so records are caught up after them.
         mover.copy_aux().await?;
         mover.catch_up().await?;
-        // Comparing everything takes a while, in which much may have changed.
+        // Much may change during a full comparison.
         let (compared, end) = (mover.mark.verified, mover.mark.followed);
         mover.compare().await?;
         let is_near = compared > 0 && end - compared < MAX_REMAINING_LOG_ENTRIES || end == 0;
-        // While they were compared, some may have been copied once more.
+        // Records may have been copied again during the comparison.
         if mover.moved.different > 0 || is_near && mover.mark.followed == end {
             break;
         }
@@ -84,36 +85,36 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
 /// Progress and result of a migration.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MigrationReport {
-    /// Where it began, if not at the beginning.
+    /// Previous migration into this target, if there was one.
     pub resumed: Option<PreviousRun>,
-    /// The line of the log up to which the target is the source.
+    /// Log sequence number up to which the target equals the source.
     pub sequence: u64,
-    /// The change that this line belongs to.
+    /// Revision at this position.
     pub revision: u64,
-    /// Records that were copied, or removed; some perhaps twice, since they changed meanwhile.
+    /// Records copied or removed; those that changed meanwhile may count twice.
     pub records: u64,
-    /// Lines of the log that were copied.
+    /// Log entries copied.
     pub lines: u64,
-    /// Changes with what was there before them that were copied.
+    /// History entries copied.
     pub history: u64,
-    /// Notes that were copied, or removed.
+    /// Aux entries copied or removed.
     pub notes: u64,
-    /// Names that were compared, with their histories.
+    /// Names compared, with their histories.
     pub compared: u64,
-    /// Notes that were others once more when they were compared: somebody writes them.
+    /// Aux entries that still differed in the last round, because they are written concurrently.
     pub restless_notes: u64,
-    /// What is not the same though nobody changed it, what and where; at most 100.
+    /// Differences between source and target; at most 100.
     pub differences: Vec<String>,
-    /// How much that is in all.
+    /// Number of differences, including those not listed.
     pub different: u64,
 }
 
 /// How an earlier migration into this target ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PreviousRun {
-    /// An earlier one was interrupted.
+    /// It was interrupted.
     Interrupted,
-    /// An earlier one was finished at this line of the log.
+    /// It was completed at this log sequence number.
     Finished(u64),
 }
 
@@ -122,18 +123,18 @@ struct Migrator<'a, S, T, P> {
     source: &'a S,
     target: &'a mut T,
     mark: Checkpoint,
-    /// Up to where the source is looked at.
+    /// Log position at which the source is read.
     limit: SnapshotPosition,
-    /// What waits to be taken.
+    /// Batch being filled.
     piece: MigrationBatch,
-    /// Whether the state of a name could not be told, since there is a later line, or will be.
+    /// Whether the state of a name at the position could not be determined, because of a later log entry, written or pending.
     is_unsettled: bool,
     moved: MigrationReport,
     progress: P,
 }
 
 impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'a, S, T, P> {
-    /// Finds out whether the target is empty or was begun by us, from this source.
+    /// Starts or resumes a migration: checks that the target is empty or has a checkpoint of this source.
     async fn start(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MigrationError> {
         let head = source.head().await.map_err(MigrationError::Source)?;
         let found = target.checkpoint().await.map_err(MigrationError::Target)?;
@@ -171,7 +172,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         Ok(mover)
     }
 
-    /// Hands over what waits, and how far that is.
+    /// Writes the batch with the checkpoint.
     async fn flush(&mut self) -> Result<(), MigrationError> {
         let piece = std::mem::take(&mut self.piece);
         self.target.write_batch(&piece, &self.mark).await?;
@@ -183,7 +184,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         Ok(())
     }
 
-    /// Says that the target is whole, if it is.
+    /// Marks the target as complete if there are no differences.
     async fn finish(mut self) -> Result<MigrationReport, MigrationError> {
         let theirs = self.source.head().await.map_err(MigrationError::Source)?;
         let ours = self.target.store().head().await.map_err(MigrationError::Target)?;
@@ -210,7 +211,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
     }
 }
 
-/// Whether there is nothing in a store.
+/// Whether a store is empty.
 async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError> {
     let mut has_records = false;
     let seen = |_: &_| {
@@ -225,21 +226,19 @@ async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError
 }
 
 /// Reason why a migration stopped. The target keeps its checkpoint, so it can be resumed.
-///
-/// What is there of it stays, and the same again goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrationError {
-    /// There is something in the target.
+    /// The target is not empty.
     #[error("there is something in the target already")]
     Occupied,
-    /// Somebody else wrote the target.
+    /// The target was modified by others since the last migration.
     #[error("the target was written by somebody else since it was copied")]
     Written,
-    /// The target is a copy of something else.
+    /// The target was migrated from another source.
     #[error("the target is the copy of another store, or of another state of this one")]
     OtherSource,
-    /// It cannot be told what some names were at a line of the log.
+    /// The state of some names at the log position stays undetermined.
     #[error("the source does not come to rest: an import is under way, or was interrupted")]
     Restless,
     /// The source could not be read.

@@ -1,13 +1,13 @@
-//! What was under a name when the log had so many lines, though it may have changed since.
+//! Record of a name as of a log position, although it may have changed since.
 
 use crate::{HistoryEntry, PriorState, StoredRecord};
 
 /// Record of a name as of a log position, or that it cannot be determined yet.
 #[derive(Debug)]
 pub(super) enum RecordAtPosition {
-    /// This, or nothing.
+    /// The record, or `None` if there was none.
     Known(Option<StoredRecord>),
-    /// That cannot be told now: there is a later line about it, or will be one. When that has been reached, it can.
+    /// Undetermined: there is a later log entry of the name, written or pending. Determined once the position includes it.
     Unsettled,
 }
 
@@ -23,18 +23,18 @@ impl SnapshotPosition {
         past.line.sequence <= self.sequence
     }
 
-    /// What was there, by what is there now, or was a moment ago, and the first change after the limit, if there is one by now.
+    /// Derives the record at the position from the current record and the first later history entry, if there is one.
     pub(super) fn record_at(
         self,
         now: Option<StoredRecord>,
         later: Option<HistoryEntry>,
     ) -> RecordAtPosition {
         match (later.map(|past| past.before), now) {
-            // The records of an import that is under way are there before its line.
+            // Records of an import in progress exist before its log entry.
             (None, Some(entry)) if entry.revision > self.revision => RecordAtPosition::Unsettled,
             (None, now) => RecordAtPosition::Known(now),
             (Some(PriorState::Nothing), _) => RecordAtPosition::Known(None),
-            // Secrets are not in histories.
+            // Histories contain no secrets, so such a record cannot be derived.
             (Some(PriorState::Record(entry)), _) if !entry.values.iter().any(|v| v.has_type("HS_SECKEY")) => {
                 RecordAtPosition::Known(Some(entry))
             }

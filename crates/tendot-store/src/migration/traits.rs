@@ -1,4 +1,4 @@
-//! What a store has to do beside [`Store`] to be moved from or to.
+//! Traits of stores that a migration reads or writes, beyond [`Store`].
 
 use super::batch::MigrationBatch;
 use super::{Checkpoint, MigrationError};
@@ -7,17 +7,17 @@ use crate::{HistoryEntry, NameKey, Store, StoreError, StoredRecord};
 
 /// Store that can be read for a migration or a comparison.
 pub trait MigrationSource: Store {
-    /// The last numbers that were given.
+    /// Returns the last revision and sequence number.
     fn head(&self) -> impl Future<Output = Result<StoreHead, StoreError>> + Send;
 
-    /// The records of names, in their order: at least the first, fewer than there are names where they are large.
+    /// Reads the records of names, in order: at least the first; fewer than requested where records are large.
     fn read_records(
         &self,
         names: &[NameKey],
     ) -> impl Future<Output = Result<Vec<Option<StoredRecord>>, StoreError>> + Send;
 
-    /// What ever changed under names, oldest first, one name after the other; their keys are in order. From `at` on: after
-    /// a line, of the name of that number. Gives where to go on, if there may be more.
+    /// Reads the histories of names whose keys are sorted, name by name, oldest first, starting at `at`. Also returns where to
+    /// continue.
     fn read_histories(
         &self,
         names: &[NameKey],
@@ -25,26 +25,24 @@ pub trait MigrationSource: Store {
     ) -> impl Future<Output = Result<PastPiece, StoreError>> + Send;
 }
 
-/// The number of a name, and that of a line of the log, after which its history goes on.
+/// Position in a list of histories: index of the name, and log sequence number to continue after.
 pub(crate) type At = (usize, u64);
 
-/// Changes with the numbers of their names, and where to go on.
+/// History entries with the indexes of their names, and where to continue.
 pub(crate) type PastPiece = (Vec<(usize, HistoryEntry)>, Option<At>);
 
-/// Store that receives a migration; nobody else writes to it meanwhile.
-///
-/// Nobody else writes it meanwhile.
+/// Store that receives a migration; it has no other writers meanwhile.
 pub trait MigrationTarget {
-    /// How it is read.
+    /// Store type for reads.
     type Store: MigrationSource;
 
-    /// To read it.
+    /// Returns the store for reads.
     fn store(&self) -> &Self::Store;
 
-    /// How far it has come, and whether nobody else has written it since; none if nothing was ever moved to it.
+    /// Reads the checkpoint, and whether nothing else was written since; `None` if there was no migration.
     fn checkpoint(&self) -> impl Future<Output = Result<Option<(Checkpoint, bool)>, StoreError>> + Send;
 
-    /// Takes what is in a piece, and how far it has come by that, or nothing.
+    /// Writes a batch and the checkpoint in one transaction.
     fn write_batch(
         &mut self,
         piece: &MigrationBatch,

@@ -4,23 +4,23 @@ use tendot_proto::HandleValue;
 
 use crate::{CommitError, NameKey, NameKeyError, RecordStatus};
 
-/// Bytes of the values of one record at most, as they stand in messages, and of its registration; or of a note.
+/// Maximum size of a record (values in wire form, plus registration) or of an aux entry.
 pub(crate) const MAX_RECORD_BYTES: usize = 4 << 20;
 
 /// Change set: edits that are committed in one transaction, or not at all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangeSet {
-    /// Who makes it, for the log and the audit.
+    /// Author, for the log and audits.
     pub by: Box<str>,
-    /// When, in milliseconds since 1970. The order of changes is that of their numbers, not of their times.
+    /// Time in milliseconds since the Unix epoch. Change sets are ordered by revision, not by time.
     pub at: u64,
-    /// What is to be done, in order. Each edit sees what those before it did. Requirements alone come to nothing: such a
-    /// change gets no number of its own.
+    /// Edits in order; each sees the effects of those before it. A change set with preconditions only gets no revision of its
+    /// own.
     pub edits: Vec<Edit>,
 }
 
 impl ChangeSet {
-    /// The memory that it takes, roughly.
+    /// Approximate memory size in bytes.
     pub(crate) fn memory_size(&self) -> usize {
         let values = |edit: &Edit| match edit {
             Edit::Put { values, .. } => values_memory_size(values),
@@ -44,83 +44,81 @@ fn values_memory_size(values: &[HandleValue<'_>]) -> usize {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
-    /// A record is to have these values and no others. If the name has been spelled before, that spelling stays; and so does
-    /// what the registry knows of it.
+    /// Replaces all values of a record; its spelling and registration stay.
     Put {
-        /// The name.
+        /// Name of the record.
         name: Box<str>,
-        /// The values, in order.
+        /// New values, in order.
         values: Vec<HandleValue<'static>>,
-        /// What has to be there before.
+        /// Precondition on the current record.
         expect: Precondition,
     },
-    /// The same, and what the registry knows of the name is to be this.
+    /// Replaces all values and the registration of a record.
     Register {
-        /// The name.
+        /// Name of the record.
         name: Box<str>,
-        /// The values, in order.
+        /// New values, in order.
         values: Vec<HandleValue<'static>>,
-        /// See [`StoredRecord::registration`](crate::StoredRecord::registration).
+        /// New registration; see [`StoredRecord::registration`](crate::StoredRecord::registration).
         registration: Box<[u8]>,
-        /// What has to be there before.
+        /// Precondition on the current record.
         expect: Precondition,
     },
-    /// A name is never to resolve again. Its last values stay, and what the registry knows of it.
+    /// Makes a record a tombstone: the name never resolves again. Its last values and its registration stay.
     Tombstone {
-        /// The name.
+        /// Name of the record.
         name: Box<str>,
-        /// What has to be there before.
+        /// Precondition on the current record.
         expect: Precondition,
     },
-    /// A record is to be removed, and its name may be given again. The log keeps that it was.
+    /// Removes a record; its name may be registered again. Log and history stay.
     Remove {
-        /// The name.
+        /// Name of the record.
         name: Box<str>,
-        /// What has to be there before.
+        /// Precondition on the current record.
         expect: Precondition,
     },
-    /// Names under a prefix are to be kept here.
+    /// Homes a prefix here.
     Home {
-        /// The prefix, as `10.1000`; or, for the prefixes derived from one, `0.NA/0.NA/10.1000`.
+        /// The prefix, such as `10.1000`; or `0.NA/0.NA/10.1000` for the prefixes derived from it.
         prefix: Box<str>,
     },
-    /// Names under a prefix are no longer to be kept here. Records stay as they are.
+    /// Ends the homing of a prefix; its records stay.
     Unhome {
         /// The prefix, without a slash.
         prefix: Box<str>,
     },
-    /// What is under a name has to be what was read there, or nothing of the change is carried out. Writes nothing, not
-    /// even into the log.
+    /// Precondition: the record of a name still has the revision that was read. Writes nothing and is not logged.
     Require {
-        /// The name.
+        /// Name of the record.
         name: Box<str>,
-        /// The revision of what was read, be it a record or a tombstone; none if there was nothing.
+        /// Expected revision of the record or tombstone; `None` if there must be no record.
         revision: Option<u64>,
     },
-    /// A prefix has to be homed or not, as it was read. Writes nothing either.
+    /// Precondition: a prefix is still homed or not homed. Writes nothing.
     RequireHomed {
         /// The prefix.
         prefix: Box<str>,
-        /// Whether it was.
+        /// Expected state.
         is_homed: bool,
     },
-    /// A note is to be this. Notes are no records: they have no history, no revision and no line in the log.
+    /// Writes an aux entry. Aux entries have no history, revision or log entry.
     PutNote {
-        /// At most [`NameKey::MAX_KEY_LEN`] bytes, at least one.
+        /// Key: 1 to [`NameKey::MAX_KEY_LEN`] bytes.
         key: Box<[u8]>,
-        /// What is to stand there.
+        /// New value.
         body: Box<[u8]>,
     },
-    /// A note is to be gone.
+    /// Removes an aux entry.
     RemoveNote {
-        /// Its key.
+        /// Key of the aux entry.
         key: Box<[u8]>,
     },
-    /// A note has to be what was read, or nothing of the change is carried out.
+    /// Precondition: an aux entry still has the value that was read.
     RequireNote {
-        /// Its key.
+        /// Key of the aux entry.
         key: Box<[u8]>,
-        /// What was read; none if there was none.
+        /// Expected value; `None` if there must be no entry.
         body: Option<Box<[u8]>>,
     },
 }
@@ -154,7 +152,7 @@ impl Edit {
         }
     }
 
-    /// Whether what is under the name, if anything is, is what has to be there before.
+    /// Whether the edit's precondition holds for the current record.
     pub(crate) fn is_satisfied_by(&self, there: Option<(u64, RecordStatus)>) -> bool {
         match self {
             Self::Put { expect, .. }
@@ -170,18 +168,18 @@ impl Edit {
 /// Precondition of a write on the current record (compare-and-set).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Precondition {
-    /// Anything or nothing, but no tombstone.
+    /// A live record or none; a tombstone fails.
     Any,
-    /// Nothing, not even a tombstone: the name is new.
+    /// No record and no tombstone: the name is new.
     Absent,
-    /// A record that resolves, whatever it is.
+    /// A live record of any revision.
     Live,
-    /// A record that has not changed since this revision.
+    /// A live record of this revision.
     Revision(u64),
 }
 
 impl Precondition {
-    /// Whether what is there, if anything is, is what was expected.
+    /// Whether the precondition holds for the current record.
     fn is_satisfied_by(self, there: Option<(u64, RecordStatus)>) -> bool {
         match (self, there) {
             (Self::Any | Self::Absent, None) => true,
@@ -197,11 +195,11 @@ impl Precondition {
 /// Result of a durable commit: the revision it was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CommitInfo {
-    /// Its number, which is the revision of all records that it touched; that of the last change if it touched nothing.
+    /// Revision of the change set and of all records it wrote; that of the last change set if it wrote no record.
     pub revision: u64,
 }
 
-/// Refuses what is too large to be kept.
+/// Checks that an edit is within [`MAX_RECORD_BYTES`].
 pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
     let length = match edit {
         Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
@@ -217,7 +215,7 @@ pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> 
     Ok(())
 }
 
-/// The bytes of a value, as it stands in messages.
+/// Size of a value in wire form.
 fn encoded_len(value: &HandleValue<'_>) -> usize {
     let references = value.references.iter().map(|reference| 8 + reference.handle.len());
     26 + value.value_type.len() + value.data.len() + references.sum::<usize>()

@@ -7,49 +7,49 @@ use crate::{EditKind, LogEntry, StoredRecord};
 /// One page of a name's history.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct History {
-    /// In the order that was asked for.
+    /// Entries in the requested order.
     pub items: Vec<HistoryEntry>,
-    /// The sequence number to go on after, or before, if there is more.
+    /// Sequence number to continue after (or before); `None` after the last page.
     pub next: Option<u64>,
 }
 
 /// History entry: a log entry and the prior state of the name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryEntry {
-    /// Its line of the log. That of an import is about all records that were imported, and has no name.
+    /// Its log entry. That of an import covers all imported records and has no name.
     pub line: LogEntry,
-    /// What was there before it.
+    /// State of the name before it.
     pub before: PriorState,
 }
 
 /// State of a name before a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PriorState {
-    /// Nothing was.
+    /// There was no record.
     Nothing,
-    /// This was; the data of its HS_SECKEY values is not kept.
+    /// This record; the data of HS_SECKEY values is removed.
     Record(StoredRecord),
-    /// Nobody knows any more: the change was made by a version of this program that kept no history.
+    /// Unknown: the change was written by a version without history.
     Unknown,
 }
 
 /// Direction and start of a history page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HistoryOrder {
-    /// The oldest first, of those that came after this sequence number.
+    /// Oldest first, after this sequence number.
     OldestFirst {
-        /// 0 for all of them.
+        /// 0 to start at the oldest entry.
         after: u64,
     },
-    /// The newest first, of those that came before this sequence number.
+    /// Newest first, before this sequence number.
     NewestFirst {
-        /// [`u64::MAX`] for all of them.
+        /// [`u64::MAX`] to start at the newest entry.
         before: u64,
     },
 }
 
 impl HistoryOrder {
-    /// Whether a change is in that part.
+    /// Whether a sequence number is in the requested part.
     pub(crate) const fn contains(self, sequence: u64) -> bool {
         match self {
             Self::OldestFirst { after } => sequence > after,
@@ -59,7 +59,7 @@ impl HistoryOrder {
 }
 
 impl History {
-    /// Adds a change; false if there is no room for it, since so many are there or so many bytes.
+    /// Adds an entry; returns false and sets `next` if the page is full, by number or by bytes.
     pub(crate) fn push(&mut self, past: HistoryEntry, limit: usize, room: &mut usize) -> bool {
         if let Some(last) = self.items.last()
             && (self.items.len() >= limit || *room == 0)
@@ -77,15 +77,16 @@ impl History {
     }
 }
 
-/// Bytes of records that are given in one call; one more is, whatever its size.
+/// Maximum size of the records of one history page; the last one may exceed it.
 pub(crate) const MAX_HISTORY_PAGE_BYTES: usize = 4 << 20;
 
-/// Whether a line of the log is about one record.
+/// Whether a log entry of this kind changes exactly one record.
 pub(crate) const fn is_record_change(kind: EditKind) -> bool {
     matches!(kind, EditKind::Create | EditKind::Update | EditKind::Tombstone | EditKind::Remove)
 }
 
-/// The record without the data of secret keys, if it has any: who changes a secret wants the old one gone.
+/// Returns a copy without the data of HS_SECKEY values; `None` if there are none. A replaced secret must not survive in the
+/// history.
 pub(crate) fn redact_secrets(entry: &StoredRecord) -> Option<StoredRecord> {
     let is_secret = |value: &HandleValue<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
     entry.values.iter().any(is_secret).then(|| {

@@ -3,19 +3,19 @@
 /// Entry of the change log: one edit that was committed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogEntry {
-    /// The number of the line: 1, 2, 3 …
+    /// Sequence number: 1, 2, 3, … without gaps.
     pub sequence: u64,
-    /// The number of the change that it belongs to.
+    /// Revision of its change set.
     pub revision: u64,
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since the Unix epoch.
     pub at: u64,
-    /// By whom.
+    /// Author.
     pub by: Box<str>,
-    /// What was done.
+    /// Kind of the edit.
     pub kind: EditKind,
-    /// The name or prefix that it is about, as it was first spelled; empty for an import.
+    /// Name or prefix in its first spelling; empty for an import.
     pub name: Box<str>,
-    /// How many records: 1, but for an import. Those of an import are the records that have its revision, see
+    /// Number of records: 1, except for an import. The names of an import are those of its revision, see
     /// [`Store::names_at_revision`](crate::Store::names_at_revision).
     pub count: u64,
 }
@@ -24,23 +24,23 @@ pub struct LogEntry {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum EditKind {
-    /// A record came to be.
+    /// A record was created.
     Create,
-    /// A record got other values.
+    /// The values or the registration of a record were replaced.
     Update,
-    /// A name will not resolve again.
+    /// A record became a tombstone.
     Tombstone,
     /// A record was removed.
     Remove,
-    /// A prefix is kept here.
+    /// A prefix was homed.
     Home,
-    /// A prefix is no longer kept here.
+    /// The homing of a prefix ended.
     Unhome,
-    /// Many records came to be or got other values, in one run.
+    /// Records were created or updated by a bulk import.
     Import,
 }
 
-/// The numbers of kinds, for ever.
+/// Codes of the kinds in stored data; they never change.
 pub(crate) const KINDS: [(u64, EditKind); 7] = [
     (1, EditKind::Create),
     (2, EditKind::Update),

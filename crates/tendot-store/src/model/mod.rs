@@ -1,4 +1,6 @@
 //! Data types of the store interface.
+//!
+//! In reading order: `name_key`, `record`, `change_set`, `log_entry`, `history`, `values_codec`.
 
 pub(crate) mod change_set;
 pub(crate) mod history;

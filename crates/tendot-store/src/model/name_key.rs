@@ -8,8 +8,6 @@ use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 
 /// Comparison key of a name: ASCII letters in upper case, all other bytes unchanged.
 ///
-/// ASCII letters in upper case, everything else as it is.
-///
 /// ```
 /// use tendot_store::{NameKey, NameKeyError};
 ///
@@ -22,16 +20,16 @@ use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 pub struct NameKey(Box<[u8]>);
 
 impl NameKey {
-    /// The longest name that is kept, in bytes. Handles of the protocol have at most half of it.
+    /// Maximum length of a name in bytes; twice that of a handle in the protocol.
     pub const MAX_LEN: usize = 4096;
 
-    /// The longest prefix that can be homed, in bytes. Names under longer ones are kept, but not listed.
+    /// Maximum length of a homed prefix in bytes. Names under longer prefixes are stored, but not listed.
     pub const MAX_PREFIX_LEN: usize = 255;
 
-    /// The longest key of a note, in bytes.
+    /// Maximum length of an aux key in bytes.
     pub const MAX_KEY_LEN: usize = 512;
 
-    /// The key of a name.
+    /// Builds the comparison key of a name.
     pub fn new(name: &str) -> Result<Self, NameKeyError> {
         Self::validate(name)?;
         let mut key: Box<[u8]> = name.as_bytes().into();
@@ -39,7 +37,7 @@ impl NameKey {
         Ok(Self(key))
     }
 
-    /// Whether a name has a key.
+    /// Checks that a name can be stored.
     pub(crate) const fn validate(name: &str) -> Result<(), NameKeyError> {
         match name.len() {
             0 => Err(NameKeyError::Empty),
@@ -56,17 +54,17 @@ impl NameKey {
         }
     }
 
-    /// Whether a note can have this key.
+    /// Whether this is a valid aux key.
     pub(crate) const fn is_valid_key(key: &[u8]) -> bool {
         !key.is_empty() && key.len() <= Self::MAX_KEY_LEN
     }
 
-    /// The bytes.
+    /// Bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// What stands before the first slash, or all of it.
+    /// Part before the first slash, or the whole key.
     pub fn prefix(&self) -> &[u8] {
         Handle::new(&self.0).prefix()
     }
@@ -88,33 +86,33 @@ impl fmt::Debug for NameKey {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameKeyError {
-    /// There is none.
+    /// The name is empty.
     #[error("the name is empty")]
     Empty,
-    /// It is longer than [`NameKey::MAX_LEN`].
+    /// The name is longer than [`NameKey::MAX_LEN`].
     #[error("the name has {length} bytes, at most {max} are kept", max = NameKey::MAX_LEN)]
     TooLong {
-        /// Its bytes.
+        /// Length in bytes.
         length: usize,
     },
-    /// It is longer than [`NameKey::MAX_PREFIX_LEN`].
+    /// The prefix is longer than [`NameKey::MAX_PREFIX_LEN`].
     #[error("the prefix has {length} bytes, at most {max} are kept", max = NameKey::MAX_PREFIX_LEN)]
     PrefixTooLong {
-        /// Its bytes.
+        /// Length in bytes.
         length: usize,
     },
 }
 
-/// Names up to this length are their own key.
+/// Names up to this length are their own storage key.
 const MAX_PLAIN_KEY_LEN: usize = 1_900;
 
-/// So much of a longer name stands in its key.
+/// Number of leading bytes of a longer name in its storage key.
 const HASHED_KEY_PREFIX_LEN: usize = 1_880;
 
-/// In no UTF-8 text, so that no name has the key of a longer one.
+/// Never occurs in UTF-8, so no name is the storage key of a longer one.
 const HASHED_KEY_SEPARATOR: u8 = 0xff;
 
-/// The key of a record.
+/// Storage key of a name: the comparison key, or for a long name its start and a hash.
 pub(crate) fn storage_key(key: &NameKey) -> Cow<'_, [u8]> {
     let name = key.as_bytes();
     if name.len() <= MAX_PLAIN_KEY_LEN {
@@ -122,13 +120,13 @@ pub(crate) fn storage_key(key: &NameKey) -> Cow<'_, [u8]> {
     }
     let mut short = name[..HASHED_KEY_PREFIX_LEN].to_vec();
     short.push(HASHED_KEY_SEPARATOR);
-    // Of a hash that nobody finds two names for; the provider always has this one.
+    // Collision-resistant; the provider always supports SHA-256.
     let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[name]);
     short.extend(hash.iter().flat_map(|hash| hash.iter().take(16)));
     short.into()
 }
 
-/// Whether a key has only the beginning of its name.
+/// Whether a storage key has only the start of its name, and a hash.
 pub(crate) fn is_hashed_key(record_key: &[u8]) -> bool {
     record_key.get(HASHED_KEY_PREFIX_LEN) == Some(&HASHED_KEY_SEPARATOR)
 }

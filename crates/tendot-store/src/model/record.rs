@@ -5,23 +5,23 @@ use tendot_proto::HandleValue;
 /// Record as stored: name in its first spelling, revision, status, values and registration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredRecord {
-    /// The name as it was first spelled.
+    /// Name in its first spelling.
     pub name: Box<str>,
-    /// The number of the change that made it what it is; see [`Precondition::Revision`](crate::Precondition::Revision).
+    /// Revision of the change set that wrote it; see [`Precondition::Revision`](crate::Precondition::Revision).
     pub revision: u64,
-    /// Whether it resolves.
+    /// Live or tombstone.
     pub state: RecordStatus,
-    /// Its values, in the order in which they were given; those of a tombstone are the last ones that it had.
+    /// Values in the order given; a tombstone has the last ones of the record.
     pub values: Vec<HandleValue<'static>>,
-    /// What the registry knows of the name beside its values; empty if nothing. The store does not look into it.
+    /// Registration: opaque bytes of the registry; empty if there is none.
     pub registration: Box<[u8]>,
 }
 
 /// Whether a record is live or a tombstone.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum RecordStatus {
-    /// It does.
+    /// The name resolves.
     Live,
-    /// It did, and is never given again.
+    /// The name is retired: it never resolves and is never registered again.
     Tombstone,
 }

@@ -1,5 +1,4 @@
-//! Values as they stand in messages, their number first. What is kept may be longer than a message takes, so they are read by
-//! rules of their own.
+//! Codec for values in wire form, preceded by their number, without the size limits of messages.
 
 use tendot_proto::wire::{WireList, WireReader, WireWriter};
 use tendot_proto::{DecodeError, HandleValue, Ttl, ValuePermissions, ValueReference};
@@ -12,7 +11,7 @@ pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
 
 pub(crate) fn decode(body: &[u8]) -> Result<Vec<HandleValue<'static>>, DecodeError> {
     let reader = &mut WireReader::new(body);
-    // Grows as they are read, not by the number announced; each takes bytes, so that a wrong number ends.
+    // Allocates as values are read, not by the declared count; each value takes bytes, so a wrong count fails.
     let mut values = Vec::new();
     for _ in 0..reader.u32("values")? {
         values.push(decode_value(reader)?);

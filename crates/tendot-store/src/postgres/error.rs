@@ -10,7 +10,7 @@ use crate::StoreError;
 pub(crate) enum DatabaseError {
     #[error("{}", message(.0))]
     Server(#[from] tokio_postgres::Error),
-    /// It takes no connection, and will not soon: whatever it says is of this server and not of what was to be asked.
+    /// The host rejects connections, and will not accept one soon: a fault of the host, not of the request.
     #[error("{}", message(.0))]
     Refused(tokio_postgres::Error),
     #[error("no connection was free in time")]
@@ -44,7 +44,7 @@ impl From<PoolError> for DatabaseError {
                 }
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
-            // The first statement of a connection says so itself.
+            // The post-create hook reports its own timeout as a message.
             PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => Self::Silent,
             _ => Self::Closed,
         }
@@ -52,7 +52,7 @@ impl From<PoolError> for DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether the same may succeed if it is done again. Only right for what was not done.
+    /// Whether a retry may succeed. Only valid if nothing was written.
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
             Self::Server(error) => is_retryable_sql(error),
@@ -61,12 +61,12 @@ impl DatabaseError {
         }
     }
 
-    /// Whether what was asked may be at fault, and not the server.
+    /// Whether the request may be the cause, and not the host.
     pub(crate) fn is_caused_by_request(&self) -> bool {
         let of_server =
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
         match self {
-            // What was read makes no sense.
+            // Stored data is corrupt or too large.
             Self::TooMuch | Self::Unread(_) => true,
             Self::Server(error) => {
                 error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_retryable()
@@ -75,18 +75,18 @@ impl DatabaseError {
         }
     }
 
-    /// Whether there are no tables.
+    /// Whether a table is missing.
     pub(crate) fn is_missing_table(&self) -> bool {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
     }
 
-    /// Whether somebody else may answer: the server is at fault, or the way to it.
+    /// Whether another host may answer: the host or the connection is the cause.
     pub(crate) fn is_caused_by_host(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
         self.is_retryable() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
     }
 
-    /// The same for those who use the store.
+    /// Converts to a [`StoreError`].
     pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         let error = match self {
             Self::Server(ref error) => error,
@@ -106,10 +106,10 @@ impl DatabaseError {
 
 fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
-        // Neither the server nor what was asked is at fault, but the way between.
+        // Without SQLSTATE, the connection is the cause.
         return error.is_closed() || is_io_error(error);
     };
-    // Conflicts of transactions, connections that were lost, servers that go or come.
+    // Serialization failures, lost connections, and servers that start or stop.
     let class = code.code().get(..2).unwrap_or_default();
     matches!(class, "40" | "08")
         || [
@@ -127,7 +127,7 @@ fn is_io_error(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
-/// What went wrong, in the server's words if it has any.
+/// Message of an error: the server's, if there is one.
 pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),

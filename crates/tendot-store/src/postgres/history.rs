@@ -1,7 +1,7 @@
-//! What ever changed under a name.
+//! History queries.
 //!
-//! Each change has a row with what was there before, but for records that an import made: that they came to be shows by their
-//! revision, in the row after it or in the record itself, and the log has the line.
+//! Each change has a row with the prior state, except for records created by an import: their creation is found by the revision
+//! of the next row, or of the current record, and the log entry of the import.
 
 use tokio_postgres::Row;
 
@@ -10,7 +10,7 @@ use crate::model::history;
 use crate::model::name_key::storage_key;
 use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError};
 
-/// Changes of one page; each may be as large as a record.
+/// Rows per page; each may be as large as a record.
 const PAGE: usize = 16;
 
 const DOING: &str = "reading a history";
@@ -33,11 +33,11 @@ macro_rules! rows {
     };
 }
 
-/// Rows, and with each the import that made what was there before, if it has no row of its own.
+/// History rows, each with the import that created its prior record, if that has no row.
 const OLDEST_FIRST: &str = rows!(">", "");
 const NEWEST_FIRST: &str = rows!("<", "desc");
 
-/// The import that made what the row after a sequence number found, or what is there now if there is no such row.
+/// Import that created the record found by the next row after a sequence number, or the current record.
 const MADE: &str = "\
     select i.sequence, i.revision, i.made_at, i.made_by, i.kind, i.name, i.records from tendot_log i \
     where i.kind = 7 and i.records > 0 and i.revision = case \
@@ -67,7 +67,7 @@ impl PostgresStore {
             let rows = self.query(DOING, sql, &[&&*key, &from, &most]).await?;
             let mut changes = Vec::with_capacity(rows.len() + 1);
             if is_newest_first && is_first {
-                // What came after the newest of them, which has no row.
+                // A creation by import after the newest row has no row.
                 let newest = rows.first().map(|row| row::column(row, 0)).transpose()?.unwrap_or(0);
                 changes.extend(self.creating_import(&key, newest).await?);
             }
@@ -98,14 +98,14 @@ impl PostgresStore {
         }
     }
 
-    /// The import that made what was there after a change.
+    /// Finds the import that created the record after a sequence number.
     async fn creating_import(&self, key: &[u8], after: i64) -> Result<Option<HistoryEntry>, StoreError> {
         let rows = self.query(DOING, MADE, &[&key, &after]).await?;
         Ok(rows.first().map(|found| import_entry(found, 0)).transpose()?.flatten())
     }
 }
 
-/// A change by an import, before which there was nothing; none if there is no line.
+/// Decodes the creation of a record by an import; `None` without a log entry.
 fn import_entry(found: &Row, from: usize) -> Result<Option<HistoryEntry>, StoreError> {
     if row::column::<Option<i64>>(found, from)?.is_none() {
         return Ok(None);

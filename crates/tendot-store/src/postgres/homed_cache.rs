@@ -1,9 +1,9 @@
-//! Whether prefixes are homed, for who resolves: every question asks it, and the answer changes hardly ever.
+//! Cache of homed prefixes: every resolution needs one, and they rarely change.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Prefixes of which it is known.
+/// Maximum number of cached prefixes.
 const MAX_CACHED_PREFIXES: usize = 1 << 14;
 
 /// Cache of homed-prefix lookups, valid for one version of the prefix counter.
@@ -13,7 +13,7 @@ pub(crate) struct HomedCache(Mutex<HomedCacheEntries>);
 /// Entries of the cache and the version they are valid for.
 #[derive(Debug, Default)]
 struct HomedCacheEntries {
-    /// The number of changes of prefixes for which the answers are right.
+    /// Version of the prefix counter for which the entries are valid.
     version: u64,
     answers: HashMap<Box<[u8]>, bool>,
 }
@@ -24,7 +24,7 @@ impl HomedCache {
         known.answers.get(prefix).copied().filter(|_| version == Some(known.version))
     }
 
-    /// Keeps an answer. The version is that from before it was read.
+    /// Inserts a result; `version` was sampled before the read.
     pub(crate) fn put(&self, version: Option<u64>, prefix: Vec<u8>, is_homed: bool) {
         let Some(version) = version else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What is needed to move from a store in a database, and to one.
+//! PostgreSQL store as migration source and target.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::model::values_codec;
 use crate::store::StoreHead;
 use crate::{HistoryEntry, NameKey, PriorState, StoreError, StoredRecord};
 
-/// Records that are asked for together; each may have some megabytes.
+/// Records per query; each may have some megabytes.
 const PAGE: usize = 64;
 
 const HEAD: &str = "select revision, sequence from tendot_counters where id = 1";
@@ -30,7 +30,7 @@ const HEAD: &str = "select revision, sequence from tendot_counters where id = 1"
 const ENTRIES: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = any($1)";
 
-// A record that an import made may have no row for that: its revision tells, in the row after it or in the record itself.
+// A creation by import may have no history row: it is found by the revision in the next row or in the current record.
 const PASTS: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
      h.name, h.revision, h.state, h.body, h.registration, h.name_key from (\
          select name_key, sequence, name, revision, state, body, registration from tendot_history \
@@ -114,7 +114,7 @@ impl MigrationSource for PostgresStore {
 
     async fn read_histories(&self, names: &[NameKey], at: At) -> Result<PastPiece, StoreError> {
         let (first, after) = at;
-        // A history that does not fit at once is read to its end alone: by its key, in order, from where it was left.
+        // A history that spans batches is continued alone, in sequence order.
         let end = if after > 0 { names.len().min(first + 1) } else { names.len() };
         let keys: Vec<_> = names.get(first..end).unwrap_or_default().iter().map(storage_key).collect();
         let numbers: HashMap<&[u8], usize> = keys.iter().map(|key| &**key).zip(first..).collect();
@@ -143,7 +143,7 @@ impl MigrationSource for PostgresStore {
 }
 
 impl PostgresStore {
-    /// How far a move to this store has come, if there ever was one, and whether nobody else has written since.
+    /// Reads the migration checkpoint, if there is one, and whether nothing else was written since.
     async fn checkpoint(&self) -> Result<Option<(Checkpoint, bool)>, StoreError> {
         let mut mark = None;
         self.for_each_row(MARK, &[], |found| {
@@ -155,7 +155,7 @@ impl PostgresStore {
         mark.map(|(mark, is_last)| Ok((mark.ok_or_else(unread)?, is_last))).transpose()
     }
 
-    /// Refuses a store that is the unfinished copy of another.
+    /// Rejects the target of an incomplete migration.
     pub(crate) async fn check_migration_complete(&self, address: &str) -> Result<(), PostgresOpenError> {
         let place = ConnectionString::parse(address, &self.settings)?.place;
         match self.checkpoint().await {
@@ -165,8 +165,7 @@ impl PostgresStore {
         }
     }
 
-    /// Opens the store of a database to move another one there, and makes its tables if they are not there. For
-    /// [`migrate`](crate::migrate).
+    /// Opens a database as a target of [`migrate`](crate::migrate); creates its tables if missing.
     pub async fn open_target(
         address: &str,
         settings: &PostgresSettings,
@@ -209,7 +208,7 @@ impl MigrationTarget for PostgresTarget {
     }
 }
 
-/// Takes a piece in one transaction; false if somebody else has written. What fails leaves nothing.
+/// Writes a batch in one transaction; returns false if the target was modified by others. On error nothing is written.
 async fn write_batch(client: &mut Object, piece: &MigrationBatch, mark: &Checkpoint) -> Result<bool, Error> {
     let transaction = client.transaction().await?;
     let there = transaction.query_one(LOCK, &[]).await?;
@@ -299,11 +298,11 @@ impl StatementRunner<'_> {
     }
 }
 
-/// Records, or what was there before changes, column by column.
+/// Records or prior states as column arrays.
 #[derive(Default)]
 struct Columns<'p> {
     keys: Vec<Cow<'p, [u8]>>,
-    /// Of changes only.
+    /// Only used for history entries.
     sequences: Vec<i64>,
     names: Vec<Option<&'p [u8]>>,
     revisions: Vec<Option<i64>>,

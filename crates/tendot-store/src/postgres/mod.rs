@@ -1,9 +1,14 @@
 //! PostgreSQL store.
 //!
-//! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
-//! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
-//! visible in their order: who follows the log misses nothing. Nobody waits for two locks, so there are no deadlocks. That
-//! one transaction comes after the other costs little, since each carries the changes of all callers that came meanwhile.
+//! In reading order: `settings`; `open_error` and `error`; `schema` applies schema migrations; `read`, `homed_cache`, `history`
+//! and `row` are the queries; `import`, `migration` and `verify` handle whole stores. `cluster` knows the hosts and routes
+//! reads, `write` is the writer task.
+//!
+//! Several processes may write. A writer first locks the single row of `tendot_counters` and holds it to the end of its
+//! transaction; it alone assigns revisions and sequence numbers. So they have no gaps and become visible in order: a reader that
+//! follows the log misses nothing. No transaction waits for two locks, so there are no deadlocks. Serialized transactions cost
+//! little, because each commits the change sets of all waiting callers. The tables are in `migrations/` and described in
+//! `docs/storage-format.md`.
 
 mod cluster;
 mod error;
@@ -61,14 +66,14 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
+    /// Opens a database as a store; creates its tables if missing. Requires a tokio runtime.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         let store = Self::open_allowing_incomplete(address, settings).await?;
         store.check_migration_complete(address).await?;
         Ok(store)
     }
 
-    /// The same of one that may be the unfinished copy of another.
+    /// Opens a store, even if it is the target of an incomplete migration.
     async fn open_allowing_incomplete(
         address: &str,
         settings: &PostgresSettings,
@@ -78,9 +83,9 @@ impl PostgresStore {
         let failed = |error| PostgresOpenError::from_database(&address.place, &error);
         let primary = find_primary(&nodes).await.map_err(failed)?;
         let client = primary.write_connection().await.map_err(failed)?;
-        // Steps take their time where there is much.
+        // Schema migrations may take long on large tables.
         schema::ensure_current(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
-        // Whether changes are taken here and from this user, is better told now.
+        // Missing privileges are better reported now than at the first write.
         let missing = transaction::check_privileges(&client).await.map_err(|error| failed(error.into()))?;
         if let Some(missing) = missing {
             let (place, why) = (address.place.clone(), format!("{missing} is missing"));
@@ -92,7 +97,7 @@ impl PostgresStore {
         Ok(Self { nodes, homed: HomedCache::default(), writer, settings: settings.clone(), _watch: watch })
     }
 
-    /// The servers of the database, as they were last seen.
+    /// Hosts of the database as last observed.
     pub fn hosts(&self) -> Vec<DatabaseHost> {
         self.nodes.hosts()
     }
@@ -104,7 +109,7 @@ impl PostgresStore {
     }
 }
 
-/// The server that takes changes, or else one that answers: what is asked of it next tells what is wrong.
+/// Finds the primary, or else a host that answers, whose next request reports the problem.
 async fn find_primary(nodes: &Cluster) -> Result<&ClusterHost, DatabaseError> {
     let ask = async |node: &ClusterHost| {
         let client = node.write_connection().await?;

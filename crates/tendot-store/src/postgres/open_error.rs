@@ -8,106 +8,106 @@ use super::error::DatabaseError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostgresOpenError {
-    /// The address is none.
+    /// The connection string is invalid.
     #[error("the address of the database can't be read: {why}")]
     Address {
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// The file of `sslrootcert` cannot be used.
+    /// The CA file of `sslrootcert` cannot be read.
     #[error("the certificates of `sslrootcert` can't be read: {why}")]
     Certificates {
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// Nobody answers there.
+    /// No host answers.
     #[error("no database server was reached at {place}: {why}")]
     Unreachable {
-        /// Where it was looked for.
+        /// Database.
         place: String,
-        /// What happened.
+        /// Reason.
         why: String,
     },
-    /// Who answers is not who was meant, or does not speak TLS.
+    /// TLS failed: the certificate is not trusted, or the server has no TLS.
     #[error("there is no trusted connection to {place}: {why}")]
     Untrusted {
-        /// Where it was looked for.
+        /// Database.
         place: String,
-        /// What happened.
+        /// Reason.
         why: String,
     },
-    /// The user or the password is not taken.
+    /// Authentication failed.
     #[error("the database server at {place} refuses the user or the password: {why}")]
     Login {
-        /// Where.
+        /// Database.
         place: String,
-        /// What it said.
+        /// Message of the server.
         why: String,
     },
-    /// There is no such database.
+    /// The database does not exist.
     #[error("the server has no such database as {place}")]
     NoDatabase {
-        /// Which.
+        /// Database.
         place: String,
     },
-    /// The user may not do what is needed.
+    /// The user lacks a privilege.
     #[error("the user has not the rights that are needed in {place}: {why}")]
     Rights {
-        /// Where.
+        /// Database.
         place: String,
-        /// What the server said.
+        /// Message of the server.
         why: String,
     },
-    /// The server takes no changes.
+    /// The database is read-only.
     #[error("the database {place} can only be read: {why}")]
     ReadOnly {
-        /// Which.
+        /// Database.
         place: String,
-        /// What the server said.
+        /// Message of the server.
         why: String,
     },
-    /// The tables were made by a newer version of this program, which gave up what this one needs.
+    /// The schema is newer than this version supports.
     #[error(
         "the tables in {place} have the number {found} and need a program that knows {needed}; this one knows {known}"
     )]
     Newer {
-        /// Where.
+        /// Database.
         place: String,
-        /// Their number.
+        /// Schema version found.
         found: u32,
-        /// The lowest that a program has to know.
+        /// Lowest schema version that a program must support.
         needed: u32,
-        /// The highest that this one knows.
+        /// Highest schema version that this program supports.
         known: u32,
     },
-    /// The tables are those of an older version, and were not to be changed.
+    /// The schema is older than this version needs, and schema migrations are disabled.
     #[error("the tables in {place} have the number {found}, and this program needs {known}")]
     Older {
-        /// Where.
+        /// Database.
         place: String,
-        /// Their number; 0 if there are none.
+        /// Schema version found; 0 without tables.
         found: u32,
-        /// What is needed.
+        /// Schema version that is needed.
         known: u32,
     },
-    /// The tables are to be changed, and somebody else changes or uses them for longer than is waited.
+    /// A schema migration is needed, but other sessions hold locks on the tables for too long.
     #[error("the tables in {place} have to be changed, and others do not let go of them")]
     Locked {
-        /// Where.
+        /// Database.
         place: String,
     },
-    /// Another store was being moved here, and that was not finished.
+    /// The store is the target of an incomplete migration.
     #[error("the store in {place} is the unfinished copy of another")]
     Unfinished {
-        /// Where.
+        /// Database.
         place: String,
     },
-    /// Something else went wrong.
+    /// Another error.
     #[error("the database {place} can't be used as a store: {why}")]
     Failed {
-        /// Which.
+        /// Database.
         place: String,
-        /// What happened.
+        /// Reason.
         why: String,
     },
 }
@@ -149,7 +149,7 @@ impl PostgresOpenError {
         }
     }
 
-    /// What an error means that was met while opening.
+    /// Classifies a database error that occurred while opening.
     pub(crate) fn from_database(place: &str, error: &DatabaseError) -> Self {
         let (place, why) = (place.to_owned(), error.to_string());
         let (DatabaseError::Server(error) | DatabaseError::Refused(error)) = error else {

@@ -1,4 +1,4 @@
-//! What is asked of the tables. Each answer is one statement's, or one transaction's, and so one state.
+//! Queries for records, names, prefixes, aux entries and the log. Each result is a snapshot of one statement or transaction.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::model::name_key::storage_key;
 use crate::stale_reads::{allows_stale_reads, memoize, memoized};
 use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
 
-/// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
+/// Records per page of a scan; the rest of a page is wasted when the visitor stops.
 const SCAN_PAGE_LEN: usize = 256;
 
-/// Records that are looked at in one call for those of a revision.
+/// Maximum number of records scanned per call for those of a revision.
 const MAX_SCANNED_RECORDS: i64 = 10_000;
 
 const SELECT_RECORD: &str =
@@ -29,7 +29,7 @@ const SELECT_RECORD: &str =
 const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
 
-// A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
+// The name that equals the prefix sorts before all names with a slash, but not directly before them.
 const SCAN_PREFIX: &str = "\
     (select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = $1 and name_key > $2) \
@@ -55,7 +55,7 @@ const COUNT_NAMES: &str = "\
     select (select count(*) from under where state = 0), (select count(*) from under), \
         (select name from under order by name_key desc limit 1)";
 
-// The records of an import are between two keys; no key begins with the last byte.
+// The records of an import are in a key range; no key starts with 0xff.
 const NAMES_AT_REVISION: &str = "\
     with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), looked_at as (\
         select name, state, revision, name_key from tendot_records \
@@ -97,12 +97,12 @@ impl PostgresStore {
         let (found, is_sure) =
             self.query_row("reading a record", SELECT_RECORD, &&*storage_key(key), read).await?;
         if !is_sure {
-            // Whatever is made of it is not kept.
+            // Invalidates caches: a response from a possibly stale record must not be cached.
             let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
             self.nodes.freshness.versions.bump(Some(key), is_of_prefix);
         }
         let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
-        // Two long names could have the same key; then only one of them is here.
+        // Two long names could have the same storage key; only one of them is stored.
         let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
         memoize(key, entry.as_ref());
         Ok(entry)
@@ -201,7 +201,7 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         let (after, revision, limit) = (start_key(after), row::to_i64(revision), limit.max(1));
-        // The last one that was looked at is among the rows once more, with a revision that none has.
+        // The last scanned record is returned twice, the second time with revision -1.
         let most = row::limit_to_i64(limit.saturating_add(1));
         let doing = "reading records of a revision";
         let rows =
@@ -290,7 +290,7 @@ impl PostgresStore {
         rows.iter().map(note).collect()
     }
 
-    /// The rows of one statement, which may be many.
+    /// Runs a statement that may return many rows.
     pub(crate) async fn query(
         &self,
         doing: &'static str,
@@ -310,13 +310,13 @@ impl PostgresStore {
         let client = node.read_connection().await?;
         let rows = node.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
         if rows.is_err() {
-            // Whatever is wrong with it, the next one is asked on another.
+            // A connection with an error is not reused.
             drop(Object::take(client));
         }
         rows
     }
 
-    /// The one row of a key, if there is one; and whether who was asked knows what has to be known.
+    /// Reads the row of a key, if there is one, and whether the host was current enough.
     async fn query_row(
         &self,
         doing: &'static str,
@@ -333,7 +333,7 @@ impl PostgresStore {
         sql: &str,
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, DatabaseError> {
-        // What is short is not waited for as long as what may take its time.
+        // Single-record reads have a shorter timeout than scans.
         let patience = self.settings.patience;
         let client = node.within(patience, node.shared.get()).await?;
         let rows = node.within(patience, run_query(&client, sql, &[key])).await;
@@ -343,12 +343,12 @@ impl PostgresStore {
         Ok(rows?.pop())
     }
 
-    /// A connection to the server that knows what is there now, for one who asks.
+    /// Takes a read connection to a host with the latest state.
     pub(crate) async fn read_connection(&self) -> Result<Object, DatabaseError> {
         self.try_hosts(Read::Current, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
-    /// Shows the rows of a statement to `seen`, as long as it wants more.
+    /// Passes the rows of a statement to `seen` until it returns false.
     pub(crate) async fn for_each_row(
         &self,
         sql: &str,
@@ -374,7 +374,7 @@ impl PostgresStore {
         self.settings.statement + self.settings.patience
     }
 
-    /// What comes in time: the server ends a statement itself, unless it is no longer there.
+    /// Applies the request timeout: the server cancels statements itself, unless it is gone.
     pub(crate) async fn with_timeout<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -392,7 +392,7 @@ async fn run_query(
     client.query(&statement, parameters).await
 }
 
-/// Lines of a server's log.
+/// Reads log entries from one host.
 pub(crate) async fn read_log(
     client: &ClientWrapper,
     after: u64,
@@ -407,7 +407,7 @@ pub(crate) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> Stor
 }
 
 fn start_key(after: Option<&NameKey>) -> Vec<u8> {
-    // No key is empty, so all come after this.
+    // No key is empty, so all sort after this one.
     after.map(|key| storage_key(key).into_owned()).unwrap_or_default()
 }
 
@@ -419,7 +419,7 @@ struct PrefixKeyRange {
 }
 
 impl PrefixKeyRange {
-    /// None if there can be no names.
+    /// Returns `None` if no name can have this prefix.
     fn new(prefix: &[u8]) -> Option<Self> {
         let is_one = prefix.len() <= NameKey::MAX_PREFIX_LEN && !prefix.contains(&b'/');
         is_one.then(|| {
@@ -430,7 +430,7 @@ impl PrefixKeyRange {
     }
 }
 
-/// The first key after all that begin so; none if there is no such.
+/// Returns the first key after all keys with this prefix; `None` if there is none.
 fn prefix_end(beginning: &[u8]) -> Option<Vec<u8>> {
     let last = beginning.iter().rposition(|byte| *byte < 0xff)?;
     let mut end = beginning.get(..=last)?.to_vec();

@@ -1,4 +1,4 @@
-//! What stands in the columns.
+//! Decodes rows.
 
 use tokio_postgres::Row;
 
@@ -6,8 +6,7 @@ use crate::model::log_entry::KINDS;
 use crate::model::values_codec;
 use crate::{EditKind, LogEntry, NameEntry, PriorState, RecordStatus, StoreError, StoredRecord};
 
-/// A record from the columns name, revision, state, body and registration, the first of which is `from`; none if there is
-/// no name.
+/// Decodes a record from the columns name, revision, state, body and registration, starting at `from`; `None` without a name.
 pub(crate) fn record(row: &Row, from: usize) -> Result<Option<StoredRecord>, StoreError> {
     let Some(name) = column::<Option<&[u8]>>(row, from)? else { return Ok(None) };
     Ok(Some(StoredRecord {
@@ -20,7 +19,7 @@ pub(crate) fn record(row: &Row, from: usize) -> Result<Option<StoredRecord>, Sto
     }))
 }
 
-/// What was there before a change, from the same columns; without a name, the state tells whether it is known that nothing was.
+/// Decodes a prior state from the same columns; without a name, `state` distinguishes absent from unknown.
 pub(crate) fn prior_state(row: &Row, from: usize) -> Result<PriorState, StoreError> {
     if let Some(entry) = record(row, from)? {
         return Ok(PriorState::Record(entry));
@@ -29,15 +28,15 @@ pub(crate) fn prior_state(row: &Row, from: usize) -> Result<PriorState, StoreErr
     Ok(if is_unknown { PriorState::Unknown } else { PriorState::Nothing })
 }
 
-/// The state of what nobody knows any more, in the history alone: it came from a store that once kept none.
+/// Status code of an unknown prior state; used in the history only.
 pub(crate) const UNKNOWN: i16 = 2;
 
-/// A name in a list, from the columns name and state.
+/// Decodes a name in a list from the columns name and state.
 pub(crate) fn name_entry(row: &Row) -> Result<NameEntry, StoreError> {
     Ok(NameEntry { name: utf8(column(row, 0)?)?, state: status_from_code(column(row, 1)?)? })
 }
 
-/// A line of the log from seven columns, the first of which is `from`.
+/// Decodes a log entry from seven columns, starting at `from`.
 pub(crate) fn log_entry(row: &Row, from: usize) -> Result<LogEntry, StoreError> {
     Ok(LogEntry {
         sequence: to_u64(column(row, from)?),
@@ -50,7 +49,7 @@ pub(crate) fn log_entry(row: &Row, from: usize) -> Result<LogEntry, StoreError> 
     })
 }
 
-/// What stands in a column.
+/// Reads a column.
 pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(
     row: &'r Row,
     at: usize,
@@ -58,22 +57,22 @@ pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(
     row.try_get(at).map_err(|error| corrupt(format!("column {at} of a row: {error}")))
 }
 
-/// A text that is kept as bytes: a database's text has no NUL, and perhaps another encoding.
+/// Decodes text stored as `bytea`: the type `text` excludes NUL and depends on the encoding.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<Box<str>, StoreError> {
     std::str::from_utf8(bytes).map(Into::into).map_err(|_| corrupt("a name is not UTF-8".into()))
 }
 
-/// A number that goes up from 0.
+/// Converts a counter from SQL.
 pub(crate) fn to_u64(signed: i64) -> u64 {
     u64::try_from(signed).unwrap_or(0)
 }
 
-/// The same the other way; what is larger than all of them stays so.
+/// Converts a counter to SQL; saturates.
 pub(crate) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A limit as the database has it.
+/// Converts a limit to SQL; saturates.
 pub(crate) fn limit_to_i64(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

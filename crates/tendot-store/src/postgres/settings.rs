@@ -5,43 +5,44 @@ use std::time::Duration;
 /// Host of the database cluster, as last observed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DatabaseHost {
-    /// Where it is: `host:port`.
+    /// Address: `host:port`.
     pub place: String,
-    /// What it is.
+    /// Replication role.
     pub role: HostRole,
-    /// Whether it is asked: not a standby that may have another history than the primary, nor any if the address says so.
+    /// Whether it serves reads: a standby does not if it may have diverged from the primary, or if the connection string
+    /// excludes standbys.
     pub is_asked: bool,
-    /// Lines of the log that are known here and not there; none if it is not reached.
+    /// Replication lag in log entries; `None` if unreachable.
     pub behind: Option<u64>,
-    /// For how long it has not known all that is known here; none if it is not reached.
+    /// Time since it was last caught up; `None` if unreachable.
     pub lag: Option<Duration>,
 }
 
 /// Replication role of a database host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostRole {
-    /// It takes changes.
+    /// Accepts writes.
     Primary,
-    /// It can only be read.
+    /// Read-only.
     Standby,
-    /// It does not answer.
+    /// Does not answer.
     Unreachable,
 }
 
 /// Connection limits and timeouts of a PostgreSQL store.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// Connections to each server that read, at most: half of them for single records, half for lists, and one for each at
-    /// least. One more writes.
+    /// Maximum number of read connections per host: half for single records, half for lists, at least one each. One more
+    /// connection writes.
     pub connections: usize,
-    /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
-    /// as long to find out what became of a change.
+    /// Timeout of waiting for a connection, for other writers, and for a database that comes back. The resolution of an in-doubt
+    /// commit may take three times as long.
     pub patience: Duration,
-    /// How long one statement may take.
+    /// Timeout of one statement.
     pub statement: Duration,
-    /// How long a server may take to answer a health check before it counts as lost; at most half of `patience`.
+    /// Timeout of a health check, after which a host counts as unreachable; at most half of `patience`.
     pub probe_timeout: Duration,
-    /// Whether tables are made where there are none, and changed where they are older.
+    /// Whether tables are created and schema migrations applied.
     pub migrate: bool,
 }
 

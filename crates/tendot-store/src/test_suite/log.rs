@@ -64,7 +64,7 @@ pub async fn change_counters(store: &impl Store) {
     commit(store, vec![put("10.1000/a", "1", Precondition::Absent)]).await.unwrap();
     let version = || versions.version_of(&key("10.1000/A")).unwrap();
     let other = versions.version_of(&key("10.1000/b")).unwrap();
-    // A store that follows its own log may count an earlier change of the record once more, but not for ever.
+    // A store that reads its own log may count a change twice, but not for ever.
     let mut before = version();
     for attempt in 0.. {
         commit(store, vec![put("10.1000/c", "1", Precondition::Any)]).await.unwrap();

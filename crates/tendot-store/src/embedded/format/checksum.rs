@@ -1,14 +1,14 @@
-//! CRC-32C at the end of every value, over the key and all that stands before it.
+//! CRC-32C over key and value, appended to every stored value.
 
 use crate::StoreError;
 
-/// Appends the checksum of a value under its key.
+/// Appends the checksum of key and value.
 pub(crate) fn append(key: &[u8], value: &mut Vec<u8>) {
     let sum = checksum(key, value);
     value.extend(sum.to_le_bytes());
 }
 
-/// A value without its checksum, if that is right.
+/// Verifies the checksum of a value and returns the value without it.
 #[inline]
 pub(crate) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
     match value.split_last_chunk::<4>() {

@@ -1,4 +1,4 @@
-//! Which parts there are, and when there is a new one.
+//! Dictionary of shared byte strings: interner (writer) and cache (readers). See `docs/storage-format.md`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,33 +12,32 @@ use crate::StoreError;
 use crate::embedded::backend_error;
 use crate::embedded::lmdb::environment::Databases;
 
-/// Parts are not longer than this, and not shorter than that.
+/// Maximum length of an entry, and minimum length of an interned prefix.
 const MAX_ENTRY_LEN: usize = 512;
 const MIN_PREFIX_LEN: usize = 8;
 
-/// Parts that any store may have, and records that each further one needs: who deposits little cannot use them up.
+/// Entries that every store may have, plus one per this many records: few large deposits cannot exhaust the dictionary.
 const BASE_ENTRIES: u64 = 4_096;
 const RECORDS_PER_ENTRY: u64 = 8;
 
-/// Bytes of all parts together, which writer and readers keep in memory.
+/// Maximum total size of the entries, which writer and readers hold in memory.
 const MAX_DICTIONARY_BYTES: usize = 16 << 20;
 
-/// How many beginnings of an address are looked at.
+/// Maximum number of prefixes of a URL that are considered.
 const MAX_PREFIX_CANDIDATES: usize = 6;
 
 /// Writer's side of the dictionary: finds entries, and adds strings that were seen before.
 #[derive(Debug)]
 pub(crate) struct Interner {
-    /// By their bytes: no two parts are taken for each other, whatever their hashes.
+    /// Ids by content, so hash collisions are harmless.
     numbers: HashMap<Box<[u8]>, u32>,
-    /// Hashes that were seen once, each in the one place where it can be; a newer one takes its place. That two strings
-    /// have the same hash only makes one of them a part too early.
+    /// Direct-mapped table of hashes seen once; newer ones overwrite older. A collision only interns a string too early.
     once: Box<[u64]>,
-    /// Parts of the transaction under way, which may come to nothing.
+    /// Entries added in the current transaction, which may be rolled back.
     new: Vec<Box<[u8]>>,
-    /// How many of them have been written.
+    /// Number of `new` entries that have been written.
     written: usize,
-    /// How many parts there may be now, and the bytes of those that there are.
+    /// Current maximum number of entries, and total size of the existing ones.
     allowed: u32,
     bytes: usize,
 }
@@ -46,7 +45,7 @@ pub(crate) struct Interner {
 const SEEN_ONCE_SLOTS: usize = 1 << 16;
 
 impl Interner {
-    /// Reads which parts there are.
+    /// Loads all dictionary entries.
     pub(crate) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
         let failed = |error| backend_error("reading shared parts", error);
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
@@ -54,7 +53,7 @@ impl Interner {
             let (key, value) = entry.map_err(failed)?;
             let part = checksum::verify_and_strip(key, value, "part")?;
             let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            // With one missing, new ones would take numbers that records have already.
+            // With a gap, new entries would reuse ids that records refer to.
             if *key != number.to_be_bytes() {
                 return Err(checksum::corrupt(key, "part", "one before it is missing"));
             }
@@ -75,7 +74,7 @@ impl Interner {
         })
     }
 
-    /// Writes the new parts into the transaction, before any record that refers to them is read from it.
+    /// Writes new entries into the transaction, before any record that refers to them is read from it.
     pub(crate) fn write_new(
         &mut self,
         databases: &Databases,
@@ -92,13 +91,13 @@ impl Interner {
         Ok(())
     }
 
-    /// The transaction was committed.
+    /// Ends a committed transaction.
     pub(crate) fn commit(&mut self) {
         self.new.clear();
         self.written = 0;
     }
 
-    /// The transaction came to nothing, and so did its parts.
+    /// Removes the entries of a rolled-back transaction.
     pub(crate) fn rollback(&mut self) {
         for part in self.new.drain(..) {
             self.numbers.remove(&part);
@@ -118,7 +117,7 @@ impl Interner {
         Some(number)
     }
 
-    /// Whether this was seen before; it has been now.
+    /// Whether these bytes were seen before; marks them as seen.
     fn was_seen_before(&mut self, bytes: &[u8]) -> bool {
         let hash = xxh3_64(bytes);
         match self.once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
@@ -128,7 +127,7 @@ impl Interner {
     }
 }
 
-/// How many parts a store may have by the number of its records.
+/// Maximum number of entries for the number of records.
 fn max_entries(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
     let records = databases.records.len(txn)?;
     Ok(u32::try_from(BASE_ENTRIES + records / RECORDS_PER_ENTRY)
@@ -146,7 +145,7 @@ impl Intern for Interner {
         self.was_seen_before(bytes).then(|| self.insert(bytes)).flatten()
     }
 
-    /// The longest beginning that is a part, or that was seen before and now is: up to a slash or an equals sign.
+    /// Interns the longest prefix, ending in a slash or an equals sign, that is an entry or was seen before.
     fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let window = &bytes[..bytes.len().min(MAX_ENTRY_LEN)];
         let ends = window.iter().enumerate().rev();
@@ -155,7 +154,7 @@ impl Intern for Interner {
         for end in ends.filter(|end| *end >= MIN_PREFIX_LEN).take(MAX_PREFIX_CANDIDATES) {
             let part = &window[..end];
             if let Some(number) = self.numbers.get(part) {
-                // A longer one that was seen before will do better from now on.
+                // A longer prefix that was seen before becomes an entry and is preferred.
                 return match seen {
                     Some(end) => self.insert(&window[..end]).map(|number| (number, end)),
                     None => Some((*number, end)),
@@ -170,14 +169,12 @@ impl Intern for Interner {
     }
 }
 
-/// How many parts there may be.
+/// Maximum number of entries.
 pub(crate) const MAX_ENTRIES: u32 = 200_000;
 
 const CHUNK_ENTRIES: usize = 1024;
 
 /// Lock-free cache of dictionary entries for readers; entries never change.
-///
-/// They never change, so reading them takes no lock.
 #[derive(Debug)]
 pub(crate) struct DictionaryCache {
     chunks: Box<[OnceLock<CacheChunk>]>,
@@ -186,8 +183,7 @@ pub(crate) struct DictionaryCache {
 /// Lazily allocated part of the cache.
 type CacheChunk = Box<[OnceLock<CachedEntry>]>;
 
-/// A part. Most are short, and then they stand in the table itself: nearly every read needs one or two of them that are
-/// in no cache, and looks there once instead of twice.
+/// Dictionary entry; short ones are stored inline to save a cache miss on nearly every read.
 #[derive(Debug)]
 enum CachedEntry {
     Inline(u8, [u8; INLINE_LEN]),
@@ -223,7 +219,7 @@ impl DictionaryCache {
         }
     }
 
-    /// A part; `load` is asked for one that has not been read yet.
+    /// Returns an entry; `load` reads it on first use.
     #[inline]
     pub(crate) fn get_or_load<E>(
         &self,

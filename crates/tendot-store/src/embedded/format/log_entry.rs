@@ -1,4 +1,4 @@
-//! Entries of the log: see `docs/storage-format.md`.
+//! Encodes and decodes log entries: see `docs/storage-format.md`.
 
 use heed::{PutFlags, RwTxn};
 
@@ -9,7 +9,7 @@ use crate::{EditKind, LogEntry};
 
 pub(crate) fn encode(line: &LogEntry) -> Vec<u8> {
     let number = KINDS.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
-    // The numbers and the checksum take less than what is added, as a rule.
+    // Usually enough for the integers and the checksum.
     let mut out = Vec::with_capacity(32 + line.by.len() + line.name.len());
     varint::write(&mut out, number);
     varint::write(&mut out, line.revision);
@@ -22,12 +22,12 @@ pub(crate) fn encode(line: &LogEntry) -> Vec<u8> {
     out
 }
 
-/// Appends a line to the log.
+/// Appends an entry to the change log.
 pub(crate) fn append(tables: &Lmdb, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
     let key = line.sequence.to_be_bytes();
     let mut value = encode(line);
     checksum::append(&key, &mut value);
-    // A line that is there is never written again: the engine refuses what does not come last.
+    // Entries are never overwritten: LMDB rejects keys that are not last.
     tables.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 

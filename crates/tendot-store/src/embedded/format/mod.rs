@@ -1,4 +1,6 @@
 //! Record format on disk: see `docs/storage-format.md`.
+//!
+//! In reading order: `record`, `value_layout`, `log_entry`, `dictionary`, `varint`, `checksum`.
 
 pub(crate) mod checksum;
 pub(crate) mod dictionary;

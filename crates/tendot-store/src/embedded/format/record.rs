@@ -1,4 +1,4 @@
-//! Records as they stand on disk: see `docs/storage-format.md`.
+//! Encodes and decodes records: see `docs/storage-format.md`.
 
 use tendot_proto::{Handle, HandleValue};
 
@@ -15,29 +15,29 @@ const FLAG_REGISTRATION: u8 = 0x80;
 
 /// Interning of shared byte strings while a record is encoded.
 pub(crate) trait Intern {
-    /// The number of a part that is just this, if there is one or now is.
+    /// Dictionary id of exactly these bytes, if they have or now get one.
     fn intern(&mut self, bytes: &[u8]) -> Option<u32>;
 
-    /// A part that `bytes` begin with, and its length.
+    /// Dictionary id and length of an entry that is a prefix of `bytes`.
     fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
 }
 
 /// Record as encoded on disk: without its registration, which is referred to by number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct DiskRecord {
-    /// Without its registration.
+    /// Record with an empty registration.
     pub(crate) entry: StoredRecord,
-    /// The number of that, if there is one.
+    /// Log sequence number under which the registration is stored.
     pub(crate) registration: Option<u64>,
 }
 
-/// A record without its checksum. `is_shortened` tells that its key has not all of its name.
+/// Encodes a record without checksum. `is_shortened`: the storage key does not contain the whole name.
 pub(crate) fn encode(record: &DiskRecord, is_shortened: bool, share: &mut impl Intern) -> Vec<u8> {
     let StoredRecord { name, revision, state, values, .. } = &record.entry;
     encode_values(name, *revision, *state, values, record.registration, is_shortened, share)
 }
 
-/// The same of values that somebody else holds.
+/// Encodes a record from borrowed values.
 pub(crate) fn encode_values(
     name: &str,
     revision: u64,
@@ -96,7 +96,7 @@ fn encode_data(value: &HandleValue<'_>, suffix: &[u8], share: &mut impl Intern, 
     {
         return varint::write(out, token(number, 1));
     }
-    // Parts stay when records go, and secrets are not to.
+    // Dictionary entries outlive records, so secrets are never interned.
     let beginning = if value.has_type("HS_SECKEY") { None } else { share.intern_prefix(data) };
     match beginning {
         None => {
@@ -117,14 +117,14 @@ fn encode_data(value: &HandleValue<'_>, suffix: &[u8], share: &mut impl Intern, 
     }
 }
 
-/// Administrators, groups and sites are the same for many records.
+/// Whether the data is interned as a whole: that of administrators, groups and sites is equal in many records.
 fn is_interned_whole(value: &HandleValue<'_>) -> bool {
     value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.has_type("HS_SECKEY")
 }
 
-/// A record that was encoded, found under `key`. None if the bytes are none.
+/// Decodes the record stored under `key`; `None` if the bytes are invalid.
 ///
-/// `part` gives a part by its number.
+/// `part` looks up a dictionary entry by id.
 pub(crate) fn decode<'p>(
     key: &[u8],
     bytes: &[u8],
@@ -182,7 +182,7 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Reads the head of a record under `key`, and gives what follows it.
+    /// Decodes the header of a record stored under `key`; also returns the remaining bytes.
     pub(crate) fn decode<'a>(key: &[u8], bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, mut bytes) = bytes.split_first()?;
         if header & LAYOUT_MASK != LAYOUT_VERSION {
@@ -203,18 +203,18 @@ impl RecordHeader {
     }
 }
 
-/// The revision of a record, and nothing else of it.
+/// Decodes only the revision of a record.
 pub(crate) fn revision(bytes: &[u8]) -> Option<u64> {
     let (header, mut bytes) = bytes.split_first()?;
     (header & LAYOUT_MASK == LAYOUT_VERSION).then(|| varint::read(&mut bytes))?
 }
 
-/// Whether a record, checksum and all, is one of a name that has ended.
+/// Whether an encoded record, with or without checksum, is a tombstone.
 pub(crate) fn is_tombstone(value: &[u8]) -> bool {
     value.first().is_some_and(|header| header & FLAG_TOMBSTONE != 0)
 }
 
-/// A bit for each letter, set for those in lower case; nothing if there are none of those.
+/// Bitmap of the letters in lower case; empty if there are none.
 fn case_bitmap(name: &str) -> Vec<u8> {
     let mut bits = Vec::new();
     let mut any = false;
@@ -235,7 +235,7 @@ fn case_bitmap(name: &str) -> Vec<u8> {
 fn apply_case_bitmap(name: &mut [u8], bits: &[u8]) {
     const ASCII_CASE_BIT: u8 = b'a' - b'A';
     let mut number = 0;
-    // Without branches: letters and digits come as they like, and every read passes here.
+    // Branch-free: this is on the hot path of every read, and the bytes are unpredictable.
     for byte in name {
         let is_letter = byte.is_ascii_alphabetic();
         let is_set = bits.get(number / 8).map_or(0, |bits| bits >> (number % 8) & 1);
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// Test interner that shares everything
+    /// Test interner that shares everything.
     #[derive(Default)]
     struct InternAll {
         parts: Vec<Vec<u8>>,
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// nothing.
+    /// Test interner that shares nothing.
     struct InternNone;
 
     impl Intern for InternNone {
@@ -356,7 +356,7 @@ mod tests {
         fn records_come_back(record in record()) {
             let key = record.entry.name.to_ascii_uppercase();
             let mut share = InternAll::default();
-            // A shortened key is not asked for what it has: the record has the whole name.
+            // With a shortened key, the record contains the whole name.
             for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
                 let bytes = encode(&record, is_shortened, &mut share);
                 let part = |number: u32| share.parts.get(number as usize).map(|part| &**part);
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// What an ordinary record takes once its parts are known.
+    /// Size of a typical record whose strings are in the dictionary.
     #[test]
     fn ordinary_records_are_small() {
         let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();

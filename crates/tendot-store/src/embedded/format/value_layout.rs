@@ -1,4 +1,4 @@
-//! All of a record's values but for their timestamps and data.
+//! Value layout: the attributes of a record's values without data and timestamps.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
 
 use super::varint;
 
-/// The shape of values.
+/// Encodes the layout of values.
 pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(values.len() * 16);
     varint::write(&mut out, values.len() as u64);
@@ -30,14 +30,14 @@ pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
     out
 }
 
-/// The values of a shape, whose timestamps and data `fill` gives. None if the bytes are no shape.
+/// Decodes values from a layout; `fill` supplies timestamp and data. `None` if the layout is invalid.
 pub(crate) fn decode(
     mut shape: &[u8],
     mut fill: impl FnMut() -> Option<(u32, Vec<u8>)>,
 ) -> Option<Vec<HandleValue<'static>>> {
     let bytes = &mut shape;
     let count = usize::try_from(varint::read(bytes)?).ok()?;
-    // Each takes at least six bytes.
+    // A value takes at least six bytes.
     let mut values = Vec::with_capacity(count.min(bytes.len() / 6));
     for _ in 0..count {
         let index = read_u32(bytes)?;
@@ -69,7 +69,7 @@ pub(crate) fn decode(
     bytes.is_empty().then_some(values)
 }
 
-/// A type; those that nearly all values have take no memory of their own.
+/// Value type; common ones are static and not allocated.
 fn static_value_type(bytes: &[u8]) -> Cow<'static, [u8]> {
     const COMMON_TYPES: [&[u8]; 5] = [b"URL", b"HS_ADMIN", b"700050", b"EMAIL", b"DESC"];
     let known = COMMON_TYPES.into_iter().find(|known| *known == bytes);

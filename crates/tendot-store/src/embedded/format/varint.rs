@@ -1,6 +1,6 @@
-//! Numbers in as few bytes as they need.
+//! LEB128 integers with exactly one encoding each.
 
-/// Appends a number: 7 bits a byte, the lowest first.
+/// Appends an integer.
 pub(crate) fn write(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -9,7 +9,7 @@ pub(crate) fn write(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Takes a number from the front. None if it does not end, does not fit, or is longer than it has to be.
+/// Reads an integer; `None` if it is truncated, overflows or is not minimal.
 #[inline]
 pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
     let (first, rest) = bytes.split_first()?;
@@ -36,20 +36,20 @@ fn read_multibyte(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes so many bytes from the front, as a number before them says.
+/// Reads a length-prefixed byte string.
 pub(crate) fn read_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(read(bytes)?).ok()?;
     read_exact(bytes, length)
 }
 
-/// Takes so many bytes from the front.
+/// Reads `length` bytes.
 pub(crate) fn read_exact<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
     Some(taken)
 }
 
-/// Appends bytes and before them their number.
+/// Appends a length-prefixed byte string.
 pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     write(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

@@ -1,12 +1,10 @@
-//! One process writes a directory: a file that is locked as long as it lives, and says who it is.
+//! Directory lock: one writing process per directory. The lock file contains the process id.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Exclusive right to write a directory; released at the latest when the process ends.
-///
-/// It ends with the process, however that ends.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     file: File,
@@ -27,7 +25,7 @@ impl DirectoryLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is, is worth telling, but not worth failing for.
+                // The holder is only informative.
                 let _ = file.read_to_string(&mut holder);
                 let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                 return Err(LockError::Held { directory: directory.into(), holder: holder.into() });
@@ -41,10 +39,10 @@ impl DirectoryLock {
 }
 
 impl Drop for DirectoryLock {
-    /// Lets go by asking for it. Closing the file is not enough while another thread starts a
-    /// program: between fork and exec the child has the file open, too, and keeps it locked.
+    /// Unlocks explicitly. Closing the file is not enough while another thread starts a program: between fork and exec the child
+    /// has the file open, too, and keeps the lock.
     fn drop(&mut self) {
-        // If it cannot be unlocked, closing it does what it can.
+        // If this fails, closing the file releases the lock.
         let _ = self.file.unlock();
     }
 }
@@ -53,20 +51,20 @@ impl Drop for DirectoryLock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else writes it.
+    /// Another process holds the lock.
     #[error("{} is in use by {holder}", directory.display())]
     Held {
         /// The directory.
         directory: PathBuf,
-        /// Who, as far as that is known.
+        /// Description of the holder.
         holder: String,
     },
-    /// The file cannot be locked.
+    /// The lock file cannot be opened or locked.
     #[error("{} can't be locked: {error}", path.display())]
     Failed {
-        /// The file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Why not.
+        /// I/O error.
         error: std::io::Error,
     },
 }
@@ -80,7 +78,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let first = DirectoryLock::acquire(directory.path()).unwrap();
         assert!(matches!(DirectoryLock::acquire(directory.path()), Err(LockError::Held { .. })));
-        // What a child has between fork and exec: the same open file.
+        // Simulates a child between fork and exec, which shares the open file.
         let of_the_child = first.file.try_clone().unwrap();
         drop(first);
         DirectoryLock::acquire(directory.path()).unwrap();

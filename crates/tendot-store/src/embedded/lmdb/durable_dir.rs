@@ -1,10 +1,10 @@
-//! Folders and files beside the engine's own, and when they are durable.
+//! Creates, syncs and removes directories durably.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::path::Path;
 
-/// Makes a folder and those above it, if they are not there, and makes that durable.
+/// Creates a directory and its parents if missing, durably.
 pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -18,7 +18,7 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     sync_dir(above.unwrap_or(Path::new(".")))
 }
 
-/// An empty folder that only its owner can look into, whatever was there: records have secrets.
+/// Replaces a directory by an empty private one (mode 0700): records contain secrets.
 pub(crate) fn recreate_private_dir(path: &Path) -> io::Result<()> {
     remove_dir(path)?;
     let mut folder = DirBuilder::new();
@@ -27,7 +27,7 @@ pub(crate) fn recreate_private_dir(path: &Path) -> io::Result<()> {
     folder.create(path)
 }
 
-/// Removes a folder with all that is in it, if it is there.
+/// Removes a directory tree if it exists.
 pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -35,12 +35,12 @@ pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes durable which files are in a folder.
+/// Syncs a directory, which makes its entries durable.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A new file that only its owner can read, as LMDB makes its own.
+/// Creates a private file (mode 0600), like those of LMDB.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);

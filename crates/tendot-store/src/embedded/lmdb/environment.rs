@@ -1,4 +1,4 @@
-//! Opening LMDB: the one place where its promises have to be kept by us.
+//! Opens LMDB; the only unsafe code of the crate.
 
 #![allow(unsafe_code, reason = "LMDB cannot be opened without")]
 
@@ -10,37 +10,37 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
 use super::page_check::PageFile;
 use crate::embedded::OpenError;
 
-/// Address space, not memory and not disk: a store can grow to this without being opened anew.
+/// Size of the memory map: address space, not memory or disk. A store can grow to this without being reopened.
 const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
 
-/// Readers at the same time, in all processes.
+/// Maximum number of concurrent readers in all processes.
 const READERS: u32 = 1_024;
 
-/// The environment of a directory. `read_only` opens one that exists, and never changes it.
+/// Opens the environment in a directory. `read_only` requires an existing one and never changes it.
 pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
     let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
     let file = directory.join("data.mdb");
-    // One that is there and empty is none that was never made: LMDB would begin anew, as if nothing had been.
+    // An existing empty file is a truncated store; LMDB would initialize it as a new one.
     let there = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
     if there == Some(0) {
         return Err(OpenError::CutOff { directory: directory.into(), expected: 1, there: 0 });
     }
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP).max_readers(READERS).max_dbs(8);
-    // Records are read one by one; what stands beside one is not wanted.
+    // Reads are random, so read-ahead is useless.
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, read_only);
-    // SAFETY: none of these flags lets others see memory that is not committed.
+    // SAFETY: none of these flags exposes uncommitted memory.
     unsafe { options.flags(flags) };
-    // SAFETY: the file is changed by nobody but LMDB: it has its own lock for writers in all processes, we take another
-    // for the directory, and network file systems are ruled out in the documentation.
+    // SAFETY: only LMDB changes the file: it locks writers across processes, we lock the directory as well, and network file
+    // systems are ruled out in the documentation.
     let env = unsafe { options.open(directory) }.map_err(failed)?;
-    // Reading a page that is not in the file would end the process.
+    // Reading a mapped page beyond the end of the file would kill the process.
     if let Some(there) = there {
         let pages = (env.info().last_page_number as u64).saturating_add(1);
         let page_size = env.unnamed_database_stat().page_size;
         let expected = pages.saturating_mul(u64::from(page_size));
-        // But pages that were free again before the end of their transaction were never written.
+        // But pages that were freed within their transaction were never written.
         let end = there / u64::from(page_size);
         let is_whole = || PageFile::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
         if there < expected && is_whole() != Ok(true) {
@@ -50,14 +50,14 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     Ok(env)
 }
 
-/// An environment that is there and that nobody writes any more, once more in this process, for reading.
+/// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
 pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP).max_dbs(8);
     let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
-    // SAFETY: no lock is needed where nobody writes: the engine refuses us, and we keep others from it.
+    // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
     unsafe { options.flags(flags) };
-    // SAFETY: as above. The path is that of the file, so this is another environment than that of the directory.
+    // SAFETY: as above. The path is that of the file, so this environment is distinct from that of the directory.
     unsafe { options.open(directory.join("data.mdb")) }
 }
 
@@ -69,22 +69,22 @@ pub(crate) struct Databases {
     pub(crate) parts: BytesDatabase,
     pub(crate) homed: BytesDatabase,
     pub(crate) log: BytesDatabase,
-    /// None in stores of earlier versions, as long as they have only been read.
+    /// `None` in a store of an earlier version that was only opened for reading.
     pub(crate) history: Option<BytesDatabase>,
-    /// The same.
+    /// See `history`.
     pub(crate) notes: Option<BytesDatabase>,
-    /// The same.
+    /// See `history`.
     pub(crate) registrations: Option<BytesDatabase>,
 }
 
-/// Those that earlier versions had not.
+/// Databases that stores of earlier versions lack.
 const LATER: [&str; 3] = ["history", "notes", "registrations"];
 
 /// LMDB database with byte-string keys and values.
 pub(crate) type BytesDatabase = Database<'static, Bytes, Bytes>;
 
 impl Databases {
-    /// Makes them.
+    /// Creates all databases.
     pub(crate) fn create(env: &Env) -> Result<Self, heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
@@ -98,7 +98,7 @@ impl Databases {
         Ok(Self::from_all(all, later))
     }
 
-    /// Opens them; none if one is not there.
+    /// Opens all databases; `None` if a required one is missing.
     pub(crate) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
         let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
             let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
@@ -120,7 +120,7 @@ impl Databases {
         })
     }
 
-    /// Makes what earlier versions did not make, in a transaction in which `mark` tells so.
+    /// Creates the databases that earlier versions lack; `mark` records this in the same transaction.
     pub(crate) fn complete(
         &mut self,
         env: &Env,

@@ -1,4 +1,7 @@
 //! LMDB environment of an embedded store: creating, opening, counters.
+//!
+//! `environment` opens LMDB (the only unsafe code), `transaction` commits, `directory_lock` excludes other writing processes,
+//! `durable_dir` handles directories, `page_check` checks LMDB's pages without LMDB.
 
 pub(crate) mod directory_lock;
 pub(crate) mod durable_dir;
@@ -24,25 +27,25 @@ pub(crate) struct Lmdb {
     pub(crate) env: Env,
     pub(crate) databases: Databases,
     pub(crate) parts: DictionaryCache,
-    /// The same once more, for reading, if the engine is lost to us.
+    /// Second, read-only environment, opened when LMDB has failed.
     pub(crate) standby: OnceLock<Option<Box<Self>>>,
 }
 
-/// What `format` in `meta` says.
+/// Value of `format` in the database `meta`.
 pub(crate) const STORE_FORMAT: &[u8] = b"tendot 1";
 
-/// Where a store is made.
+/// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
 
 impl Lmdb {
-    /// Opens the store of a directory for the one who writes.
+    /// Opens the store in a directory for writing.
     pub(crate) fn open(directory: &Path) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
         let (tables, lock) = Self::open_allowing_incomplete(directory)?;
         tables.check_migration_complete(directory)?;
         Ok((tables, lock))
     }
 
-    /// The same of one that may be the unfinished copy of another.
+    /// Opens a store for writing, even if it is the target of an incomplete migration.
     pub(crate) fn open_allowing_incomplete(
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
@@ -57,7 +60,7 @@ impl Lmdb {
             Self::create(directory)?;
         }
         let env = environment::open_environment(directory, false)?;
-        // Readers that were killed would keep old pages from being used again.
+        // Slots of killed readers would keep old pages from being reused.
         env.clear_stale_readers().map_err(failed)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
@@ -69,8 +72,8 @@ impl Lmdb {
         Ok((Arc::new(tables), lock))
     }
 
-    /// Makes a store where none is. It is made in a folder of its own and moved when it is whole and durable, so that
-    /// whatever is found under its name once is a store.
+    /// Creates a store in a subdirectory and renames it when it is complete and durable, so that `data.mdb` is always a whole
+    /// store.
     fn create(directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
@@ -97,8 +100,7 @@ impl Lmdb {
         std::fs::remove_dir_all(&making).map_err(unmade)
     }
 
-    /// Makes what a store of an earlier version has not, and begins to keep its history. An import of such a version must
-    /// have been settled.
+    /// Adds the databases that stores of earlier versions lack. A pending import must have been recovered before.
     fn complete(&mut self) -> Result<(), StoreError> {
         let has_history = self.databases.history.is_some();
         if has_history && self.databases.notes.is_some() && self.databases.registrations.is_some() {
@@ -118,7 +120,7 @@ impl Lmdb {
         Ok(())
     }
 
-    /// Checks what the store says of itself.
+    /// Checks the store's format.
     pub(crate) fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let txn = self.env.read_txn().map_err(failed)?;
@@ -133,7 +135,7 @@ impl Lmdb {
         Err(OpenError::OtherFormat { directory: directory.into(), found })
     }
 
-    /// A number that goes up: the last revision, the last line of the log.
+    /// Reads a counter: last revision, last sequence number, last transaction.
     pub(crate) fn read_counter(&self, txn: &RoTxn<'_>, name: &'static [u8]) -> Result<u64, StoreError> {
         let value =
             self.databases.meta.get(txn, name).map_err(|error| backend_error("reading counters", error))?;
@@ -158,10 +160,10 @@ impl Lmdb {
         self.env.read_txn().map_err(|error| backend_error("beginning to read", error))
     }
 
-    /// Gives the store a lineage that no other has.
+    /// Writes a new random lineage.
     pub(crate) fn renew_lineage(&self) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
-        // Not a secret, only never the same twice: the keys of hash maps come from the system's source of randomness.
+        // Unique, not secret: the hash keys come from the system's random source.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
         checksum::append(b"lineage", &mut value);

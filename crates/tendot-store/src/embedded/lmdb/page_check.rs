@@ -1,8 +1,7 @@
-//! The pages of the engine, read from the file without it: it trusts them, and none has a checksum.
+//! Checks LMDB's pages without LMDB, which trusts them and stores no checksums.
 //!
-//! Every page up to the last one belongs to one tree or is free, and is that once; keys are in order, also from page to
-//! page; numbers of pages and entries are what the trees say. So what leads readers to nothing, or to something old, is
-//! found, though each record by itself may be right.
+//! Every page belongs to exactly one tree or to the free list; keys are in order within and across pages; page and entry counts
+//! match the tree headers. So corruption that hides records or leads to old ones is found, even if each record is valid.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -21,7 +20,7 @@ const NODE_SUBTREE: u16 = 2;
 const TREE_INTEGER_KEYS: u16 = 8;
 const INVALID_PAGE: u64 = u64::MAX;
 
-/// Trees are lower than this.
+/// Maximum depth of a tree.
 const MAX_TREE_DEPTH: u16 = 32;
 
 /// `data.mdb`, read page by page without LMDB.
@@ -57,10 +56,10 @@ struct TreeHeader {
 type PageCheckResult<T> = Result<T, String>;
 
 impl PageFile {
-    /// Numbers of pages take as many bytes as addresses; only those of eight are read here.
+    /// Page numbers have the size of pointers; only 64 bits are supported.
     pub(crate) const IS_SUPPORTED: bool = cfg!(target_pointer_width = "64");
 
-    /// Reads the first two pages, which tell where all else is.
+    /// Opens the file and reads both meta pages.
     pub(crate) fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
         if !Self::IS_SUPPORTED {
             return Err("the engine's pages are not known on this machine".into());
@@ -82,18 +81,18 @@ impl PageFile {
         Ok(pages)
     }
 
-    /// The last state.
+    /// Meta page of the last committed state.
     fn newest_meta(&self) -> &MetaPage {
         let [even, odd] = &self.states;
         if even.transaction > odd.transaction { even } else { odd }
     }
 
-    /// The transaction that made the last state.
+    /// LMDB transaction id of the last committed state.
     pub(crate) fn transaction_id(&self) -> u64 {
         self.newest_meta().transaction
     }
 
-    /// Whether all pages from this one on are free.
+    /// Whether all pages from `first` on are free.
     pub(crate) fn are_free_from(&mut self, first: u64) -> PageCheckResult<bool> {
         let state = *self.newest_meta();
         let mut walk = PageWalk::new(self, &state)?;
@@ -101,8 +100,8 @@ impl PageFile {
         Ok((first..=state.last).all(|number| walk.is_used(number)))
     }
 
-    /// Goes through all pages of the last state, and looks whether the one before it is what it says. Whoever calls
-    /// keeps the last state from being changed.
+    /// Checks all pages of the last state, and the transaction id of the state before it. The caller holds a read transaction,
+    /// which keeps the pages of the last state unchanged.
     pub(crate) fn check_all(&mut self) -> PageCheckResult<()> {
         let [even, odd] = self.states;
         if even.transaction % 2 != 0
@@ -117,7 +116,7 @@ impl PageFile {
                 let found =
                     number.map_or_else(|what| what, |number| format!("it is of transaction {number}"));
                 let said = state.transaction;
-                // Also what a failing disk leaves; the next change writes this state anew.
+                // A failing disk can cause this, too; the next commit rewrites this meta page.
                 return Err(format!(
                     "one of the engine's two last states is not what it says, of transaction {said} ({found}): \
                      the last change may be missing"
@@ -150,7 +149,7 @@ impl PageFile {
     }
 }
 
-/// The data of an entry: in its page, or on pages of its own.
+/// Data of a node: inline or on overflow pages.
 enum Data<'a> {
     Here(&'a [u8]),
     OnPages { first: u64, length: usize },
@@ -179,8 +178,7 @@ struct TreeCounts<'a> {
 impl<'a> PageWalk<'a> {
     fn new(pages: &'a mut PageFile, state: &MetaPage) -> PageCheckResult<Self> {
         let length = pages.file.metadata().map_err(read_error)?.len() / pages.size as u64;
-        // A bit for each page, if there are not wildly more than in the file: some at its end may never have been
-        // written.
+        // Allocates a bit per page, unless there are far more than in the file: some at the end may never have been written.
         if state.last / 64 > length + 1_000_000 {
             return Err("the engine's last page is far out of the file".into());
         }
@@ -203,7 +201,7 @@ impl<'a> PageWalk<'a> {
         Ok(())
     }
 
-    /// The free pages.
+    /// Walks the free list.
     fn walk_free_list(&mut self, state: &MetaPage) -> PageCheckResult<()> {
         let (name, newest) = ("free pages", state.transaction);
         self.walk_tree(name, state.free, &mut |walk, key, _, data| {
@@ -230,7 +228,7 @@ impl<'a> PageWalk<'a> {
         })
     }
 
-    /// The trees that are kept in the main one.
+    /// Reads the headers of the named databases.
     fn named_databases(&mut self, state: &MetaPage) -> PageCheckResult<Vec<(String, TreeHeader)>> {
         let mut trees = Vec::new();
         self.walk_tree("databases", state.main, &mut |_, key, flags, data| match data {
@@ -245,7 +243,7 @@ impl<'a> PageWalk<'a> {
         Ok(trees)
     }
 
-    /// The transaction that a state says to be of, where it has a checksum.
+    /// Transaction id stored in `meta` of a state, which has a checksum.
     fn recorded_transaction(&mut self, state: &MetaPage) -> PageCheckResult<u64> {
         let settings = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
         let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
@@ -283,7 +281,7 @@ impl<'a> PageWalk<'a> {
         Ok(())
     }
 
-    /// One page and all below it, whose keys are from the first of `within` on and before the second.
+    /// Walks a page and its subtree; keys must be in the half-open range `within`.
     fn walk_page(
         &mut self,
         counted: &mut TreeCounts<'_>,
@@ -305,7 +303,7 @@ impl<'a> PageWalk<'a> {
         *if is_leaf { &mut counted.leaves } else { &mut counted.branches } += 1;
         let order =
             if counted.tree.flags & TREE_INTEGER_KEYS != 0 { compare_integers } else { compare_bytes };
-        // The first key of a branch stands for all that come before the second.
+        // The first key of a branch page is a lower bound and is not compared.
         let keyed = if is_leaf { &nodes[..] } else { &nodes[1..] };
         let in_order = keyed.windows(2).all(|pair| order(pair[0].key, pair[1].key) == Ordering::Less);
         let from =
@@ -341,7 +339,7 @@ impl<'a> PageWalk<'a> {
         Ok(())
     }
 
-    /// Pages that hold one large entry; gives how many they are.
+    /// Walks the overflow pages of one entry; returns their number.
     fn walk_overflow(&mut self, name: &str, first: u64, length: usize) -> PageCheckResult<u64> {
         self.mark_used(first, name)?;
         let page = self.pages.read_pages(first, 1)?;
@@ -362,10 +360,10 @@ impl<'a> PageWalk<'a> {
 struct PageNode<'a> {
     key: &'a [u8],
     flags: u16,
-    /// Of the data, wherever it is.
+    /// Length of the data, inline or overflow.
     length: usize,
     data: &'a [u8],
-    /// The two numbers that are the length in a leaf, and the page in a branch.
+    /// Data length in a leaf, page number in a branch.
     low: u32,
 }
 
@@ -375,7 +373,7 @@ impl PageNode<'_> {
     }
 }
 
-/// The entries of a page, if they fill what they should, without a gap and not twice.
+/// Parses the nodes of a page; `None` if they overlap or leave gaps.
 fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
     if lower <= PAGE_HEADER_LEN || lower % 2 != 0 || lower > upper || upper > page.len() {
@@ -386,7 +384,7 @@ fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
     for pointer in (PAGE_HEADER_LEN..lower).step_by(2) {
         let at = usize::from(u16_at(page, pointer)?);
         let node = page.get(at..)?;
-        // In the order of the machine, as the engine has them.
+        // LMDB uses native byte order.
         let [low, high] = if cfg!(target_endian = "little") { [0, 2] } else { [2, 0] };
         let low = u32::from(u16_at(node, low)?) | u32::from(u16_at(node, high)?) << 16;
         let (flags, key_length) = (u16_at(node, 4)?, usize::from(u16_at(node, 6)?));

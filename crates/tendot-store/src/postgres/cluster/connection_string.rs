@@ -1,4 +1,4 @@
-//! From an address to connections.
+//! Parses connection strings.
 
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
@@ -11,36 +11,35 @@ use super::pool::tls_config;
 use crate::postgres::error::message;
 use crate::postgres::{PostgresOpenError, PostgresSettings};
 
-/// The most servers that an address may name.
+/// Maximum number of hosts.
 const MAX_HOSTS: usize = 16;
 
 /// Parsed connection string: hosts, TLS and read routing.
 pub(crate) struct ConnectionString {
-    /// Its servers.
+    /// Hosts in order.
     pub(crate) hosts: Vec<HostConfig>,
     pub(crate) tls: MakeRustlsConnect,
-    /// Where it is, for people; without the password.
+    /// Display name without password.
     pub(crate) place: String,
-    /// Whether standbys are asked, too.
+    /// Whether standbys serve reads.
     pub(crate) asks_standbys: bool,
 }
 
 /// Connection settings of one host.
 pub(crate) struct HostConfig {
     pub(crate) config: Config,
-    /// Where it is, for people.
+    /// Display name.
     pub(crate) place: String,
 }
 
 impl ConnectionString {
-    /// Reads an address as `postgres://user:password@host:port/database?options`, or in PostgreSQL's other form.
+    /// Parses `postgres://user:password@host:port/database?options`, or the key-value form.
     ///
-    /// Beside the options that the driver knows there are `sslrootcert`, a file with the certificates of those who are
-    /// trusted, and for `sslmode` also `verify-ca` and `verify-full`, which are the same as `require`: a certificate is always
-    /// verified, and so is its name.
+    /// Besides the driver's options: `sslrootcert`, a CA file; and `sslmode=verify-ca` and `verify-full`, which equal `require`:
+    /// certificate and host name are always verified.
     ///
-    /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
-    /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
+    /// Several hosts form one cluster. `target_session_attrs` selects the hosts for reads: `any` (the default) or
+    /// `prefer-standby` include standbys, `read-write` or `primary` use the primary only.
     pub(crate) fn parse(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         if has_unescaped_at_sign(address) {
             return Err(PostgresOpenError::Address { why: "an `@` in a password is written as %40".into() });
@@ -61,7 +60,7 @@ impl ConnectionString {
         }
         let unread = |error: tokio_postgres::Error| PostgresOpenError::Address { why: message(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
-        // The driver takes what stands in an option for one host.
+        // The driver treats the option `host` as a single host.
         for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
             config.host(host);
         }
@@ -71,23 +70,22 @@ impl ConnectionString {
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > MAX_HOSTS {
             return Err(PostgresOpenError::Address { why: format!("it names more than {MAX_HOSTS} hosts") });
         }
-        // Of each address that a host has: if the first is not reached, there is time for others.
+        // Timeout per address of a host, so that there is time for the others.
         if config.get_connect_timeout().is_none() {
             config.connect_timeout((settings.patience / 4).max(Duration::from_secs(1)));
         }
         config.application_name("tendot");
-        // The driver has a time of its own, which is long.
+        // The driver's default is long.
         if !address.contains("keepalives_idle") {
             config.keepalives_idle(settings.patience.max(Duration::from_secs(1)));
         }
-        // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
-        // The driver takes the number for seconds, while everybody else has milliseconds there.
+        // Detects vanished servers. The driver reads the number as seconds; libpq defines milliseconds.
         let acknowledged = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
         config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let mut hosts = split_hosts(&config);
-        // One that is named twice is one.
+        // Removes duplicates.
         let mut named = HashSet::new();
         hosts.retain(|host| named.insert(host.place.clone()));
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
@@ -102,15 +100,14 @@ impl ConnectionString {
     }
 }
 
-/// Whether there is another `@` behind the one that ends the password: then the rest of the password would be taken for a host,
-/// and be told.
+/// Whether there is an unescaped `@` in the password: the rest of it would be parsed as host and be shown.
 fn has_unescaped_at_sign(address: &str) -> bool {
     let schemes = ["postgres://", "postgresql://"];
     let hosts = schemes.iter().find_map(|scheme| address.strip_prefix(scheme)?.split_once('@'));
     hosts.is_some_and(|(_, hosts)| hosts.split('?').next().is_some_and(|hosts| hosts.contains('@')))
 }
 
-/// Takes an option away that the driver does not know, or not all of.
+/// Removes an option that the driver does not (fully) support, and returns its value.
 fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
     let Some((before, options)) = address.split_once('?') else { return (address.into(), None) };
     let (mut taken, mut others) = (None, Vec::new());
@@ -123,7 +120,7 @@ fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
     (format!("{before}?{}", others.join("&")), taken)
 }
 
-/// The same address for each of its hosts alone.
+/// Splits a configuration into one per host.
 fn split_hosts(config: &Config) -> Vec<HostConfig> {
     let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let host = |number: usize| {
@@ -175,7 +172,7 @@ fn split_hosts(config: &Config) -> Vec<HostConfig> {
             #[cfg(unix)]
             Some(driver::Host::Unix(path)) => {
                 one.host_path(path);
-                // There is no TLS on this machine's own sockets, and nobody needs it there.
+                // Unix sockets have no TLS and need none.
                 if addresses.is_empty() {
                     one.ssl_mode(driver::SslMode::Disable);
                 }
@@ -183,7 +180,7 @@ fn split_hosts(config: &Config) -> Vec<HostConfig> {
             }
             None => {}
         }
-        // As it is written in an address.
+        // As in a connection string.
         let place = if name.parse::<Ipv6Addr>().is_ok() {
             format!("[{name}]:{port}")
         } else {
@@ -194,7 +191,7 @@ fn split_hosts(config: &Config) -> Vec<HostConfig> {
     (0..hosts.len().max(addresses.len())).map(host).collect()
 }
 
-/// A path in an address, where `%2F` may stand for a slash.
+/// Decodes percent escapes.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -16,18 +16,18 @@ use crate::postgres::error::DatabaseError;
 pub(crate) struct ClusterHost {
     pub(crate) number: usize,
     pub(crate) place: String,
-    /// Connections for what takes longer, each for one at a time.
+    /// Pool for lists and scans; exclusive connections.
     pub(crate) readers: Pool,
-    /// Connections for single records.
+    /// Shared connections for single records.
     pub(crate) shared: PipelinedPool,
-    /// The connection that writes.
+    /// Connection of the writer.
     pub(crate) writing: Pool,
-    /// The connection of who watches it.
+    /// Connection of the monitor.
     pub(crate) watching: Pool,
     pub(crate) seen: Mutex<HostObservation>,
-    /// Wakes who watches it.
+    /// Makes the monitor poll now.
     pub(crate) wake: Notify,
-    /// Nobody is to wait for it any longer.
+    /// Cancels waiting requests when the host is unreachable.
     pub(crate) given_up: Notify,
 }
 
@@ -35,25 +35,25 @@ pub(crate) struct ClusterHost {
 #[derive(Clone, Debug)]
 pub(crate) struct HostObservation {
     pub(crate) state: State,
-    /// When it last knew all that the primary was known to have.
+    /// When it was last caught up with the primary.
     pub(crate) level: Instant,
-    /// The last transaction that a standby knows, which the primary has to know, too, before the standby is asked.
+    /// Last commit of a standby; the primary must have it, too, before the standby serves reads.
     pub(crate) commit: Option<Commit>,
     pub(crate) is_confirmed: bool,
-    /// The last one that a primary knew, too: while there is none, a standby that was away and still has it is asked again.
+    /// Last commit confirmed by a primary; without a primary, a standby that returns and still has it serves reads again.
     pub(crate) confirmed: Option<Commit>,
 }
 
-/// The number of a transaction, and by what it is told from others of this number.
+/// Commit id: number and random id.
 pub(crate) type Commit = (i64, String);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
-    /// It was not asked yet, or did not answer just now.
+    /// Unknown: not polled yet, or a request just failed.
     Unsure,
-    /// It was asked whether it is there, and was not.
+    /// Unreachable in the last poll.
     Gone,
-    /// It answers, and has come to this line of the log.
+    /// Standby that has replayed the log up to this sequence number.
     Standby(u64),
     Primary(u64),
 }
@@ -64,7 +64,7 @@ pub(crate) struct HostStatus {
     pub(crate) takes_changes: bool,
     pub(crate) line: u64,
     pub(crate) commit: Option<Commit>,
-    /// Whether it knows a transaction of the last primary that was seen.
+    /// Whether it has a commit that the last known primary had.
     pub(crate) is_confirmed: bool,
 }
 
@@ -73,7 +73,7 @@ impl ClusterHost {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far a standby has come that may be asked.
+    /// Replayed log position of a standby that may serve reads.
     pub(crate) fn standby_position(&self) -> Option<u64> {
         let seen = self.observation();
         match seen.state {
@@ -82,7 +82,7 @@ impl ClusterHost {
         }
     }
 
-    /// What it answers, in time and unless it is given up.
+    /// Awaits a request; fails on timeout, or when the host becomes unreachable.
     pub(crate) async fn within<T, E>(
         &self,
         time: Duration,
@@ -110,7 +110,7 @@ impl ClusterHost {
         Ok(self.watching.get().await?)
     }
 
-    /// It did not answer. Who watches it looks at once; until then others are asked before it.
+    /// Records a failed request: the monitor polls at once, and until then other hosts are preferred.
     pub(crate) fn mark_suspect(&self) {
         let mut seen = self.observation();
         if matches!(seen.state, State::Standby(_)) {

@@ -1,4 +1,7 @@
-//! The servers of a database: which of them takes changes, how far the others have come, and who is asked.
+//! Hosts of a database, and the current primary.
+//!
+//! `host` is one host, `routing` chooses the host for a read, `connection_string` and `pool` connect, `pipelined_pool` shares
+//! connections, `monitor` polls the hosts and follows the change log, `read_fence` tells which standbys are current enough.
 
 pub(crate) mod connection_string;
 pub(crate) mod host;
@@ -24,32 +27,32 @@ use read_fence::ReadFence;
 use super::error::DatabaseError;
 use super::{DatabaseHost, HostRole, PostgresOpenError, PostgresSettings};
 
-/// How long there may be no server that takes changes before they are refused at once instead of waiting for one.
+/// Time without a primary after which writes fail at once instead of waiting.
 const PRIMARY_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The hosts of a database: which one is primary, and how far the standbys have replayed.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     all: Box<[ClusterHost]>,
-    /// Whether standbys are asked, too.
+    /// Whether standbys serve reads.
     asks_standbys: bool,
-    /// Whose turn it is among the standbys.
+    /// Round-robin position among the standbys.
     turn: AtomicUsize,
     lead: Mutex<PrimaryState>,
-    /// The primary is another one, or was lost.
+    /// Notified when the primary changes or is lost.
     led_anew: Notify,
-    /// Whether the primary may be another one than before, or was out of sight: what was known of it may not be so any more.
+    /// Whether the primary may have changed since the log was last read, so that cached knowledge needs revalidation.
     pub(crate) is_anew: AtomicBool,
     pub(crate) freshness: ReadFence,
 }
 
 /// Current primary, or since when there is none.
 ///
-/// It stays so as long as it does, whoever else says the same of themselves.
+/// A host stays primary while it says so, even if another host claims the role.
 #[derive(Debug)]
 struct PrimaryState {
     number: Option<usize>,
-    /// Since when there is none, if there was one.
+    /// When the last primary was lost.
     lost: Option<Instant>,
 }
 
@@ -99,17 +102,17 @@ impl Cluster {
         self.all.get(number)
     }
 
-    /// The server that takes changes.
+    /// Returns the primary.
     pub(crate) fn primary(&self) -> Result<&ClusterHost, DatabaseError> {
         self.primary_state().number.and_then(|number| self.get(number)).ok_or(DatabaseError::NoPrimary)
     }
 
-    /// The same, to be asked so long as it does, and for no longer than this.
+    /// Returns the primary with a request timeout.
     pub(crate) fn primary_handle(&self, time: Duration) -> Result<PrimaryHandle<'_>, DatabaseError> {
         Ok(PrimaryHandle { nodes: self, node: self.primary()?, time })
     }
 
-    /// Whether there has been none for so long that nobody should wait.
+    /// Whether there has been no primary for longer than the grace period.
     pub(crate) fn is_without_primary(&self) -> bool {
         let lead = self.primary_state();
         lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > PRIMARY_GRACE_PERIOD)
@@ -119,8 +122,8 @@ impl Cluster {
         self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server answered. Tells whether it is the one whose log is to be followed: the primary's, or that of any other if
-    /// there is none.
+    /// Records the status of a host. Returns whether its log is to be followed: that of the primary, or without one that of any
+    /// standby.
     pub(crate) fn record_status(&self, number: usize, told: &HostStatus) -> bool {
         let Some(node) = self.get(number) else { return false };
         let mut lead = self.primary_state();
@@ -130,7 +133,7 @@ impl Cluster {
             }
             lead.number = Some(number);
             self.led_anew.notify_waiters();
-            // What standbys know is to be held against what this one knows.
+            // Standbys must be confirmed against the new primary.
             self.all.iter().for_each(|node| node.observation().is_confirmed = false);
             self.is_anew.store(true, Ordering::SeqCst);
         } else if !told.takes_changes && lead.number == Some(number) {
@@ -149,7 +152,7 @@ impl Cluster {
         }
         seen.state = if told.takes_changes { State::Primary(told.line) } else { State::Standby(told.line) };
         seen.commit.clone_from(&told.commit);
-        // Where nothing was ever committed there is nothing to be held against.
+        // Without any commit there is nothing to confirm.
         seen.is_confirmed |= told.commit.is_none() || !is_led && told.is_confirmed;
         if seen.is_confirmed && told.commit.is_some() {
             seen.confirmed.clone_from(&told.commit);
@@ -160,7 +163,7 @@ impl Cluster {
         is_lead || !is_led && !told.takes_changes
     }
 
-    /// Standbys of which it is not known whether the primary has what they have, and their last transactions.
+    /// Standbys not yet confirmed against the primary, with their last commits.
     pub(crate) fn unconfirmed_standbys(&self) -> Vec<(usize, Commit)> {
         let commit = |(number, node): (usize, &ClusterHost)| {
             let seen = node.observation();
@@ -170,7 +173,7 @@ impl Cluster {
         self.all.iter().enumerate().filter_map(commit).collect()
     }
 
-    /// The primary knows the transaction, too.
+    /// Confirms a standby: the primary has its last commit.
     pub(crate) fn confirm_standby(&self, number: usize, commit: &Commit) {
         let Some(mut seen) = self.get(number).map(ClusterHost::observation) else { return };
         if seen.commit.as_ref() == Some(commit) {
@@ -179,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// What a standby and a primary both knew.
+    /// Last commit of a standby that a primary confirmed.
     pub(crate) fn confirmed_commit(&self, number: usize) -> Option<Commit> {
         self.get(number)?.observation().confirmed.clone()
     }
@@ -189,7 +192,7 @@ impl Cluster {
         self.led_anew.notify_waiters();
     }
 
-    /// A server was asked whether it is there, and did not answer.
+    /// Records that a host did not answer.
     pub(crate) fn record_unreachable(&self, number: usize, why: &DatabaseError) {
         let Some(node) = self.get(number) else { return };
         let mut lead = self.primary_state();
@@ -198,7 +201,7 @@ impl Cluster {
         }
         drop(lead);
         let mut seen = node.observation();
-        // A standby that does not know the tables yet will in a moment.
+        // A standby may not have replayed the creation of the tables yet.
         if seen.state != State::Gone && !why.is_missing_table() {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
         }
@@ -207,7 +210,7 @@ impl Cluster {
         node.given_up.notify_waiters();
     }
 
-    /// What is known of each, for people.
+    /// Observed state of all hosts, for display.
     pub(crate) fn hosts(&self) -> Vec<DatabaseHost> {
         let (known, lead) = (self.freshness.known_position(), self.primary_state().number);
         let host = |node: &ClusterHost| {
@@ -235,7 +238,7 @@ pub(crate) struct PrimaryHandle<'n> {
 }
 
 impl PrimaryHandle<'_> {
-    /// What comes in time; nobody waits for one that takes no more changes.
+    /// Awaits a request; fails on timeout, or when the host is no longer primary.
     pub(crate) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, DatabaseError> {
         let deposed = async {
             loop {

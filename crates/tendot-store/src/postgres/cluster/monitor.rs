@@ -1,5 +1,5 @@
-//! Looks at each server of a database some times a second: whether it is there, whether it takes changes, and what others have
-//! changed. The log tells that, in the same way on every system that speaks PostgreSQL's protocol.
+//! Polls the hosts for reachability and role, and follows the change log, which works on every system with PostgreSQL's
+//! protocol.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use super::host::{ClusterHost, Commit, HostStatus};
 use crate::postgres::error::DatabaseError;
 use crate::postgres::{PostgresSettings, read, row, schema};
 
-/// How often. What others changed is known here after this time and a round trip.
+/// Poll interval. Changes of other processes are known after this time and a round trip.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Between two looks that follow each other because somebody got no answer.
+/// Minimum interval between polls triggered by failed requests.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
+/// Log entries per page, and maximum number of pages per poll; beyond that, everything counts as changed.
 const LOG_PAGE_LEN: usize = 1_000;
 const MAX_LOG_PAGES: usize = 20;
 
@@ -39,7 +39,7 @@ const SELECT_COMMIT_IDS: &str = "select number, id from tendot_commits where num
 #[derive(Clone, Debug, Default)]
 struct LogCursor {
     line: u64,
-    /// The last transaction of the primary that was seen: if it is not there any more, another history is.
+    /// Last commit of the primary; if it is missing, the history has diverged.
     commit: Option<Commit>,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Monitor {
 struct MonitorTask {
     nodes: Arc<Cluster>,
     followed: Mutex<Option<LogCursor>>,
-    /// How long a server may take to answer.
+    /// Timeout of a poll.
     time: Duration,
 }
 
 impl Monitor {
-    /// Begins to watch, when all servers have been looked at once.
+    /// Starts the polling tasks after polling each host once.
     pub(crate) async fn start(nodes: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
         let time = settings.probe_timeout.min(settings.patience / 2);
         let watching = Arc::new(MonitorTask { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
@@ -92,8 +92,8 @@ impl MonitorTask {
         let commits = [commit, self.nodes.confirmed_commit(number)];
         let known = self.nodes.freshness.known_position();
         let mut asked = self.query_status(node, &commits).await;
-        // A connection that is broken tells nothing of the server, but another that cannot be made does. Who answers on it may
-        // be another one, where something in between hands connections on.
+        // A broken connection says nothing about the host, but failure to reconnect does. The new connection may reach another
+        // host if there is a proxy.
         let is_other = matches!(asked, Err(DatabaseError::Server(_)));
         if is_other {
             asked = self.query_status(node, &commits).await;
@@ -108,9 +108,9 @@ impl MonitorTask {
         if told.takes_changes && (is_other || !is_same) {
             self.nodes.is_anew.store(true, Ordering::SeqCst);
         }
-        // What was known before it was asked is known there, too, if the history is the same.
+        // With the same history, the host has everything known before the query.
         let begin = || self.restart_at(&told, is_same && told.line >= known);
-        // Whether the server is there tells the next look.
+        // The next poll checks reachability.
         match self.with_timeout(self.read_new_log_entries(&client, &told, begin)).await {
             Ok(()) => {}
             Err(DatabaseError::Unread(error)) => {
@@ -121,14 +121,14 @@ impl MonitorTask {
         }
     }
 
-    /// What a server says of itself, and whether it knows the transaction that was last seen. The other one is what it was last
-    /// known to share with a primary.
+    /// Queries the status of a host, and whether it has the last known commit of the primary, and the last one it shared with a
+    /// primary.
     async fn query_status(
         &self,
         node: &ClusterHost,
         commits: &[Option<Commit>; 2],
     ) -> Result<(Object, HostStatus, bool), DatabaseError> {
-        // There may be two addresses, of which the first does not answer.
+        // The host may have two addresses, the first of which does not answer.
         let connecting = timeout(2 * self.time, node.monitor_connection());
         let client = connecting.await.map_err(|_| DatabaseError::Silent)??;
         let [last, shared] =
@@ -163,7 +163,7 @@ impl MonitorTask {
         Ok((client, told, last.unwrap_or(true)))
     }
 
-    /// Reads what is new in the log.
+    /// Reads new log entries.
     async fn read_new_log_entries(
         &self,
         client: &Object,
@@ -175,7 +175,7 @@ impl MonitorTask {
         }
         let known = self.log_cursor().as_ref().map(|followed| followed.line);
         let Some(mut line) = known.filter(|line| {
-            // A standby may simply not have come so far.
+            // A standby may lag behind.
             !told.takes_changes || *line <= told.line && !self.nodes.is_anew.load(Ordering::SeqCst)
         }) else {
             begin();
@@ -191,7 +191,7 @@ impl MonitorTask {
             let lines = read::read_log(client, line, LOG_PAGE_LEN).await?;
             lines.iter().for_each(|line| self.nodes.freshness.record_log_entry(line));
             line = lines.last().map_or(told.line, |last| last.sequence);
-            // Of two who follow at the same time, who has come further is right; nothing is marked too seldom.
+            // Of two concurrent readers, the further one wins; extra invalidations are harmless.
             if let Some(followed) = self.log_cursor().as_mut() {
                 followed.line = followed.line.max(line);
             }
@@ -200,7 +200,7 @@ impl MonitorTask {
         Ok(())
     }
 
-    /// Follows from here on: anything may have changed before, and the history may be another.
+    /// Restarts at this position: everything counts as changed, and the history may differ.
     fn restart_at(&self, told: &HostStatus, is_same: bool) {
         if told.takes_changes {
             self.nodes.is_anew.store(false, Ordering::SeqCst);
@@ -209,7 +209,7 @@ impl MonitorTask {
         *self.log_cursor() = Some(LogCursor { line: told.line, commit: told.commit.clone() });
     }
 
-    /// Asks the primary whether it has what standbys have: one that has something else followed another.
+    /// Checks that the primary has the last commits of the standbys; a standby with another commit has diverged.
     async fn confirm_standbys(&self, client: &Object) -> Result<(), DatabaseError> {
         let unconfirmed = self.nodes.unconfirmed_standbys();
         if unconfirmed.is_empty() {

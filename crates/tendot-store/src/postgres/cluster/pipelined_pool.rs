@@ -1,4 +1,4 @@
-//! Connections on which many ask at the same time: nobody waits for the answers of those before, which come in order.
+//! Shared pipelined connections: requests do not wait for the responses to earlier ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::postgres::error::DatabaseError;
 /// Slot of one connection; locked while it connects.
 type ConnectionSlot = Mutex<Option<Arc<ClientWrapper>>>;
 
-/// How many ask on one connection before the next one is used.
+/// Requests in flight on a connection from which on another one is used.
 const MAX_PIPELINE_DEPTH: usize = 4;
 
-/// How long is waited for another connection by who could ask on one that is there.
+/// Timeout of opening an additional connection while others are usable.
 const EXTRA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Fixed set of shared connections on which short requests are pipelined.
 ///
-/// Whatever is asked on them has to be short, since others stand behind it.
+/// Requests must be short, since later ones wait behind them.
 pub(crate) struct PipelinedPool {
-    /// Makes them; they do not come back to it.
+    /// Opens connections, which are not returned to it.
     pool: Pool,
-    /// Each is locked only while its connection is made.
+    /// Slots; locked only while a connection is opened.
     places: Box<[ConnectionSlot]>,
     next: AtomicUsize,
     patience: Duration,
@@ -38,12 +38,12 @@ impl PipelinedPool {
         Self { pool, places, next: AtomicUsize::new(0), patience }
     }
 
-    /// A connection on which few ask, or if there is none, the one on which the fewest do. Another one is made only when it is
-    /// needed: a server process that is just at work answers soonest.
+    /// Returns a connection with few requests in flight, or the least loaded one. Connections are opened only on demand: a busy
+    /// server process answers soonest.
     pub(crate) async fn get(&self) -> Result<Arc<ClientWrapper>, DatabaseError> {
         let (mut best, mut vacant): (Option<Arc<ClientWrapper>>, Option<MutexGuard<'_, _>>) = (None, None);
         for place in &self.places {
-            // One that is locked is just being connected.
+            // A locked slot is connecting.
             let Ok(place) = place.try_lock() else { continue };
             let Some(client) = place.as_ref().filter(|client| !client.is_closed()) else {
                 vacant = vacant.or(Some(place));
@@ -60,7 +60,7 @@ impl PipelinedPool {
         }
         match (best, vacant) {
             (Some(best), None) => Ok(best),
-            // There may be as many as the server takes.
+            // The server may be at its connection limit.
             (Some(best), Some(place)) => {
                 let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(place)).await;
                 Ok(made.ok().and_then(Result::ok).unwrap_or(best))
@@ -79,7 +79,7 @@ impl PipelinedPool {
         &self,
         mut place: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
     ) -> Result<Arc<ClientWrapper>, DatabaseError> {
-        // Somebody else may have done it meanwhile.
+        // Another task may have connected meanwhile.
         if let Some(client) = place.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
@@ -88,10 +88,10 @@ impl PipelinedPool {
         Ok(client)
     }
 
-    /// Gives up one that does not answer. It is closed when the last who asked on it has given up.
+    /// Removes a connection that does not answer. It is closed when its last user has dropped it.
     pub(crate) fn discard(&self, client: &Arc<ClientWrapper>) {
         for place in &self.places {
-            // One that is just being connected is another.
+            // A connecting slot has a different connection.
             let Ok(mut place) = place.try_lock() else { continue };
             if place.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
                 *place = None;
@@ -100,7 +100,7 @@ impl PipelinedPool {
     }
 }
 
-/// How many ask on a connection: one is kept in its place, and one is in our hands.
+/// Requests in flight on a connection: references except those of the slot and the caller.
 fn in_flight(client: &Arc<ClientWrapper>) -> usize {
     Arc::strong_count(client).saturating_sub(2)
 }

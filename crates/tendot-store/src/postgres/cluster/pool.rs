@@ -13,20 +13,19 @@ use super::connection_string::{ConnectionString, HostConfig};
 use crate::postgres::{PostgresOpenError, PostgresSettings};
 
 impl ConnectionString {
-    /// Connections to a server, at most so many.
+    /// Creates a connection pool for a host.
     pub(crate) fn pool(
         &self,
         host: &HostConfig,
         most: usize,
         settings: &PostgresSettings,
     ) -> Result<Pool, PostgresOpenError> {
-        // Whether a connection is closed is known without asking; what else may have happened to it is noticed when it is
-        // used.
+        // `Fast` checks only whether a connection is closed; other faults are detected on use.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
         let begin: Arc<str> = session_setup_sql(settings).into();
         let patience = settings.patience;
-        // The time for making a connection has ended by then.
+        // The pool's create timeout does not cover this hook.
         let prepare = Hook::async_fn(move |client, _| {
             let begin = Arc::clone(&begin);
             Box::pin(async move {
@@ -46,9 +45,8 @@ impl ConnectionString {
     }
 }
 
-/// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
-/// write need. And what is committed has to be durable, here and where standbys are waited for, whatever the database's default
-/// is.
+/// Session settings. A transaction whose client has vanished must end, since it may hold the writers' lock; and commits must be
+/// durable on this host and on synchronous standbys, whatever the database's default.
 fn session_setup_sql(settings: &PostgresSettings) -> String {
     let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));

@@ -1,5 +1,4 @@
-//! What this process knows to have changed, and since which line of the log: what was made of a record before is no longer
-//! right, and a standby that has not come so far may not be asked for it.
+//! Read fence: log position that a standby must have replayed, per name counter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,13 +9,13 @@ use crate::{ChangeSet, EditKind, LogEntry, NameKey};
 #[derive(Debug)]
 pub(crate) struct ReadFence {
     pub(crate) versions: ChangeCounters,
-    /// The line that a standby has to know, for the names of each counter.
+    /// Required sequence number per name counter.
     names: Box<[AtomicU64]>,
-    /// The same for homed prefixes.
+    /// Required sequence number for homed prefixes.
     prefixes: AtomicU64,
-    /// The same for everything.
+    /// Required sequence number for everything.
     everything: AtomicU64,
-    /// The last line that this process knows of.
+    /// Last log sequence number known to this process.
     known: AtomicU64,
 }
 
@@ -31,23 +30,23 @@ impl ReadFence {
         }
     }
 
-    /// The line that has to be known to who is asked for a record.
+    /// Sequence number that a host must have replayed to serve a record.
     pub(crate) fn position_for_name(&self, key: &NameKey) -> u64 {
         let own = self.names.get(counter_index(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
         own.max(self.everything.load(Ordering::SeqCst))
     }
 
-    /// The line that has to be known to who is asked for a homed prefix.
+    /// Sequence number that a host must have replayed to serve homed prefixes.
     pub(crate) fn position_for_prefixes(&self) -> u64 {
         self.prefixes.load(Ordering::SeqCst).max(self.everything.load(Ordering::SeqCst))
     }
 
-    /// The last line that this process knows of.
+    /// Last log sequence number known to this process.
     pub(crate) fn known_position(&self) -> u64 {
         self.known.load(Ordering::SeqCst)
     }
 
-    /// Changes were committed by this process, while their versions were marked as being changed.
+    /// Records commits of this process, while their change counters are marked as in flight.
     pub(crate) fn record_commit<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>, last: u64) {
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             self.raise(edit.name(), affects_prefix(edit), last);
@@ -55,8 +54,8 @@ impl ReadFence {
         self.known.fetch_max(last, Ordering::SeqCst);
     }
 
-    /// A line of the log was read: somebody made this change. What has to be known is said before versions change, so that who
-    /// sees the new version asks nobody who does not know it.
+    /// Records a log entry. The position is raised before the change counters, so that a reader of the new version never uses a
+    /// stale host.
     pub(crate) fn record_log_entry(&self, line: &LogEntry) {
         if line.kind == EditKind::Import {
             self.everything.fetch_max(line.sequence, Ordering::SeqCst);
@@ -70,8 +69,8 @@ impl ReadFence {
         self.known.fetch_max(line.sequence, Ordering::SeqCst);
     }
 
-    /// Anything may have changed, and the log is at this line, whatever was known before; unless it is still the same log: then it
-    /// may be further already by what was committed here meanwhile.
+    /// Resets all positions: anything may have changed. With `is_same`, the log is the same one, and commits made here meanwhile
+    /// may be further.
     pub(crate) fn reset(&self, last: u64, is_same: bool) {
         for line in self.names.iter().chain([&self.prefixes, &self.everything, &self.known]) {
             if is_same {
@@ -114,7 +113,7 @@ mod tests {
         check(EditKind::Import, "", (true, true));
     }
 
-    /// Whether a line is about a name's answers, and whether about prefixes.
+    /// Checks whether a log entry affects a name, and whether it affects prefixes.
     #[track_caller]
     fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
         let (freshness, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
@@ -137,7 +136,7 @@ mod tests {
         freshness.reset(4, true);
         assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
         assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 4);
-        // The log was lost in part.
+        // Part of the log was lost.
         freshness.reset(3, false);
         assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 3);
         assert_eq!(freshness.known_position(), 3);

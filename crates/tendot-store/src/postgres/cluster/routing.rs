@@ -11,20 +11,20 @@ use super::host::{ClusterHost, State};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::DatabaseError;
 
-/// How often is asked again when the way to the server breaks: reading twice does no harm.
+/// Maximum number of rounds over the hosts; reads can be repeated safely.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// How long is waited for a server that was lost just now, and between two looks.
+/// Time to wait for a new primary after one was lost, and poll interval.
 const PRIMARY_WAIT: Duration = Duration::from_secs(1);
 
 const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
 
-/// What is asked of a server.
+/// Consistency that a read requires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read {
-    /// What is there now.
+    /// The latest state.
     Current,
-    /// What is there at this line of the log, or later.
+    /// The state at this log sequence number or later.
     Since(u64),
 }
 
@@ -32,12 +32,12 @@ pub(crate) enum Read {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTarget<'n> {
     pub(crate) node: &'n ClusterHost,
-    /// Whether it knows what has to be known; else nobody does who is there, and the answer is the best there is.
+    /// Whether the host is current enough; otherwise the result may be stale and is the best available.
     pub(crate) is_sure: bool,
 }
 
 impl Cluster {
-    /// Whom to ask, of those that were not tried yet; `tried` has a bit for each. None if nobody is left who could answer.
+    /// Chooses a host that was not tried yet (`tried` is a bit mask); `None` if there is none.
     pub(crate) fn pick_read_target(&self, read: Read, tried: &mut u64) -> Option<ReadTarget<'_>> {
         let (number, is_sure) = self.select_host(read, *tried)?;
         *tried |= 1 << number;
@@ -65,9 +65,9 @@ impl Cluster {
         }
         let most = left().filter_map(|(number, node)| Some((node.standby_position()?, number))).max();
         match (read, most) {
-            // The primary is not there, or did not answer just now: better an older answer than none.
+            // Without a reachable primary, a stale result is better than none.
             (Read::Since(line), Some((known, number))) => return Some((number, known >= line)),
-            // Without a primary, a standby that knows all that we know does as well.
+            // Without a primary, a standby that has everything we know of is current.
             (Read::Current, Some((known, number)))
                 if lead.is_none() && known >= self.freshness.known_position() =>
             {
@@ -81,8 +81,7 @@ impl Cluster {
 }
 
 impl PostgresStore {
-    /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
-    /// first.
+    /// Tries hosts in turn, in several rounds, until one answers. Errors caused by the request are returned at once.
     pub(crate) async fn try_hosts<'n, T, F>(
         &'n self,
         read: Read,
@@ -95,7 +94,7 @@ impl PostgresStore {
         let begun = Instant::now();
         loop {
             let Some(ReadTarget { node, is_sure }) = self.nodes.pick_read_target(read, &mut tried) else {
-                // One that was lost a moment ago may be back in another.
+                // The primary may come back in a moment.
                 if tried == 0 && !self.nodes.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
                     sleep(PRIMARY_POLL_DELAY).await;
                     continue;
@@ -106,7 +105,7 @@ impl PostgresStore {
                 (tried, rounds) = (0, rounds + 1);
                 continue;
             };
-            // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
+            // Boxed: nested in all waiting futures, it exceeds the compiler's recursion limit.
             match Box::pin(ask(node)).await {
                 Err(error) if error.is_retryable() || error.is_caused_by_host() => {
                     if error.is_caused_by_host() {

@@ -1,4 +1,4 @@
-//! What is written, column by column: one statement takes any number of rows.
+//! Rows as column arrays for `unnest`: one statement writes any number of rows.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Changes, committed together: while one transaction is made durable, the next ones wait and then share one.
+//! Write queue and writer task with group commit: change sets that arrive during a commit share the next transaction.
 
 pub(crate) mod columns;
 pub(crate) mod statements;
@@ -21,24 +21,24 @@ use super::error::DatabaseError;
 use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
 use transaction::{Commit, CommitResults, CommittedGroup, Trouble};
 
-/// Changes that are committed together at most, and their bytes and edits.
+/// Maximum number, size and edits of change sets per transaction.
 const MAX_GROUP_CHANGES: usize = 1_024;
 const MAX_GROUP_BYTES: usize = 16 << 20;
 const MAX_GROUP_EDITS: usize = 8_192;
 
-/// Bytes of changes that wait or are being committed; who comes then waits before the door.
+/// Maximum size of queued and in-flight change sets; further callers wait.
 const MAX_QUEUE_BYTES: usize = 64 << 20;
 
-/// How long is waited before something is tried again, at first and at most.
+/// Minimum and maximum delay before a retry.
 const MIN_BACKOFF: Duration = Duration::from_millis(5);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
-/// How often who waits for a change looks whether it is worth it.
+/// Interval at which waiting callers check their deadline.
 const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 const OPERATION: &str = "committing changes";
 
-/// The way to the task that writes, which ends when this is dropped and all that was sent is done.
+/// Bounded queue to the writer task, which ends when this is dropped and the queue is drained.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     jobs: UnboundedSender<WriteRequest>,
@@ -51,10 +51,10 @@ pub(crate) struct WriteQueue {
 struct WriteRequest {
     change: ChangeSet,
     came: Instant,
-    /// Set by whoever is first: the writer, who carries it out, or who waits for it and gives it up.
+    /// Claimed by the writer, which commits it, or by the caller, who gives up; the first wins.
     is_taken: Arc<AtomicBool>,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
-    /// Given back when it is done, also if nobody waits for it any more.
+    /// Released when the request is done, even if the caller has gone.
     _room: OwnedSemaphorePermit,
 }
 
@@ -85,13 +85,13 @@ impl WriteQueue {
         if self.jobs.send(job).is_err() {
             return Err(gone().into());
         }
-        // It may have been sent to the database already.
+        // It may have been sent already.
         let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
         loop {
             if let Ok(answer) = timeout(DEADLINE_CHECK_INTERVAL, &mut answer).await {
                 return answer.map_err(unheard)?;
             }
-            // What is being carried out ends by itself; of the others nothing was done.
+            // A claimed request ends by itself; unclaimed ones wrote nothing.
             if let Err(why) = self.check_deadline(came)
                 && !is_taken.swap(true, Ordering::SeqCst)
             {
@@ -100,7 +100,7 @@ impl WriteQueue {
         }
     }
 
-    /// Nobody waits for a writer that is held up, or for a primary that is not there.
+    /// Fails a waiting request if the writer is blocked for too long or there is no primary.
     fn check_deadline(&self, came: Instant) -> Result<(), StoreError> {
         let why = match () {
             () if self.nodes.is_without_primary() => DatabaseError::NoPrimary,
@@ -150,17 +150,17 @@ impl WriterLoop {
             let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
             let results = self.commit_group(&changes, deadline).await;
             for (job, result) in jobs.into_iter().zip(results) {
-                // Who no longer waits does not need to know.
+                // The caller may have gone.
                 let _ = job.reply.send(result);
             }
         }
     }
 
-    /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
+    /// Commits the change sets whose preconditions hold, each atomically; returns one result per change set.
     async fn commit_group(&self, changes: &[&ChangeSet], deadline: Instant) -> CommitResults {
         let mut pause = MIN_BACKOFF;
         loop {
-            // What is made of a record meanwhile is not kept.
+            // Responses made meanwhile are not cached.
             let changing = self.nodes.freshness.versions.begin_write(changes.iter().copied());
             let why = match self.try_commit(changes).await {
                 Ok(done) => return self.record_committed(changes, done),
@@ -177,9 +177,9 @@ impl WriterLoop {
                     }
                 },
             };
-            // Here it is known that nothing was done, and what is there may be judged anew.
+            // Nothing was written, so the counters may be current again.
             drop(changing);
-            // Others need not suffer from what is wrong with one.
+            // Retry one by one: a faulty change set must not fail the others.
             if changes.len() > 1 && why.is_caused_by_request() {
                 let mut results = Vec::with_capacity(changes.len());
                 for change in changes {
@@ -195,14 +195,14 @@ impl WriterLoop {
         }
     }
 
-    /// What became of changes that were committed; from now on, who does not know them is not asked for their names.
+    /// Records committed change sets in the read fence and returns their results.
     fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
         self.nodes.freshness.record_commit(changes.iter().copied(), done.last);
         done.results
     }
 
     async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, Trouble> {
-        // After this time the server will not answer any more.
+        // The server cancels requests before this timeout.
         let leading = self.nodes.primary_handle(self.settings.statement + self.settings.patience)?;
         let node = leading.node;
         let client =
@@ -210,13 +210,13 @@ impl WriterLoop {
         let tried = transaction::try_commit_group(&client, changes, &leading).await;
         if tried.is_err() {
             node.mark_suspect();
-            // The server ends the transaction when the connection is gone, and nobody gets one that is within.
+            // Closing the connection rolls back; it must not return to the pool inside a transaction.
             drop(Object::take(client));
         }
         tried
     }
 
-    /// Finds out whether a transaction was committed, on other connections, as long as the database can be asked.
+    /// Resolves an in-doubt transaction on new connections, until the deadline.
     async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, DatabaseError> {
         let deadline = Instant::now() + 3 * self.settings.patience;
         let mut pause = MIN_BACKOFF;
@@ -224,7 +224,7 @@ impl WriterLoop {
             let asked = async {
                 let leading = self.nodes.primary_handle(self.settings.patience)?;
                 let asked = async {
-                    // Never given back: whoever gives up in the middle leaves it within a transaction.
+                    // Not returned to the pool: a cancelled request leaves it inside a transaction.
                     let client = Object::take(leading.node.write_connection().await?);
                     transaction::is_committed(&client, commit).await
                 };
@@ -232,7 +232,7 @@ impl WriterLoop {
             };
             match asked.await {
                 Ok(found) => return Ok(found),
-                // Whatever it is, nothing else tells: also a standby may yet become the primary.
+                // Any error is retried: a standby may yet become primary.
                 Err(error) if Instant::now() + pause > deadline => return Err(error),
                 Err(_) => sleep(pause).await,
             }
@@ -242,7 +242,7 @@ impl WriterLoop {
 }
 
 impl WriteRequest {
-    /// Whether somebody still waits for it, who now has to wait until it is done.
+    /// Claims the request; false if the caller has given up.
     fn claim(&self) -> bool {
         !self.is_taken.swap(true, Ordering::SeqCst)
     }

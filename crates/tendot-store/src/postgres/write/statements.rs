@@ -1,9 +1,9 @@
 //! SQL statements of write transactions.
 
-/// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
+/// Number of recent commit ids kept to resolve in-doubt transactions.
 pub(crate) const KEPT: i64 = 100_000;
 
-/// Each statement sees what was committed before it began; and those after the first have the lock.
+/// Each statement sees everything committed before it; those after the first hold the lock.
 pub(crate) const BEGIN: &str = "begin isolation level read committed";
 
 pub(crate) const LOCK: &str = "select revision, sequence, commits, gen_random_uuid()::text from tendot_counters where id = 1 for update";
@@ -34,16 +34,16 @@ pub(crate) const WRITE: [&str; 11] = [
     "delete from tendot_notes where note_key = any($1)",
 ];
 
-/// Gives a transaction that has raised the counter its number, for who does not need to be told afterwards: servers see by it
-/// that this history is still there after a fail-over.
+/// Inserts a commit id for the current counter, for transactions that need no resolution: by it hosts detect a diverged history
+/// after a failover.
 pub(crate) const NUMBER: &str = "insert into tendot_commits (number, id) \
      select commits, gen_random_uuid()::text from tendot_counters where id = 1";
 
-/// Forgets the number that is too old by then; how many are kept is the parameter.
+/// Deletes the expired commit id; the parameter is the number of ids kept.
 pub(crate) const FORGET_NUMBER: &str = "delete from tendot_commits where number = \
      (select commits - $1::bigint from tendot_counters where id = 1)";
 
-/// The first right that is missing of those that a server needs.
+/// Returns the first missing privilege.
 pub(crate) const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
      (1, 'tendot_records', 'select'), (2, 'tendot_records', 'insert'), (3, 'tendot_records', 'update'), \
      (4, 'tendot_records', 'delete'), (5, 'tendot_log', 'select'), (6, 'tendot_log', 'insert'), \

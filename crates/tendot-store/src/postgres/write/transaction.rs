@@ -1,5 +1,4 @@
-//! One transaction that writes: two round trips, in the first of which the lock is taken and what is needed is read, and in
-//! the second of which all is written and committed.
+//! One write transaction in two round trips: lock and prefetch; write and commit. Also resolves in-doubt transactions.
 
 use std::pin::pin;
 
@@ -18,7 +17,7 @@ use crate::postgres::error::DatabaseError;
 use crate::postgres::row;
 use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
 
-/// Bytes of what is there before changes that are judged together.
+/// Maximum size of the records prefetched for a group.
 const ROOM: usize = 256 << 20;
 
 /// Result of each change set of a group.
@@ -27,15 +26,15 @@ pub(crate) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
 /// Group of change sets whose transaction was committed.
 pub(crate) struct CommittedGroup {
     pub(crate) results: CommitResults,
-    /// The last line of the log.
+    /// Last log sequence number.
     pub(crate) last: u64,
 }
 
-/// Why a transaction has not been seen to end well.
+/// Error of a write transaction: rolled back, or in doubt.
 pub(crate) enum Trouble {
-    /// Nothing was done.
+    /// Rolled back.
     Undone(DatabaseError),
-    /// All may have been done, or nothing.
+    /// In doubt: committed or rolled back.
     Unknown { commit: Commit, done: CommittedGroup, why: DatabaseError },
 }
 
@@ -57,13 +56,13 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// By what a transaction is told from all others.
+/// Commit id: number and random id.
 pub(crate) struct Commit {
     number: i64,
     id: String,
 }
 
-/// Whether whoever is connected may write here; else what right is missing.
+/// Checks that the user may write; returns the missing privilege.
 pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
     client.query_opt(LOCK, &[]).await?;
@@ -72,7 +71,7 @@ pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, 
     missing.map(|missing| missing.try_get(0)).transpose()
 }
 
-/// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
+/// Commits a group of change sets, each atomically. After an error the connection is unusable.
 pub(crate) async fn try_commit_group(
     client: &Object,
     changes: &[&ChangeSet],
@@ -84,7 +83,7 @@ pub(crate) async fn try_commit_group(
         let loaded = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
         Ok::<_, Trouble>((write, loaded))
     };
-    // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
+    // On timeout the lock is held until the server notices, but nothing was written.
     let (write, (mut batch, commit)) = leading.within(loading).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
     let done = CommittedGroup { results, last: batch.sequence };
@@ -98,13 +97,12 @@ pub(crate) async fn try_commit_group(
     }
 }
 
-/// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
-/// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
-/// is as durable as it is when that is.
+/// Resolves an in-doubt transaction. It held the lock, so this waits until it has ended. The commit may be known only to this
+/// host, which failed while waiting for standbys; so this writes too, and when that is durable everything before it is.
 pub(crate) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, DatabaseError> {
     client.batch_execute(BEGIN).await?;
     let locked = client.query_one(LOCK, &[]).await?;
-    // So many came since that it would be forgotten in any case.
+    // Its commit id has been deleted by now.
     if commit.number <= row::column::<i64>(&locked, 2)? - KEPT {
         return Err(DatabaseError::Forgotten);
     }
@@ -120,7 +118,7 @@ async fn prepare<'s>(
     try_join_all(statements.map(|sql| client.prepare_cached(sql))).await
 }
 
-/// Takes the lock and reads what is there.
+/// Takes the lock and reads the current state.
 async fn lock_and_prefetch(
     client: &Object,
     statements: &[Statement],
@@ -149,7 +147,7 @@ async fn lock_and_prefetch(
     let commit = Commit { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
     for found in records? {
         let Some(entry) = row::record(&found, 0)? else { continue };
-        // Two long names could have the same key; then only one of them is here.
+        // Two long names could have the same storage key; only one of them is stored.
         if let Some(key) = NameKey::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
             batch.records.insert(key, entry);
         }
@@ -164,7 +162,7 @@ async fn lock_and_prefetch(
     Ok((batch, commit))
 }
 
-/// The rows of some keys; without any, nothing is asked.
+/// Reads the rows of keys; sends nothing without keys.
 async fn query_keys(
     client: &Object,
     statement: &Statement,
@@ -195,7 +193,7 @@ impl<'c> Pipeline<'c> {
     }
 }
 
-/// Writes all of it and commits. If one statement fails, so does the transaction, and what is sent as its end only ends it.
+/// Sends all writes and the commit as a pipeline. If a statement fails, the final `commit` rolls back.
 async fn write_and_commit(
     client: &Object,
     statements: &[Statement],
@@ -258,7 +256,7 @@ async fn write_and_commit(
         sending.push(remove_note, [&removed_notes]);
     }
     sending.sent.push(Box::pin(client.batch_execute("commit")));
-    // In their order, and all of them: the first that fails tells why.
+    // Awaits all in order; the first error is the cause.
     join_all(sending.sent).await.into_iter().collect::<Result<(), Error>>()?;
     Ok(())
 }

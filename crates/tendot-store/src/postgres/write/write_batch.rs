@@ -1,4 +1,4 @@
-//! Changes that are committed together, and what they come to.
+//! State and writes of one transaction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -22,7 +22,7 @@ impl PrefetchKeys {
                     wanted.notes.insert(key.clone());
                 }
                 Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
-                // What has no key is refused later, and by its number.
+                // Invalid names are rejected later, with the index of the edit.
                 Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.name_key()),
                 _ => wanted.records.extend(edit.name_key()),
             }
@@ -46,7 +46,7 @@ pub(crate) struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Carries out a change, or nothing of it.
+    /// Applies a change set atomically.
     pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
         let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, change, revision)?;
@@ -72,7 +72,7 @@ impl WriteBatch {
                 self.homed.remove(&prefix);
             }
         }
-        // What is only in notes has no number.
+        // A change set of aux edits only gets no revision.
         self.revision += u64::from(!lines.is_empty());
         for PendingLogEntry { kind, name, past } in lines {
             self.sequence += 1;
@@ -82,7 +82,7 @@ impl WriteBatch {
         Ok(CommitInfo { revision: self.revision })
     }
 
-    /// Whether there is nothing to be written.
+    /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.changed_notes.is_empty()
     }
