@@ -25,8 +25,8 @@ pub(crate) trait StateView {
 pub(crate) struct WriteSet {
     pub(crate) records: BTreeMap<NameKey, Option<StoredRecord>>,
     pub(crate) homed: BTreeMap<NameKey, bool>,
-    pub(crate) notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    pub(crate) lines: Vec<PendingLogEntry>,
+    pub(crate) aux: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    pub(crate) log_entries: Vec<PendingLogEntry>,
 }
 
 /// Log entry to be appended, with the history entry that belongs to it.
@@ -40,90 +40,101 @@ pub(crate) struct PendingLogEntry {
 impl WriteSet {
     /// Computes the writes of a change set that gets this revision. Each edit sees the effects of those before it.
     pub(crate) fn compute(
-        there: &impl StateView,
+        state: &impl StateView,
         change: &ChangeSet,
         revision: u64,
     ) -> Result<Self, CommitError> {
-        let mut prepared = Self::default();
-        for (number, edit) in change.edits.iter().enumerate() {
+        let mut write_set = Self::default();
+        for (edit_index, edit) in change.edits.iter().enumerate() {
             if edit.is_aux() {
-                prepared.apply_aux(there, edit, number)?;
+                write_set.apply_aux(state, edit, edit_index)?;
                 continue;
             }
-            let key = edit.name_key().map_err(|error| CommitError::Name { edit: number, error })?;
+            let key = edit.name_key().map_err(|error| CommitError::Name { edit: edit_index, error })?;
             match edit {
-                Edit::Home { .. } | Edit::Unhome { .. } => prepared.apply_home(edit, key),
+                Edit::Home { .. } | Edit::Unhome { .. } => write_set.apply_home(edit, key),
                 Edit::RequireHomed { prefix, is_homed: expected } => {
-                    let earlier = prepared.homed.get(&key).copied();
-                    let is_homed = earlier.unwrap_or_else(|| there.is_homed(&key));
+                    let earlier = write_set.homed.get(&key).copied();
+                    let is_homed = earlier.unwrap_or_else(|| state.is_homed(&key));
                     if is_homed != *expected {
-                        return Err(CommitError::Homed { edit: number, prefix: prefix.clone(), is_homed });
+                        return Err(CommitError::Homed {
+                            edit: edit_index,
+                            prefix: prefix.clone(),
+                            is_homed,
+                        });
                     }
                 }
-                _ => prepared.apply_record(there, edit, number, key, revision)?,
+                _ => write_set.apply_record(state, edit, edit_index, key, revision)?,
             }
         }
-        Ok(prepared)
+        Ok(write_set)
     }
 
     fn apply_home(&mut self, edit: &Edit, prefix: NameKey) {
         let is_homed = matches!(edit, Edit::Home { .. });
         self.homed.insert(prefix, is_homed);
         let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-        self.lines.push(PendingLogEntry { kind, name: edit.name().into(), past: None });
+        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), past: None });
     }
 
-    fn apply_aux(&mut self, there: &impl StateView, edit: &Edit, number: usize) -> Result<(), CommitError> {
-        check_size(edit, number)?;
+    fn apply_aux(
+        &mut self,
+        state: &impl StateView,
+        edit: &Edit,
+        edit_index: usize,
+    ) -> Result<(), CommitError> {
+        check_size(edit, edit_index)?;
         match edit {
             Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
-                self.notes.insert(key.clone(), Some(body.clone()));
+                self.aux.insert(key.clone(), Some(body.clone()));
             }
             Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
-                self.notes.insert(key.clone(), None);
+                self.aux.insert(key.clone(), None);
             }
             Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
-                let note = self.notes.get(key).map_or_else(|| there.aux(key), Option::as_deref);
-                if note != body.as_deref() {
-                    return Err(CommitError::Note { edit: number });
+                let current = self.aux.get(key).map_or_else(|| state.aux(key), Option::as_deref);
+                if current != body.as_deref() {
+                    return Err(CommitError::Note { edit: edit_index });
                 }
             }
-            _ => return Err(CommitError::Note { edit: number }),
+            _ => return Err(CommitError::Note { edit: edit_index }),
         }
         Ok(())
     }
 
     fn apply_record(
         &mut self,
-        there: &impl StateView,
+        state: &impl StateView,
         edit: &Edit,
-        number: usize,
+        edit_index: usize,
         key: NameKey,
         revision: u64,
     ) -> Result<(), CommitError> {
-        let there = self.records.get(&key).map_or_else(|| there.record(&key), Option::as_ref);
-        if !edit.is_satisfied_by(there.map(|entry| (entry.revision, entry.state))) {
-            let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
-            return Err(RecordConflict { edit: number, name: edit.name().into(), there }.into());
+        let current = self.records.get(&key).map_or_else(|| state.record(&key), Option::as_ref);
+        if !edit.is_satisfied_by(current.map(|entry| (entry.revision, entry.state))) {
+            let there = current.map(|record| (record.name.clone(), record.revision, record.state));
+            return Err(RecordConflict { edit: edit_index, name: edit.name().into(), there }.into());
         }
-        check_size(edit, number)?;
-        let name = there.map_or_else(|| edit.name().into(), |entry| entry.name.clone());
-        let known = || there.map(|entry| entry.registration.clone()).unwrap_or_default();
-        let is_new = if there.is_some() { EditKind::Update } else { EditKind::Create };
+        check_size(edit, edit_index)?;
+        let name = current.map_or_else(|| edit.name().into(), |entry| entry.name.clone());
+        let registration = || current.map(|entry| entry.registration.clone()).unwrap_or_default();
+        let create_or_update = if current.is_some() { EditKind::Update } else { EditKind::Create };
         let (kind, put) = match edit {
-            Edit::Put { values, .. } => (is_new, Some((RecordStatus::Live, values.clone(), known()))),
+            Edit::Put { values, .. } => {
+                (create_or_update, Some((RecordStatus::Live, values.clone(), registration())))
+            }
             Edit::Register { values, registration, .. } => {
-                (is_new, Some((RecordStatus::Live, values.clone(), registration.clone())))
+                (create_or_update, Some((RecordStatus::Live, values.clone(), registration.clone())))
             }
             Edit::Tombstone { .. } => {
-                let values = there.map(|entry| entry.values.clone()).unwrap_or_default();
-                (EditKind::Tombstone, Some((RecordStatus::Tombstone, values, known())))
+                let values = current.map(|entry| entry.values.clone()).unwrap_or_default();
+                (EditKind::Tombstone, Some((RecordStatus::Tombstone, values, registration())))
             }
             Edit::Remove { .. } => (EditKind::Remove, None),
             // A precondition that holds writes nothing.
             _ => return Ok(()),
         };
-        let before = there.map_or(PriorState::Nothing, |entry| {
+        let before = current.map_or(PriorState::Nothing, |entry| {
             PriorState::Record(history::redact_secrets(entry).unwrap_or_else(|| entry.clone()))
         });
         let entry = put.map(|(state, values, registration)| StoredRecord {
@@ -133,7 +144,7 @@ impl WriteSet {
             values,
             registration,
         });
-        self.lines.push(PendingLogEntry { kind, name, past: Some((key.clone(), before)) });
+        self.log_entries.push(PendingLogEntry { kind, name, past: Some((key.clone(), before)) });
         self.records.insert(key, entry);
         Ok(())
     }

@@ -23,7 +23,7 @@ pub struct MemoryStore {
 struct MemoryTables {
     records: BTreeMap<NameKey, StoredRecord>,
     homed: BTreeSet<NameKey>,
-    notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
     log: Vec<LogEntry>,
     /// Prior states by name and log sequence number.
     history: BTreeMap<NameKey, BTreeMap<u64, PriorState>>,
@@ -154,7 +154,7 @@ impl Store for MemoryStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        Ok(self.with_tables(|tables| tables.notes.get(key).cloned()))
+        Ok(self.with_tables(|tables| tables.aux.get(key).cloned()))
     }
 
     async fn list_aux(
@@ -168,9 +168,9 @@ impl Store for MemoryStore {
             _ => Bound::Included(beginning),
         };
         Ok(self.with_tables(|tables| {
-            let later = tables.notes.range::<[u8], _>((from, Bound::Unbounded));
-            let notes = later.take_while(|(key, _)| key.starts_with(beginning)).take(limit);
-            notes.map(|(key, body)| (key.clone(), body.clone())).collect()
+            let later = tables.aux.range::<[u8], _>((from, Bound::Unbounded));
+            let aux = later.take_while(|(key, _)| key.starts_with(beginning)).take(limit);
+            aux.map(|(key, body)| (key.clone(), body.clone())).collect()
         }))
     }
 
@@ -211,14 +211,14 @@ impl MemoryTables {
 
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
-        let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, &change, revision)?;
-        for (key, body) in notes {
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, &change, revision)?;
+        for (key, body) in aux {
             match body {
-                Some(body) => self.notes.insert(key, body),
-                None => self.notes.remove(&key),
+                Some(body) => self.aux.insert(key, body),
+                None => self.aux.remove(&key),
             };
         }
-        if lines.is_empty() {
+        if log_entries.is_empty() {
             return Ok(CommitInfo { revision: self.revision });
         }
         for (key, entry) in records {
@@ -234,7 +234,7 @@ impl MemoryTables {
                 self.homed.remove(&prefix)
             };
         }
-        for PendingLogEntry { kind, name, past } in lines {
+        for PendingLogEntry { kind, name, past } in log_entries {
             let sequence = self.log.len() as u64 + 1;
             if let Some((key, before)) = past {
                 self.history.entry(key).or_default().insert(sequence, before);
@@ -257,6 +257,6 @@ impl StateView for MemoryTables {
     }
 
     fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.notes.get(key).map(|body| &**body)
+        self.aux.get(key).map(|body| &**body)
     }
 }

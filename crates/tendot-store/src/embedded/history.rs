@@ -19,37 +19,37 @@ use crate::{
 
 /// Separator between storage key and sequence number: occurs neither in UTF-8 nor at its place in a shortened key, so the
 /// entries of a name are adjacent.
-const MARK: u8 = 0xfe;
+const KEY_SEPARATOR: u8 = 0xfe;
 
 /// Maximum number of edits of a change set whose creations have no entry: as many log entries are scanned to find one.
-pub(crate) const LINES: usize = 4_096;
+pub(crate) const MAX_IMPLICIT_CREATIONS: usize = 4_096;
 
 /// Key in `meta` of the last log sequence number that may have no history entry.
-pub(crate) const SINCE: &[u8] = b"history";
+pub(crate) const HISTORY_START_META_KEY: &[u8] = b"history";
 
-pub(crate) const WHAT: &str = "change in the history";
+pub(crate) const ITEM: &str = "change in the history";
 
 fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
-    [record_key, &[MARK], &sequence.to_be_bytes()].concat()
+    [record_key, &[KEY_SEPARATOR], &sequence.to_be_bytes()].concat()
 }
 
 /// Splits an entry key into storage key and sequence number.
 pub(crate) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
     let (mark, record_key) = rest.split_last()?;
-    (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
+    (*mark == KEY_SEPARATOR).then_some((record_key, u64::from_be_bytes(*sequence)))
 }
 
 /// Writes a history entry: the replaced record without its checksum, or nothing.
 pub(crate) fn write_entry(
-    tables: &Lmdb,
+    lmdb: &Lmdb,
     txn: &mut RwTxn<'_>,
     record_key: &[u8],
     sequence: u64,
     old: &[u8],
 ) -> Result<(), heed::Error> {
     // Only read-only stores of earlier versions lack it.
-    let Some(history) = tables.databases.history else { return Ok(()) };
+    let Some(history) = lmdb.databases.history else { return Ok(()) };
     let entry_key = entry_key(record_key, sequence);
     let mut value = old.to_vec();
     checksum::append(&entry_key, &mut value);
@@ -58,15 +58,15 @@ pub(crate) fn write_entry(
 
 /// Encodes a replaced record for the history: the stored bytes, unless it has secrets or was never stored.
 pub(crate) fn encode_replaced(
-    tables: &Lmdb,
+    lmdb: &Lmdb,
     txn: &RoTxn<'_>,
     record_key: &[u8],
     record: DiskRecord,
-    share: &mut impl Intern,
+    interner: &mut impl Intern,
 ) -> Result<Vec<u8>, heed::Error> {
     let DiskRecord { entry, registration } = record;
     let without = redact_secrets(&entry);
-    let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
+    let stored = lmdb.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
     Ok(match stored {
         Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
             body.to_vec()
@@ -74,7 +74,7 @@ pub(crate) fn encode_replaced(
         // Has secrets, or was written by an earlier edit of the same change set and is not stored.
         _ => {
             let record = DiskRecord { entry: without.unwrap_or(entry), registration };
-            record::encode(&record, name_key::is_hashed_key(record_key), share)
+            record::encode(&record, name_key::is_hashed_key(record_key), interner)
         }
     })
 }
@@ -149,7 +149,7 @@ type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
 /// Reader of one name's history.
 pub(crate) struct NameHistory<'a> {
-    tables: &'a Lmdb,
+    lmdb: &'a Lmdb,
     txn: &'a RoTxn<'a>,
     key: &'a NameKey,
     record_key: std::borrow::Cow<'a, [u8]>,
@@ -158,24 +158,24 @@ pub(crate) struct NameHistory<'a> {
 }
 
 impl<'a> NameHistory<'a> {
-    pub(crate) fn new(tables: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
-        let since = match tables.databases.history {
-            Some(_) => tables.read_counter(txn, SINCE)?,
+    pub(crate) fn new(lmdb: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
+        let since = match lmdb.databases.history {
+            Some(_) => lmdb.read_counter(txn, HISTORY_START_META_KEY)?,
             None => u64::MAX,
         };
-        Ok(Self { tables, txn, key, record_key: name_key::storage_key(key), since })
+        Ok(Self { lmdb, txn, key, record_key: name_key::storage_key(key), since })
     }
 
     /// Sequence number of the last entry up to `sequence`.
     fn last_entry_at(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
-        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let Some(history) = self.lmdb.databases.history else { return Ok(None) };
         let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
         Ok(self.entry_of_name(found)?.map(|(sequence, _)| sequence))
     }
 
     /// Next entry after `at`, or the first one.
     fn next_entry(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
-        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let Some(history) = self.lmdb.databases.history else { return Ok(None) };
         let after = entry_key(&self.record_key, at.unwrap_or_default());
         self.entry_of_name(history.get_greater_than(self.txn, &after))
     }
@@ -189,7 +189,7 @@ impl<'a> NameHistory<'a> {
         let Some((entry_key, value)) = found else { return Ok(None) };
         match split_key(entry_key) {
             Some((record_key, sequence)) if *record_key == *self.record_key => {
-                Ok(Some((sequence, checksum::verify_and_strip(entry_key, value, WHAT)?)))
+                Ok(Some((sequence, checksum::verify_and_strip(entry_key, value, ITEM)?)))
             }
             _ => Ok(None),
         }
@@ -201,10 +201,10 @@ impl<'a> NameHistory<'a> {
         let mut first = None;
         if let Some(sequence) = at
             // The log entry of an import in progress is not written yet.
-            && let Some(line) = self.tables.log_entry(self.txn, sequence)?
+            && let Some(line) = self.lmdb.log_entry(self.txn, sequence)?
             && let Some((_, old)) = self.next_entry(Some(sequence.saturating_sub(1)))?
         {
-            let before = self.tables.decode_replaced(self.txn, &self.record_key, old)?;
+            let before = self.lmdb.decode_replaced(self.txn, &self.record_key, old)?;
             first =
                 Some(HistoryEntry { line, before: before.map_or(PriorState::Nothing, PriorState::Record) });
         }
@@ -225,12 +225,10 @@ impl<'a> NameHistory<'a> {
         match self.next_entry(at)? {
             Some((_, [])) => Ok(None),
             Some((_, old)) => {
-                let unknown = || checksum::corrupt(&self.record_key, WHAT, "its layout is not known");
+                let unknown = || checksum::corrupt(&self.record_key, ITEM, "its layout is not known");
                 record::revision(old).map(Some).ok_or_else(unknown)
             }
-            None => {
-                Ok(self.tables.record_header(self.txn, &self.record_key)?.map(|head| head.decode_revision))
-            }
+            None => Ok(self.lmdb.record_header(self.txn, &self.record_key)?.map(|head| head.decode_revision)),
         }
     }
 
@@ -239,12 +237,12 @@ impl<'a> NameHistory<'a> {
         let first = at.unwrap_or_default().saturating_add(1);
         let end = match self.next_entry(at)? {
             Some((sequence, _)) => sequence,
-            None => self.tables.read_counter(self.txn, b"sequence")?.saturating_add(1),
+            None => self.lmdb.read_counter(self.txn, b"sequence")?.saturating_add(1),
         };
         let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.tables.log_entry(self.txn, middle)? {
+            match self.lmdb.log_entry(self.txn, middle)? {
                 Some(line) if line.revision <= revision => low = middle + 1,
                 _ => high = middle,
             }
@@ -254,7 +252,7 @@ impl<'a> NameHistory<'a> {
         let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
         let reading = |error| backend_error("reading the log", error);
         for line in
-            self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(MAX_SCANNED_RECORDS)
+            self.lmdb.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(MAX_SCANNED_RECORDS)
         {
             let (key, value) = line.map_err(reading)?;
             let line = Lmdb::decode_log_entry(key, value)?;
@@ -326,21 +324,22 @@ mod tests {
         })
         .unwrap();
         let databases = Databases::open(&env).unwrap().unwrap();
-        assert!(databases.history.is_some() == has_history && databases.notes.is_none());
-        let tables = Lmdb { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() };
-        let mut txn = tables.env.write_txn().unwrap();
+        assert!(databases.history.is_some() == has_history && databases.aux.is_none());
+        let lmdb =
+            Lmdb { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
+        let mut txn = lmdb.env.write_txn().unwrap();
         let mut format = STORE_FORMAT.to_vec();
         checksum::append(b"format", &mut format);
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
-            tables.write_counter(&mut txn, counter, 0).unwrap();
+            lmdb.write_counter(&mut txn, counter, 0).unwrap();
         }
         if has_history {
-            tables.write_counter(&mut txn, SINCE, 0).unwrap();
+            lmdb.write_counter(&mut txn, HISTORY_START_META_KEY, 0).unwrap();
         }
-        tables.commit(txn).unwrap();
-        tables.renew_lineage().unwrap();
-        let writer = WriteQueue::start(Arc::new(tables)).unwrap();
+        lmdb.commit(txn).unwrap();
+        lmdb.renew_lineage().unwrap();
+        let writer = WriteQueue::start(Arc::new(lmdb)).unwrap();
         for change in changes {
             block_on(writer.commit(change)).unwrap();
         }

@@ -59,33 +59,33 @@ const LMDB_PAGE_BYTES: usize = 4_096;
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedImporter {
-    tables: Arc<Lmdb>,
-    sharing: Interner,
+    lmdb: Arc<Lmdb>,
+    interner: Interner,
     by: Box<str>,
     at: u64,
-    together: u64,
+    records_per_transaction: u64,
     /// Dropped before the lock.
-    gathered: ImportBuffer,
+    buffer: ImportBuffer,
     _lock: DirectoryLock,
 }
 
 impl EmbeddedImporter {
     /// Opens the store in a directory for an import; creates it if missing.
     pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
-        let (tables, lock) = Lmdb::open(directory)?;
+        let (lmdb, lock) = Lmdb::open(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = tables.begin_read().map_err(store)?;
-        let sharing = Interner::load(&tables.databases, &txn).map_err(store)?;
+        let txn = lmdb.begin_read().map_err(store)?;
+        let interner = Interner::load(&lmdb.databases, &txn).map_err(store)?;
         drop(txn);
-        let gathered = ImportBuffer::new(directory.join("tendot-import-runs"))
+        let buffer = ImportBuffer::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
         Ok(Self {
-            tables,
-            sharing,
+            lmdb,
+            interner,
             by: by.into(),
             at,
-            together: DEFAULT_RECORDS_PER_TRANSACTION,
-            gathered,
+            records_per_transaction: DEFAULT_RECORDS_PER_TRANSACTION,
+            buffer,
             _lock: lock,
         })
     }
@@ -93,63 +93,72 @@ impl EmbeddedImporter {
     /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
-        self.gathered.buffer = bytes;
+        self.buffer.max_buffer_bytes = bytes;
         self
     }
 
     /// Sets the number of records per transaction.
     #[must_use]
     pub const fn records_per_transaction(mut self, records: u64) -> Self {
-        self.together = if records == 0 { 1 } else { records };
+        self.records_per_transaction = if records == 0 { 1 } else { records };
         self
     }
 
     /// Adds a record. Nothing is written before [`finish`](Self::finish).
     pub fn add(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-        self.gathered.add(&name, values)
+        self.buffer.add(&name, values)
     }
 
     /// Adds the records of a batch, after those added before.
     pub fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
-        self.gathered.add_batch(batch)
+        self.buffer.add_batch(batch)
     }
 
     /// Homes a prefix when the import is written.
     pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.gathered.home(prefix)
+        self.buffer.home(prefix)
     }
 
     /// Writes all records. `progress` is called after each transaction.
     pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
-        let tables = &*self.tables;
-        let txn = tables.begin_read()?;
-        let empty = tables.databases.records.is_empty(&txn);
+        let lmdb = &*self.lmdb;
+        let txn = lmdb.begin_read()?;
+        let empty = lmdb.databases.records.is_empty(&txn);
         let appends = empty.map_err(|error| backend_error("reading records", error))?;
-        let revision = tables.read_counter(&txn, b"revision")? + 1;
+        let revision = lmdb.read_counter(&txn, b"revision")? + 1;
         drop(txn);
 
-        let homed = &std::mem::take(&mut self.gathered.homed);
-        let (merge, superseded) = self.gathered.merge()?;
+        let homed = &std::mem::take(&mut self.buffer.homed);
+        let (merge, superseded) = self.buffer.merge()?;
         let imported = ImportSummary { superseded, ..ImportSummary::default() };
-        let sharing = Mutex::new(self.sharing);
-        let together = self.together;
-        let preparing = ImportEncoder {
-            tables,
-            sharing: &sharing,
+        let interner = Mutex::new(self.interner);
+        let records_per_transaction = self.records_per_transaction;
+        let encoder = ImportEncoder {
+            lmdb,
+            interner: &interner,
             revision,
             appends,
-            piece: together.min(MAX_BATCH_RECORDS),
+            batch_records: records_per_transaction.min(MAX_BATCH_RECORDS),
         };
         let (by, at) = (&*self.by, self.at);
-        let writing =
-            ImportWriter { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
+        let writing = ImportWriter {
+            lmdb,
+            interner: &interner,
+            revision,
+            appends,
+            records_per_transaction,
+            by,
+            at,
+            homed,
+            imported,
+        };
         thread::scope(|scope| {
-            let (sender, pieces) = sync_channel(2);
+            let (sender, batches) = sync_channel(2);
             let prepares = thread::Builder::new()
                 .name("tendot-import".into())
-                .spawn_scoped(scope, move || preparing.run(merge, &sender))
+                .spawn_scoped(scope, move || encoder.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
-            let written = writing.run(pieces, progress);
+            let written = writing.run(batches, progress);
             // The scope waits only for the thread's function, but the thread must also have cleared its slot in LMDB's reader
             // table before the store is closed. If it panicked, batches are missing, which is reported already.
             let _ = prepares.join();
@@ -191,22 +200,22 @@ impl EncodedBatch {
 
 /// Encoder thread: merges sorted runs and encodes records.
 struct ImportEncoder<'a> {
-    tables: &'a Lmdb,
-    sharing: &'a Mutex<Interner>,
+    lmdb: &'a Lmdb,
+    interner: &'a Mutex<Interner>,
     revision: u64,
     /// Whether the store was empty, so that no lookups are needed.
     appends: bool,
     /// Maximum number of records per batch.
-    piece: u64,
+    batch_records: u64,
 }
 
 impl ImportEncoder<'_> {
     fn run(&self, mut merge: RunMerge<'_>, sender: &SyncSender<Result<EncodedBatch, ImportError>>) {
         loop {
-            let piece = self.next_batch(&mut merge);
-            let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
+            let batch = self.next_batch(&mut merge);
+            let is_last = !matches!(&batch, Ok(batch) if batch.records > 0);
             // Fails when the writer thread has failed.
-            if sender.send(piece).is_err() || is_last {
+            if sender.send(batch).is_err() || is_last {
                 return;
             }
         }
@@ -214,38 +223,38 @@ impl ImportEncoder<'_> {
 
     /// Encodes the next batch; empty at the end.
     fn next_batch(&self, merge: &mut RunMerge<'_>) -> Result<EncodedBatch, ImportError> {
-        let mut piece = EncodedBatch::default();
+        let mut batch = EncodedBatch::default();
         // A new transaction per batch, so that old pages can be reused. No key occurs twice, so existing records are older than
         // this import.
-        let txn = self.tables.begin_read()?;
-        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let txn = self.lmdb.begin_read()?;
+        let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = merge.superseded;
-        while piece.records < self.piece
-            && piece.bytes.len() < MAX_BATCH_BYTES
+        while batch.records < self.batch_records
+            && batch.bytes.len() < MAX_BATCH_BYTES
             && let Some((name, values)) = merge.next()?
         {
-            piece.records += 1;
-            self.encode_record(&txn, &mut sharing, name, values, &mut piece)?;
+            batch.records += 1;
+            self.encode_record(&txn, &mut interner, name, values, &mut batch)?;
         }
-        piece.imported.superseded = merge.superseded - before;
-        Ok(piece)
+        batch.imported.superseded = merge.superseded - before;
+        Ok(batch)
     }
 
     fn encode_record(
         &self,
         txn: &heed::RoTxn<'_>,
-        sharing: &mut Interner,
+        interner: &mut Interner,
         name: &[u8],
         values: &[u8],
-        piece: &mut EncodedBatch,
+        batch: &mut EncodedBatch,
     ) -> Result<(), ImportError> {
         let damaged =
             || StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) };
         let name = std::str::from_utf8(name).map_err(|_| damaged())?;
         let values = decode_values(values).ok_or_else(damaged)?;
         let key = NameKey::new(name)?;
-        let there = if self.appends { None } else { self.tables.get_disk_record(txn, &key)? };
-        let imported = &mut piece.imported;
+        let there = if self.appends { None } else { self.lmdb.get_disk_record(txn, &key)? };
+        let imported = &mut batch.imported;
         match there.as_ref().map(|record| &record.entry) {
             None => imported.created += 1,
             Some(entry) if entry.state == RecordStatus::Tombstone => {
@@ -273,28 +282,28 @@ impl ImportEncoder<'_> {
             &values,
             known,
             is_shortened,
-            sharing,
+            interner,
         );
         checksum::append(&record_key, &mut value);
         let old = match there {
             Some(record) => Some(
-                history::encode_replaced(self.tables, txn, &record_key, record, sharing)
+                history::encode_replaced(self.lmdb, txn, &record_key, record, interner)
                     .map_err(|error| backend_error("reading a record", error))?,
             ),
             None => None,
         };
-        piece.push(&record_key, &value, old.as_deref());
+        batch.push(&record_key, &value, old.as_deref());
         Ok(())
     }
 }
 
 /// Writer thread of an import.
 struct ImportWriter<'a> {
-    tables: &'a Lmdb,
-    sharing: &'a Mutex<Interner>,
+    lmdb: &'a Lmdb,
+    interner: &'a Mutex<Interner>,
     revision: u64,
     appends: bool,
-    together: u64,
+    records_per_transaction: u64,
     by: &'a str,
     at: u64,
     homed: &'a BTreeSet<NameKey>,
@@ -304,12 +313,12 @@ struct ImportWriter<'a> {
 impl ImportWriter<'_> {
     fn run(
         mut self,
-        pieces: Receiver<Result<EncodedBatch, ImportError>>,
+        batches: Receiver<Result<EncodedBatch, ImportError>>,
         mut progress: impl FnMut(&ImportSummary),
     ) -> Result<ImportSummary, ImportError> {
         let (mut is_first, mut is_last) = (true, false);
         while !is_last {
-            is_last = self.write_transaction(&pieces, is_first)?;
+            is_last = self.write_transaction(&batches, is_first)?;
             is_first = false;
             progress(&self.imported);
         }
@@ -319,26 +328,26 @@ impl ImportWriter<'_> {
     /// Writes one transaction; returns whether it was the last.
     fn write_transaction(
         &mut self,
-        pieces: &Receiver<Result<EncodedBatch, ImportError>>,
+        batches: &Receiver<Result<EncodedBatch, ImportError>>,
         is_first: bool,
     ) -> Result<bool, ImportError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let committing = |error| backend_error("committing an import", error);
         fail_point::hit("import: before a transaction");
-        let mut txn = tables.env.write_txn().map_err(committing)?;
+        let mut txn = lmdb.env.write_txn().map_err(committing)?;
         if is_first {
             self.home_prefixes(&mut txn)?;
         }
         // Sequence number of the import's log entry: it is next, since this is the only writer.
-        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
+        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
-        while !is_last && records < self.together && bytes < MAX_TRANSACTION_BYTES {
+        while !is_last && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
             let stopped =
                 || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
-            let piece = pieces.recv().map_err(|_| stopped())??;
-            for (key, value, old) in piece.iter() {
+            let batch = batches.recv().map_err(|_| stopped())??;
+            for (key, value, old) in batch.iter() {
                 if let Some(old) = old {
-                    history::write_entry(tables, &mut txn, key, sequence, old)
+                    history::write_entry(lmdb, &mut txn, key, sequence, old)
                         .map_err(|error| backend_error("writing the history", error))?;
                     bytes += key.len() + old.len() + LMDB_PAGE_BYTES;
                 }
@@ -347,34 +356,34 @@ impl ImportWriter<'_> {
                 let is_beside = self.appends && value.len() < LMDB_PAGE_BYTES / 4;
                 bytes += key.len() + value.len() + if is_beside { 0 } else { LMDB_PAGE_BYTES };
             }
-            records += piece.records;
-            is_last = piece.records == 0;
-            self.imported.merge(piece.imported);
+            records += batch.records;
+            is_last = batch.records == 0;
+            self.imported.merge(batch.imported);
         }
         {
-            let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-            sharing.write_new(&tables.databases, &mut txn).map_err(committing)?;
+            let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
+            interner.write_new(&lmdb.databases, &mut txn).map_err(committing)?;
             // If the transaction fails, so does the import, and the interner is not used again.
-            sharing.commit();
+            interner.commit();
         }
         let count = self.imported.created + self.imported.changed;
         if count > 0 {
-            tables.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
+            lmdb.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
         }
         if is_last {
             if count > 0 {
                 self.append_log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
             }
-            tables.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
+            lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
         } else {
             let interrupted =
                 PendingImport { revision: self.revision, count, at: self.at, by: self.by.into() };
-            interrupted.save(tables, &mut txn).map_err(committing)?;
+            interrupted.save(lmdb, &mut txn).map_err(committing)?;
         }
         if is_last {
             fail_point::hit("import: before the last commit");
         }
-        tables.commit(txn).map_err(committing)?;
+        lmdb.commit(txn).map_err(committing)?;
         fail_point::hit(if is_last {
             "import: after the last commit"
         } else {
@@ -384,7 +393,7 @@ impl ImportWriter<'_> {
     }
 
     fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
-        let records = self.tables.databases.records;
+        let records = self.lmdb.databases.records;
         // Long names with the same start are not in storage-key order.
         if self.appends && !name_key::is_hashed_key(record_key) {
             match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
@@ -397,15 +406,15 @@ impl ImportWriter<'_> {
 
     /// Homes new prefixes before the first record is written, so that no stored name is denied.
     fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let writing = |error| backend_error("homing prefixes", error);
         let mut lines = Vec::new();
         for prefix in self.homed {
-            let known = tables.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
+            let known = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
             if !known {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
-                tables.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
+                lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
                 lines.push((EditKind::Home, prefix.to_string().into(), 1));
             }
         }
@@ -417,20 +426,20 @@ impl ImportWriter<'_> {
         txn: &mut RwTxn<'_>,
         lines: Vec<(EditKind, Box<str>, u64)>,
     ) -> Result<(), StoreError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let writing = |error| backend_error("writing the log", error);
         if lines.is_empty() {
             return Ok(());
         }
-        let mut sequence = tables.read_counter(txn, b"sequence")?;
+        let mut sequence = lmdb.read_counter(txn, b"sequence")?;
         for (kind, name, count) in lines {
             sequence += 1;
             let (revision, at, by) = (self.revision, self.at, self.by.into());
-            log_entry::append(tables, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
+            log_entry::append(lmdb, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
                 .map_err(writing)?;
         }
-        tables.write_counter(txn, b"sequence", sequence).map_err(writing)?;
-        tables.write_counter(txn, b"revision", self.revision).map_err(writing)
+        lmdb.write_counter(txn, b"sequence", sequence).map_err(writing)?;
+        lmdb.write_counter(txn, b"revision", self.revision).map_err(writing)
     }
 }
 
@@ -446,30 +455,30 @@ impl PendingImport {
     pub(crate) const META_KEY: &'static [u8] = b"import";
 
     /// Writes the log entry of an interrupted import, if there is one.
-    pub(crate) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
+    pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
         let settling = |error| backend_error("settling an interrupted import", error);
-        let mut txn = tables.env.write_txn().map_err(settling)?;
-        let found = tables.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
+        let mut txn = lmdb.env.write_txn().map_err(settling)?;
+        let found = lmdb.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
         let Some(found) = found else { return Ok(()) };
         let body = checksum::verify_and_strip(Self::META_KEY, found, "interrupted import")?;
         let line = log_entry::decode(0, body)
             .ok_or_else(|| checksum::corrupt(Self::META_KEY, "interrupted import", "it is not understood"))?;
-        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
-        log_entry::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
-        tables.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
-        tables.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
+        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
+        log_entry::append(lmdb, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
+        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
+        lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
         fail_point::hit("import: before it is settled");
-        tables.commit(txn).map_err(settling)?;
+        lmdb.commit(txn).map_err(settling)?;
         fail_point::hit("import: after it is settled");
         Ok(())
     }
 
-    fn save(self, tables: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    fn save(self, lmdb: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let Self { revision, count, at, by } = self;
         let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
         let mut value = log_entry::encode(&line);
         checksum::append(Self::META_KEY, &mut value);
-        tables.databases.meta.put(txn, Self::META_KEY, &value)
+        lmdb.databases.meta.put(txn, Self::META_KEY, &value)
     }
 }
 

@@ -65,7 +65,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedStore {
-    tables: Arc<Lmdb>,
+    lmdb: Arc<Lmdb>,
     /// `None` if the store is read-only.
     writer: Option<WriteQueue>,
     /// Held while the store is open for writing; dropped last.
@@ -76,10 +76,10 @@ impl EmbeddedStore {
     /// Opens the store in a directory for writing; creates directory and store if missing. Fails if another process has it open
     /// for writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let (tables, lock) = Lmdb::open(directory)?;
-        let writer = WriteQueue::start(Arc::clone(&tables))
+        let (lmdb, lock) = Lmdb::open(directory)?;
+        let writer = WriteQueue::start(Arc::clone(&lmdb))
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
-        Ok(Self { tables, writer: Some(writer), _lock: Some(lock) })
+        Ok(Self { lmdb, writer: Some(writer), _lock: Some(lock) })
     }
 
     /// Opens the store in a directory read-only, also while another process writes.
@@ -92,24 +92,28 @@ impl EmbeddedStore {
         let env = environment::open_environment(directory, true)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
-        let tables =
-            Arc::new(Lmdb { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() });
-        tables.check_format(directory)?;
-        tables.check_migration_complete(directory)?;
-        Ok(Self { tables, writer: None, _lock: None })
+        let lmdb = Arc::new(Lmdb {
+            env,
+            databases,
+            dictionary: DictionaryCache::new(),
+            read_only_fallback: OnceLock::new(),
+        });
+        lmdb.check_format(directory)?;
+        lmdb.check_migration_complete(directory)?;
+        Ok(Self { lmdb, writer: None, _lock: None })
     }
 }
 
 impl EmbeddedStore {
     /// Environment for reads: the read-only fallback once LMDB has failed.
     fn lmdb(&self) -> &Lmdb {
-        self.tables.standby.get().and_then(Option::as_deref).unwrap_or(&self.tables)
+        self.lmdb.read_only_fallback.get().and_then(Option::as_deref).unwrap_or(&self.lmdb)
     }
 
     /// Runs a read, and repeats it on the read-only fallback if LMDB has failed.
     fn read_with_fallback<T>(&self, read: impl Fn(&Lmdb) -> Result<T, StoreError>) -> Result<T, StoreError> {
         read(self.lmdb()).or_else(|error| {
-            match self.tables.is_poisoned().then(|| self.tables.read_only_fallback()) {
+            match self.lmdb.is_poisoned().then(|| self.lmdb.read_only_fallback()) {
                 Some(Some(standby)) => read(standby),
                 _ => Err(error),
             }
@@ -118,23 +122,23 @@ impl EmbeddedStore {
 
     /// Reads records in key order, tombstones included: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&NameKey>, limit: usize) -> Result<Vec<StoredRecord>, StoreError> {
-        self.read_with_fallback(|tables| tables.scan(after, limit))
+        self.read_with_fallback(|lmdb| lmdb.scan(after, limit))
     }
 
     /// Returns the number of records, tombstones included.
     pub fn count(&self) -> Result<u64, StoreError> {
-        self.read_with_fallback(|tables| {
-            let txn = tables.begin_read()?;
-            tables.databases.records.len(&txn).map_err(|error| backend_error("counting records", error))
+        self.read_with_fallback(|lmdb| {
+            let txn = lmdb.begin_read()?;
+            lmdb.databases.records.len(&txn).map_err(|error| backend_error("counting records", error))
         })
     }
 }
 
 impl Store for EmbeddedStore {
     async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
-        self.read_with_fallback(|tables| {
-            let txn = tables.begin_read()?;
-            tables.get_record(&txn, key)
+        self.read_with_fallback(|lmdb| {
+            let txn = lmdb.begin_read()?;
+            lmdb.get_record(&txn, key)
         })
     }
 
@@ -144,7 +148,7 @@ impl Store for EmbeddedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<Vec<NameEntry>, StoreError> {
-        self.read_with_fallback(|tables| tables.list_names(prefix, after, limit))
+        self.read_with_fallback(|lmdb| lmdb.list_names(prefix, after, limit))
     }
 
     async fn count_names(
@@ -153,7 +157,7 @@ impl Store for EmbeddedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<CountPage, StoreError> {
-        self.read_with_fallback(|tables| tables.count_names(prefix, after, limit))
+        self.read_with_fallback(|lmdb| lmdb.count_names(prefix, after, limit))
     }
 
     async fn scan_records(
@@ -171,11 +175,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        self.read_with_fallback(|tables| tables.is_homed(prefix))
+        self.read_with_fallback(|lmdb| lmdb.is_homed(prefix))
     }
 
     async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.read_with_fallback(|tables| tables.list_homed(after, limit))
+        self.read_with_fallback(|lmdb| lmdb.list_homed(after, limit))
     }
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
@@ -191,11 +195,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.read_with_fallback(|tables| tables.read_log(after, limit))
+        self.read_with_fallback(|lmdb| lmdb.read_log(after, limit))
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.read_with_fallback(|tables| tables.get_aux(&*tables.begin_read()?, key))
+        self.read_with_fallback(|lmdb| lmdb.get_aux(&*lmdb.begin_read()?, key))
     }
 
     async fn list_aux(
@@ -204,11 +208,11 @@ impl Store for EmbeddedStore {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        self.read_with_fallback(|tables| tables.list_aux(beginning, after, limit))
+        self.read_with_fallback(|lmdb| lmdb.list_aux(beginning, after, limit))
     }
 
     async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
-        self.read_with_fallback(|tables| tables.history(key, order, limit))
+        self.read_with_fallback(|lmdb| lmdb.history(key, order, limit))
     }
 
     async fn names_at_revision(
@@ -217,6 +221,6 @@ impl Store for EmbeddedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<NamePage, StoreError> {
-        self.read_with_fallback(|tables| tables.names_at_revision(revision, after, limit))
+        self.read_with_fallback(|lmdb| lmdb.names_at_revision(revision, after, limit))
     }
 }

@@ -21,30 +21,34 @@ impl WriterLoop {
         change: &mut ChangeSet,
     ) -> Result<LmdbWriteSet, CommitError> {
         let revision = self.revision + 1;
-        let mut prepared = LmdbWriteSet::default();
-        let is_large = change.edits.len() > history::LINES;
-        for (number, edit) in change.edits.iter_mut().enumerate() {
+        let mut write_set = LmdbWriteSet::default();
+        let is_large = change.edits.len() > history::MAX_IMPLICIT_CREATIONS;
+        for (edit_index, edit) in change.edits.iter_mut().enumerate() {
             if edit.is_aux() {
-                self.plan_aux(txn, &mut prepared, edit, number)?;
+                self.plan_aux(txn, &mut write_set, edit, edit_index)?;
                 continue;
             }
-            let key = edit.name_key().map_err(|error| CommitError::Name { edit: number, error })?;
+            let key = edit.name_key().map_err(|error| CommitError::Name { edit: edit_index, error })?;
             let kind = match edit {
                 Edit::RequireHomed { prefix, is_homed: expected } => {
-                    let prepared = prepared.homed.get(&key).copied();
+                    let earlier = write_set.homed.get(&key).copied();
                     let is_homed =
-                        prepared.map_or_else(|| self.tables.contains_homed(txn, key.as_bytes()), Ok)?;
+                        earlier.map_or_else(|| self.lmdb.contains_homed(txn, key.as_bytes()), Ok)?;
                     if is_homed != *expected {
                         let prefix = std::mem::take(prefix);
-                        return Err(CommitError::Homed { edit: number, prefix, is_homed });
+                        return Err(CommitError::Homed { edit: edit_index, prefix, is_homed });
                     }
                     continue;
                 }
                 Edit::Home { .. } | Edit::Unhome { .. } => {
                     let is_homed = matches!(edit, Edit::Home { .. });
-                    prepared.homed.insert(key, is_homed);
+                    write_set.homed.insert(key, is_homed);
                     let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-                    prepared.lines.push(PendingLmdbEntry { kind, name: take_name(edit), old: None });
+                    write_set.log_entries.push(PendingLmdbEntry {
+                        kind,
+                        name: take_name(edit),
+                        replaced: None,
+                    });
                     continue;
                 }
                 // `Require` falls through as an update, but writes nothing.
@@ -53,30 +57,36 @@ impl WriterLoop {
                 _ => EditKind::Update,
             };
             let with_values = !matches!(edit, Edit::Require { .. });
-            let earlier = prepared.records.get(&key);
+            let earlier = write_set.records.get(&key);
             let is_first = earlier.is_none();
-            let there = earlier.cloned().map_or_else(|| self.current_record(txn, &key, with_values), Ok)?;
-            if !edit.is_satisfied_by(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
-                let there = there.map(|there| (there.entry.name, there.entry.revision, there.entry.state));
-                return Err(RecordConflict { edit: number, name: edit.name().into(), there }.into());
+            let current = earlier.cloned().map_or_else(|| self.current_record(txn, &key, with_values), Ok)?;
+            if !edit.is_satisfied_by(
+                current.as_ref().map(|current| (current.entry.revision, current.entry.state)),
+            ) {
+                let there =
+                    current.map(|current| (current.entry.name, current.entry.revision, current.entry.state));
+                return Err(RecordConflict { edit: edit_index, name: edit.name().into(), there }.into());
             }
             if matches!(edit, Edit::Require { .. }) {
                 continue;
             }
-            let name = there.as_ref().map_or_else(|| take_name(edit), |there| there.entry.name.clone());
-            let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
-            check_size(edit, number)?;
-            let known = there.as_ref().and_then(|there| there.registration);
+            let name = current.as_ref().map_or_else(|| take_name(edit), |current| current.entry.name.clone());
+            let kind = if kind == EditKind::Update && current.is_none() { EditKind::Create } else { kind };
+            check_size(edit, edit_index)?;
+            let registration_sequence = current.as_ref().and_then(|current| current.registration);
             let put = match edit {
-                Edit::Put { values, .. } => Some((RecordStatus::Live, std::mem::take(values), known)),
+                Edit::Put { values, .. } => {
+                    Some((RecordStatus::Live, std::mem::take(values), registration_sequence))
+                }
                 Edit::Register { values, registration, .. } => {
                     let registration = std::mem::take(registration);
                     let values = std::mem::take(values);
-                    Some((RecordStatus::Live, values, self.plan_registration(&mut prepared, registration)))
+                    Some((RecordStatus::Live, values, self.plan_registration(&mut write_set, registration)))
                 }
                 Edit::Tombstone { .. } => {
-                    let values = there.as_ref().map(|there| there.entry.values.clone()).unwrap_or_default();
-                    Some((RecordStatus::Tombstone, values, known))
+                    let values =
+                        current.as_ref().map(|current| current.entry.values.clone()).unwrap_or_default();
+                    Some((RecordStatus::Tombstone, values, registration_sequence))
                 }
                 _ => None,
             };
@@ -93,46 +103,46 @@ impl WriterLoop {
             // A creation needs no history entry: it is found by the revision of the record, and most deposits are creations.
             // Exceptions: the revision has several log entries of the name, or too many to scan.
             let needs_entry = kind != EditKind::Create || !is_first || is_large;
-            let old = needs_entry.then(|| (key.clone(), there));
-            prepared.records.insert(key, record);
-            prepared.lines.push(PendingLmdbEntry { kind, name, old });
+            let replaced = needs_entry.then(|| (key.clone(), current));
+            write_set.records.insert(key, record);
+            write_set.log_entries.push(PendingLmdbEntry { kind, name, replaced });
         }
-        Ok(prepared)
+        Ok(write_set)
     }
 
     fn plan_aux(
         &self,
         txn: &RwTxn<'_>,
-        prepared: &mut LmdbWriteSet,
+        write_set: &mut LmdbWriteSet,
         edit: &mut Edit,
-        number: usize,
+        edit_index: usize,
     ) -> Result<(), CommitError> {
-        check_size(edit, number)?;
+        check_size(edit, edit_index)?;
         match edit {
             Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
-                prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
+                write_set.aux.insert(std::mem::take(key), Some(std::mem::take(body)));
             }
             Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
-                prepared.notes.insert(std::mem::take(key), None);
+                write_set.aux.insert(std::mem::take(key), None);
             }
             Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
-                let prepared = prepared.notes.get(key).cloned();
-                let there = prepared.map_or_else(|| self.tables.get_aux(txn, key), Ok)?;
-                if there != *body {
-                    return Err(CommitError::Note { edit: number });
+                let earlier = write_set.aux.get(key).cloned();
+                let current = earlier.map_or_else(|| self.lmdb.get_aux(txn, key), Ok)?;
+                if current != *body {
+                    return Err(CommitError::Note { edit: edit_index });
                 }
             }
-            _ => return Err(CommitError::Note { edit: number }),
+            _ => return Err(CommitError::Note { edit: edit_index }),
         }
         Ok(())
     }
 
     /// Adds a registration; returns the log sequence number it is stored under, `None` if it is empty.
-    fn plan_registration(&self, prepared: &mut LmdbWriteSet, registration: Box<[u8]>) -> Option<u64> {
-        let number = self.sequence + 1 + prepared.lines.len() as u64;
+    fn plan_registration(&self, write_set: &mut LmdbWriteSet, registration: Box<[u8]>) -> Option<u64> {
+        let sequence = self.sequence + 1 + write_set.log_entries.len() as u64;
         (!registration.is_empty()).then(|| {
-            prepared.registrations.push((number, registration));
-            number
+            write_set.registrations.push((sequence, registration));
+            sequence
         })
     }
 
@@ -144,9 +154,9 @@ impl WriterLoop {
         with_values: bool,
     ) -> Result<Option<DiskRecord>, StoreError> {
         if with_values {
-            return self.tables.get_disk_record_in_write(txn, key);
+            return self.lmdb.get_disk_record_in_write(txn, key);
         }
-        let head = self.tables.record_header(txn, &name_key::storage_key(key))?;
+        let head = self.lmdb.record_header(txn, &name_key::storage_key(key))?;
         Ok(head.map(|head| {
             let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
             let entry =
@@ -163,14 +173,14 @@ pub(crate) struct LmdbWriteSet {
     /// Registrations by log sequence number.
     pub(crate) registrations: Vec<(u64, Box<[u8]>)>,
     pub(crate) homed: BTreeMap<NameKey, bool>,
-    pub(crate) notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    pub(crate) lines: Vec<PendingLmdbEntry>,
+    pub(crate) aux: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    pub(crate) log_entries: Vec<PendingLmdbEntry>,
 }
 
 impl LmdbWriteSet {
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.notes.is_empty()
+        self.log_entries.is_empty() && self.aux.is_empty()
     }
 }
 
@@ -179,7 +189,7 @@ impl LmdbWriteSet {
 pub(crate) struct PendingLmdbEntry {
     pub(crate) kind: EditKind,
     pub(crate) name: Box<str>,
-    pub(crate) old: Option<(NameKey, Option<DiskRecord>)>,
+    pub(crate) replaced: Option<(NameKey, Option<DiskRecord>)>,
 }
 
 /// Moves the name out of an edit.

@@ -67,7 +67,7 @@ impl Lmdb {
         key: &NameKey,
     ) -> Result<Option<DiskRecord>, StoreError> {
         self.find_disk_record(txn, key, |number| {
-            self.parts.get_or_load(number, || self.load_dictionary_entry(txn, number))
+            self.dictionary.get_or_load(number, || self.load_dictionary_entry(txn, number))
         })
     }
 
@@ -115,7 +115,7 @@ impl Lmdb {
         record_key: &[u8],
         body: &[u8],
     ) -> Result<StoredRecord, StoreError> {
-        let part = |number| self.parts.get_or_load(number, || self.load_dictionary_entry(txn, number));
+        let part = |number| self.dictionary.get_or_load(number, || self.load_dictionary_entry(txn, number));
         self.with_registration(txn, decode_disk_record(record_key, body, part)?)
     }
 
@@ -133,8 +133,11 @@ impl Lmdb {
         number: u32,
     ) -> Result<Option<&'t [u8]>, StoreError> {
         let key = number.to_be_bytes();
-        let part =
-            self.databases.parts.get(txn, &key).map_err(|error| backend_error("reading a part", error))?;
+        let part = self
+            .databases
+            .dictionary
+            .get(txn, &key)
+            .map_err(|error| backend_error("reading a part", error))?;
         part.map(|part| checksum::verify_and_strip(&key, part, "part")).transpose()
     }
 
@@ -303,7 +306,7 @@ impl Lmdb {
     }
 
     pub(crate) fn get_aux(&self, txn: &RoTxn<'_>, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let Some(notes) = self.databases.notes.filter(|_| NameKey::is_valid_key(key)) else {
+        let Some(notes) = self.databases.aux.filter(|_| NameKey::is_valid_key(key)) else {
             return Ok(None);
         };
         let found = notes.get(txn, key).map_err(|error| backend_error("reading a note", error))?;
@@ -316,7 +319,7 @@ impl Lmdb {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        let Some(database) = self.databases.notes else { return Ok(Vec::new()) };
+        let Some(database) = self.databases.aux else { return Ok(Vec::new()) };
         let failed = |error| backend_error("reading notes", error);
         let from = match after {
             Some(after) if after >= beginning && !after.is_empty() => Bound::Excluded(after),

@@ -15,13 +15,13 @@ pub(crate) const ITEM: &str = "registration";
 
 /// Appends a registration.
 pub(crate) fn append(
-    tables: &Lmdb,
+    lmdb: &Lmdb,
     txn: &mut RwTxn<'_>,
     number: u64,
     registration: &[u8],
 ) -> Result<(), heed::Error> {
     // Only read-only stores of earlier versions lack it.
-    let Some(registrations) = tables.databases.registrations else { return Ok(()) };
+    let Some(registrations) = lmdb.databases.registrations else { return Ok(()) };
     let key = number.to_be_bytes();
     let mut value = Vec::with_capacity(registration.len() + 4);
     value.extend_from_slice(registration);

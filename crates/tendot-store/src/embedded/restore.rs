@@ -130,11 +130,11 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     data.sync_all().map_err(failed)?;
     drop(data);
     fail_point::hit("restore: the copy is written");
-    let (tables, _lock) = Lmdb::open(restoring)?;
-    let renewed = tables.renew_lineage();
+    let (lmdb, _lock) = Lmdb::open(restoring)?;
+    let renewed = lmdb.renew_lineage();
     // Twice, because LMDB keeps two states, and both must have the new lineage.
     renewed
-        .and_then(|()| tables.renew_lineage())
+        .and_then(|()| lmdb.renew_lineage())
         .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
     fail_point::hit("restore: the copy is a store");
     Ok(())

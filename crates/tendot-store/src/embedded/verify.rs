@@ -29,7 +29,7 @@ impl EmbeddedStore {
     /// ```
     pub fn verify(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport, StoreError> {
         let mut inspection = Verifier {
-            tables: self.lmdb(),
+            lmdb: self.lmdb(),
             verified: VerifyReport::default(),
             progress: &mut progress,
             started: self.lmdb().begin_read()?.id(),
@@ -52,7 +52,7 @@ impl EmbeddedStore {
 }
 
 struct Verifier<'a> {
-    tables: &'a Lmdb,
+    lmdb: &'a Lmdb,
     verified: VerifyReport,
     progress: &'a mut dyn FnMut(&VerifyReport),
     /// LMDB transaction id at the start.
@@ -65,12 +65,12 @@ impl Verifier<'_> {
         if !PageFile::IS_SUPPORTED {
             return Ok(());
         }
-        let env = &self.tables.env;
+        let env = &self.lmdb.env;
         let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
         let page_size = env.unnamed_database_stat().page_size;
         let mut tries = 0;
         let checked = loop {
-            let txn = self.tables.begin_read()?;
+            let txn = self.lmdb.begin_read()?;
             let pages = PageFile::open(&file, page_size);
             tries += 1;
             // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
@@ -107,7 +107,7 @@ impl Verifier<'_> {
         let mut after: Option<Vec<u8>> = None;
         let mut count = 0;
         loop {
-            let txn = self.tables.begin_read()?;
+            let txn = self.lmdb.begin_read()?;
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let unreadable = |after: &Option<Vec<u8>>, error: &heed::Error| match after {
                 Some(after) => format!("{what}s after `{}` can't be read: {error}", after.escape_ascii()),
@@ -162,13 +162,15 @@ impl Verifier<'_> {
     }
 
     fn check_meta(&mut self) -> Result<(), StoreError> {
-        self.walk_database("setting", self.tables.databases.meta, |this, _, key, value| {
+        self.walk_database("setting", self.lmdb.databases.meta, |this, _, key, value| {
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "setting")) else {
                 return;
             };
             let is_right = match key {
                 b"format" => body == STORE_FORMAT,
-                b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
+                b"revision" | b"sequence" | b"transaction" | history::HISTORY_START_META_KEY => {
+                    body.len() == 8
+                }
                 b"lineage" => body.len() == 16,
                 import::PendingImport::META_KEY => log_entry::decode(0, body).is_some(),
                 migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
@@ -181,7 +183,7 @@ impl Verifier<'_> {
     }
 
     fn check_dictionary(&mut self) -> Result<(), StoreError> {
-        self.walk_database("part", self.tables.databases.parts, |this, _, key, value| {
+        self.walk_database("part", self.lmdb.databases.dictionary, |this, _, key, value| {
             let expected = this.verified.parts;
             this.verified.parts += 1;
             let number = key.try_into().map(u32::from_be_bytes);
@@ -194,13 +196,13 @@ impl Verifier<'_> {
     }
 
     fn check_records(&mut self) -> Result<(), StoreError> {
-        self.walk_database("record", self.tables.databases.records, |this, txn, key, value| {
-            let Some(entry) = this.verified.check(this.tables.decode_record(txn, key, value)) else { return };
+        self.walk_database("record", self.lmdb.databases.records, |this, txn, key, value| {
+            let Some(entry) = this.verified.check(this.lmdb.decode_record(txn, key, value)) else { return };
             let of_name = NameKey::new(&entry.name).ok();
             if of_name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
                 this.verified.report(format!("record `{}`: it has another name", key.escape_ascii()));
             }
-            let last = this.tables.read_counter(txn, b"revision");
+            let last = this.lmdb.read_counter(txn, b"revision");
             if this.verified.check(last).is_some_and(|last| entry.revision > last) {
                 let (key, revision) = (key.escape_ascii(), entry.revision);
                 this.verified.report(format!("record `{key}`: revision {revision} has not been given yet"));
@@ -213,7 +215,7 @@ impl Verifier<'_> {
     }
 
     fn check_prefixes(&mut self) -> Result<(), StoreError> {
-        self.walk_database("prefix", self.tables.databases.homed, |this, _, key, value| {
+        self.walk_database("prefix", self.lmdb.databases.homed, |this, _, key, value| {
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "prefix")) else {
                 return;
             };
@@ -227,7 +229,7 @@ impl Verifier<'_> {
     fn check_log(&mut self) -> Result<(), StoreError> {
         let what = "line of the log";
         let mut expected = 0_u64;
-        self.walk_database(what, self.tables.databases.log, |this, _, key, value| {
+        self.walk_database(what, self.lmdb.databases.log, |this, _, key, value| {
             expected += 1;
             this.verified.lines += 1;
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, what)) else {
@@ -243,8 +245,8 @@ impl Verifier<'_> {
                 _ => this.verified.report(format!("{what} {expected}: it is not understood")),
             }
         })?;
-        let txn = self.tables.begin_read()?;
-        let Some(last) = self.verified.check(self.tables.read_counter(&txn, b"sequence")) else {
+        let txn = self.lmdb.begin_read()?;
+        let Some(last) = self.verified.check(self.lmdb.read_counter(&txn, b"sequence")) else {
             return Ok(());
         };
         // Entries may have been appended; missing ones are corruption.
@@ -255,15 +257,15 @@ impl Verifier<'_> {
     }
 
     fn check_history(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.history else { return Ok(()) };
-        self.walk_database(history::WHAT, database, |this, txn, key, value| {
+        let Some(database) = self.lmdb.databases.history else { return Ok(()) };
+        self.walk_database(history::ITEM, database, |this, txn, key, value| {
             this.verified.history += 1;
-            let Some(old) = this.verified.check(checksum::verify_and_strip(key, value, history::WHAT)) else {
+            let Some(old) = this.verified.check(checksum::verify_and_strip(key, value, history::ITEM)) else {
                 return;
             };
-            let result = this.tables.check_history_entry(txn, key, old);
+            let result = this.lmdb.check_history_entry(txn, key, old);
             if let Some(Some(problem)) = this.verified.check(result) {
-                this.verified.report(format!("{} `{}`: {problem}", history::WHAT, key.escape_ascii()));
+                this.verified.report(format!("{} `{}`: {problem}", history::ITEM, key.escape_ascii()));
             }
         })
     }
@@ -271,7 +273,7 @@ impl Verifier<'_> {
 
 impl Verifier<'_> {
     fn check_aux(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.notes else { return Ok(()) };
+        let Some(database) = self.lmdb.databases.aux else { return Ok(()) };
         self.walk_database("note", database, |this, _, key, value| {
             this.verified.notes += 1;
             this.verified.check(checksum::verify_and_strip(key, value, "note"));
@@ -279,11 +281,11 @@ impl Verifier<'_> {
     }
 
     fn check_registrations(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.registrations else { return Ok(()) };
+        let Some(database) = self.lmdb.databases.registrations else { return Ok(()) };
         self.walk_database(registration::ITEM, database, |this, txn, key, value| {
             this.verified.registrations += 1;
             this.verified.check(checksum::verify_and_strip(key, value, registration::ITEM));
-            let line = key.try_into().map(|key| this.tables.log_entry(txn, u64::from_be_bytes(key)));
+            let line = key.try_into().map(|key| this.lmdb.log_entry(txn, u64::from_be_bytes(key)));
             let line = line.map_or(Some(None), |line| this.verified.check(line));
             // A corrupt log entry is reported by `check_log`.
             if line.is_some_and(|line| line.is_none()) {

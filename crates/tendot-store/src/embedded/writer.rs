@@ -32,8 +32,8 @@ const STALE_READER_CHECK_INTERVAL: u32 = 500;
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     /// `None` once the store is closed.
-    jobs: Mutex<Option<Sender<WriteRequest>>>,
-    room: Arc<Semaphore>,
+    requests: Mutex<Option<Sender<WriteRequest>>>,
+    permits: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
     pub(crate) versions: Arc<ChangeCounters>,
 }
@@ -43,13 +43,13 @@ struct WriteRequest {
     change: ChangeSet,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     /// Released when the request is done, even if the caller has gone.
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl WriteQueue {
-    pub(crate) fn start(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
-        let state = WriterLoop::load(tables)?;
-        let (jobs, inbox) = channel();
+    pub(crate) fn start(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
+        let state = WriterLoop::load(lmdb)?;
+        let (requests, inbox) = channel();
         let versions = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&versions);
         let spawned = std::thread::Builder::new()
@@ -57,32 +57,34 @@ impl WriteQueue {
             .spawn(move || state.run(&inbox, &shared));
         let thread = spawned
             .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
-        let room = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
-        Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread), versions })
+        let permits = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
+        Ok(Self { requests: Mutex::new(Some(requests)), permits, thread: Some(thread), versions })
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let writer_stopped = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
-        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
-            return Err(gone().into());
+        let Ok(permits) = Arc::clone(&self.permits).acquire_many_owned(size).await else {
+            return Err(writer_stopped().into());
         };
         let (reply, answer) = oneshot::channel();
         let sent = {
-            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.as_ref().is_some_and(|jobs| jobs.send(WriteRequest { change, reply, _room: room }).is_ok())
+            let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.as_ref().is_some_and(|requests| {
+                requests.send(WriteRequest { change, reply, _permit: permits }).is_ok()
+            })
         };
         if !sent {
-            return Err(gone().into());
+            return Err(writer_stopped().into());
         }
-        answer.await.unwrap_or_else(|_| Err(gone().into()))
+        answer.await.unwrap_or_else(|_| Err(writer_stopped().into()))
     }
 }
 
 impl Drop for WriteQueue {
     /// Drains the queue and joins the thread.
     fn drop(&mut self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -91,80 +93,80 @@ impl Drop for WriteQueue {
 
 /// State of the writer thread.
 pub(crate) struct WriterLoop {
-    pub(crate) tables: Arc<Lmdb>,
-    sharing: Interner,
+    pub(crate) lmdb: Arc<Lmdb>,
+    interner: Interner,
     pub(crate) revision: u64,
     pub(crate) sequence: u64,
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it leaves the durable state unknown.
     is_committing: bool,
     /// Reason why writing has stopped: after a failed sync the durable state is unknown.
-    broken: Option<String>,
+    failure: Option<String>,
     /// Transactions since the last check for stale readers, which keep old pages from being reused.
-    since_clearing: u32,
+    transactions_since_reader_check: u32,
 }
 
 impl WriterLoop {
-    fn load(tables: Arc<Lmdb>) -> Result<Self, StoreError> {
-        let txn = tables.begin_read()?;
-        let sharing = Interner::load(&tables.databases, &txn)?;
+    fn load(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
+        let txn = lmdb.begin_read()?;
+        let interner = Interner::load(&lmdb.databases, &txn)?;
         let (revision, sequence) =
-            (tables.read_counter(&txn, b"revision")?, tables.read_counter(&txn, b"sequence")?);
+            (lmdb.read_counter(&txn, b"revision")?, lmdb.read_counter(&txn, b"sequence")?);
         drop(txn);
         Ok(Self {
-            tables,
-            sharing,
+            lmdb,
+            interner,
             revision,
             sequence,
             is_committing: false,
-            broken: None,
-            since_clearing: 0,
+            failure: None,
+            transactions_since_reader_check: 0,
         })
     }
 
     fn run(mut self, inbox: &Receiver<WriteRequest>, versions: &ChangeCounters) {
         while let Ok(first) = inbox.recv() {
             let mut edits = first.change.edits.len();
-            let mut jobs = vec![first];
-            while jobs.len() < MAX_GROUP_CHANGES
+            let mut requests = vec![first];
+            while requests.len() < MAX_GROUP_CHANGES
                 && edits < MAX_GROUP_EDITS
-                && let Ok(job) = inbox.try_recv()
+                && let Ok(request) = inbox.try_recv()
             {
-                edits += job.change.edits.len();
-                jobs.push(job);
+                edits += request.change.edits.len();
+                requests.push(request);
             }
-            let changing = versions.begin_write(jobs.iter().map(|job| &job.change));
-            let results = self.commit_group(&mut jobs);
+            let changing = versions.begin_write(requests.iter().map(|request| &request.change));
+            let results = self.commit_group(&mut requests);
             drop(changing);
-            for (job, result) in jobs.into_iter().zip(results) {
+            for (request, result) in requests.into_iter().zip(results) {
                 // The caller may have gone.
-                let _ = job.reply.send(result);
+                let _ = request.reply.send(result);
             }
         }
     }
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
-    fn commit_group(&mut self, jobs: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
-        if let Some(why) = &self.broken {
+    fn commit_group(&mut self, requests: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
+        if let Some(why) = &self.failure {
             let why = why.clone();
-            return jobs.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
+            return requests.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
         }
         let before = (self.revision, self.sequence);
         self.is_committing = false;
-        match self.try_commit_group(jobs) {
+        match self.try_commit_group(requests) {
             Ok(results) => {
-                self.sharing.commit();
+                self.interner.commit();
                 results
             }
             Err(error) => {
                 (self.revision, self.sequence) = before;
-                self.sharing.rollback();
+                self.interner.rollback();
                 let why = error.to_string();
-                let is_lost = self.tables.is_poisoned();
+                let is_lost = self.lmdb.is_poisoned();
                 if is_lost || self.is_committing && !is_disk_full(&error) {
-                    self.broken = Some(format!("an earlier change could not be made durable ({why})"));
+                    self.failure = Some(format!("an earlier change could not be made durable ({why})"));
                 }
                 if is_lost {
-                    self.tables.read_only_fallback();
+                    self.lmdb.read_only_fallback();
                 }
                 let doing = "committing changes";
                 let is_full = is_disk_full(&error);
@@ -175,28 +177,28 @@ impl WriterLoop {
                         StoreError::Failed { doing, error: why.clone().into() }
                     }
                 };
-                jobs.iter().map(|_| Err(failed().into())).collect()
+                requests.iter().map(|_| Err(failed().into())).collect()
             }
         }
     }
 
     fn try_commit_group(
         &mut self,
-        jobs: &mut [WriteRequest],
+        requests: &mut [WriteRequest],
     ) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
-        let tables = Arc::clone(&self.tables);
+        let lmdb = Arc::clone(&self.lmdb);
         fail_point::hit("commit: before the transaction");
-        let mut txn = tables.env.write_txn()?;
-        let mut results = Vec::with_capacity(jobs.len());
+        let mut txn = lmdb.env.write_txn()?;
+        let mut results = Vec::with_capacity(requests.len());
         let mut changed = false;
-        for job in jobs {
-            let result = match self.plan_changes(&txn, &mut job.change) {
-                Ok(prepared) if prepared.is_empty() => Ok(CommitInfo { revision: self.revision }),
-                Ok(prepared) => {
+        for request in requests {
+            let result = match self.plan_changes(&txn, &mut request.change) {
+                Ok(write_set) if write_set.is_empty() => Ok(CommitInfo { revision: self.revision }),
+                Ok(write_set) => {
                     changed = true;
-                    self.write_changes(&mut txn, &job.change, prepared)?;
+                    self.write_changes(&mut txn, &request.change, write_set)?;
                     // Later change sets of this transaction may read these records.
-                    self.sharing.write_new(&tables.databases, &mut txn)?;
+                    self.interner.write_new(&lmdb.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.revision })
                 }
                 Err(error) => Err(error),
@@ -204,19 +206,19 @@ impl WriterLoop {
             results.push(result);
         }
         if changed {
-            tables.write_counter(&mut txn, b"revision", self.revision)?;
-            tables.write_counter(&mut txn, b"sequence", self.sequence)?;
+            lmdb.write_counter(&mut txn, b"revision", self.revision)?;
+            lmdb.write_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
             fail_point::hit("commit: before the engine commits");
-            tables.commit(txn)?;
+            lmdb.commit(txn)?;
             fail_point::hit("commit: before the answer");
             self.is_committing = false;
         }
-        self.since_clearing += 1;
-        if self.since_clearing >= STALE_READER_CHECK_INTERVAL {
-            self.since_clearing = 0;
+        self.transactions_since_reader_check += 1;
+        if self.transactions_since_reader_check >= STALE_READER_CHECK_INTERVAL {
+            self.transactions_since_reader_check = 0;
             // On failure the next check does it.
-            let _ = tables.env.clear_stale_readers();
+            let _ = lmdb.env.clear_stale_readers();
         }
         Ok(results)
     }
@@ -225,19 +227,19 @@ impl WriterLoop {
         &mut self,
         txn: &mut RwTxn<'_>,
         change: &ChangeSet,
-        mut prepared: LmdbWriteSet,
+        mut write_set: LmdbWriteSet,
     ) -> Result<(), heed::Error> {
-        let databases = self.tables.databases;
-        self.write_history(txn, &mut prepared.lines)?;
-        for (number, registration) in prepared.registrations {
-            registration::append(&self.tables, txn, number, &registration)?;
+        let databases = self.lmdb.databases;
+        self.write_history(txn, &mut write_set.log_entries)?;
+        for (number, registration) in write_set.registrations {
+            registration::append(&self.lmdb, txn, number, &registration)?;
         }
-        for (key, record) in &prepared.records {
+        for (key, record) in &write_set.records {
             let record_key = name_key::storage_key(key);
             match record {
                 Some(record) => {
                     let is_shortened = name_key::is_hashed_key(&record_key);
-                    let mut value = record::encode(record, is_shortened, &mut self.sharing);
+                    let mut value = record::encode(record, is_shortened, &mut self.interner);
                     checksum::append(&record_key, &mut value);
                     databases.records.put(txn, &record_key, &value)?;
                 }
@@ -246,7 +248,7 @@ impl WriterLoop {
                 }
             }
         }
-        for (prefix, is_homed) in &prepared.homed {
+        for (prefix, is_homed) in &write_set.homed {
             if *is_homed {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
@@ -255,31 +257,31 @@ impl WriterLoop {
                 databases.homed.delete(txn, prefix.as_bytes())?;
             }
         }
-        for (key, body) in prepared.notes {
+        for (key, body) in write_set.aux {
             // Only read-only stores of earlier versions lack it.
-            let Some(notes) = databases.notes else { continue };
+            let Some(aux) = databases.aux else { continue };
             match body {
                 Some(body) => {
                     let mut value = body.into_vec();
                     checksum::append(&key, &mut value);
-                    notes.put(txn, &key, &value)?;
+                    aux.put(txn, &key, &value)?;
                 }
                 None => {
-                    notes.delete(txn, &key)?;
+                    aux.delete(txn, &key)?;
                 }
             }
         }
         fail_point::hit("commit: the records are written");
         // A change set of aux edits only gets no revision.
-        self.revision += u64::from(!prepared.lines.is_empty());
+        self.revision += u64::from(!write_set.log_entries.is_empty());
         let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
         let (kind, name) = (EditKind::Create, Box::default());
-        let mut logged = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
-        for PendingLmdbEntry { kind, name, .. } in prepared.lines {
-            logged = LogEntry { sequence: logged.sequence + 1, kind, name, ..logged };
-            log_entry::append(&self.tables, txn, &logged)?;
+        let mut entry = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
+        for PendingLmdbEntry { kind, name, .. } in write_set.log_entries {
+            entry = LogEntry { sequence: entry.sequence + 1, kind, name, ..entry };
+            log_entry::append(&self.lmdb, txn, &entry)?;
         }
-        self.sequence = logged.sequence;
+        self.sequence = entry.sequence;
         fail_point::hit("commit: the log is written");
         Ok(())
     }
@@ -288,18 +290,18 @@ impl WriterLoop {
     fn write_history(
         &mut self,
         txn: &mut RwTxn<'_>,
-        lines: &mut [PendingLmdbEntry],
+        log_entries: &mut [PendingLmdbEntry],
     ) -> Result<(), heed::Error> {
-        for (line, sequence) in lines.iter_mut().zip(self.sequence + 1..) {
-            let Some((key, record)) = line.old.take() else { continue };
+        for (line, sequence) in log_entries.iter_mut().zip(self.sequence + 1..) {
+            let Some((key, record)) = line.replaced.take() else { continue };
             let record_key = name_key::storage_key(&key);
             let old = match record {
                 Some(record) => {
-                    history::encode_replaced(&self.tables, txn, &record_key, record, &mut self.sharing)?
+                    history::encode_replaced(&self.lmdb, txn, &record_key, record, &mut self.interner)?
                 }
                 None => Vec::new(),
             };
-            history::write_entry(&self.tables, txn, &record_key, sequence, &old)?;
+            history::write_entry(&self.lmdb, txn, &record_key, sequence, &old)?;
         }
         fail_point::hit("commit: the history is written");
         Ok(())

@@ -20,22 +20,22 @@ const MAX_OPEN_RUNS: usize = 64;
 /// Sorted run files of an import, in a directory that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct SortedRuns {
-    folder: PathBuf,
+    directory: PathBuf,
     /// Run files, oldest first.
     files: Vec<PathBuf>,
-    made: usize,
+    next_run: usize,
 }
 
 impl SortedRuns {
-    pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
+    pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
         // Runs of an interrupted import are useless: its input is read again.
-        durable_dir::recreate_private_dir(&folder)?;
-        Ok(Self { folder, files: Vec::new(), made: 0 })
+        durable_dir::recreate_private_dir(&directory)?;
+        Ok(Self { directory, files: Vec::new(), next_run: 0 })
     }
 
     #[cfg(all(test, feature = "postgres"))]
     pub(crate) fn dir(&self) -> &Path {
-        &self.folder
+        &self.directory
     }
 
     /// Writes the sort buffer to a new run and clears it. Returns the number of superseded records.
@@ -45,7 +45,7 @@ impl SortedRuns {
         self.files.push(file);
         // Reuses the allocation, which avoids fragmentation.
         buffer.bytes.clear();
-        buffer.places.clear();
+        buffer.slots.clear();
         Ok(superseded)
     }
 
@@ -73,8 +73,8 @@ impl SortedRuns {
 
     /// Writes a run file. It is not synced: after a crash the import starts again.
     fn write_run(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
-        let path = self.folder.join(format!("run-{}", self.made));
-        self.made += 1;
+        let path = self.directory.join(format!("run-{}", self.next_run));
+        self.next_run += 1;
         let failed = |error| ImportError::Run { path: path.clone(), error };
         let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(failed)?);
         let mut count = 0_u64;
@@ -90,7 +90,7 @@ impl SortedRuns {
 impl Drop for SortedRuns {
     fn drop(&mut self) {
         // On failure the next import removes them.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let mut last = buffer(&[("OWN-0007", "last"), ("zzz", "last")]);
         last.sort();
         let (mut merge, fewer) = runs.merge(&last).unwrap();
-        assert!(std::fs::read_dir(&runs.folder).unwrap().count() <= MAX_OPEN_RUNS);
+        assert!(std::fs::read_dir(&runs.directory).unwrap().count() <= MAX_OPEN_RUNS);
         let mut found = BTreeMap::new();
         while let Some((name, values)) = merge.next().unwrap() {
             found.insert(name.to_vec(), values.to_vec());
@@ -256,13 +256,13 @@ mod tests {
     fn runs_are_private_and_go() {
         let (_directory, mut runs) = runs();
         runs.spill(&mut buffer(&[("a", "one")])).unwrap();
-        let folder = runs.folder.clone();
+        let directory = runs.directory.clone();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         }
         drop(runs);
-        assert!(!folder.exists());
+        assert!(!directory.exists());
     }
 }

@@ -40,9 +40,9 @@ fn is_abandoned(folder: &Path, ours: &Path) -> bool {
 /// Records added to an import so far, in memory and in sorted runs.
 #[derive(Debug)]
 pub(crate) struct ImportBuffer {
-    waiting: SortBuffer,
+    sort_buffer: SortBuffer,
     /// Size of the sort buffer at which it is spilled to disk.
-    pub(crate) buffer: usize,
+    pub(crate) max_buffer_bytes: usize,
     superseded: u64,
     pub(crate) homed: BTreeSet<NameKey>,
     /// Dropped before the lock.
@@ -54,8 +54,15 @@ impl ImportBuffer {
     /// Creates an empty buffer and its directory, which is removed on drop.
     pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
         let runs = SortedRuns::new(folder)?;
-        let (waiting, homed) = (SortBuffer::new(), BTreeSet::new());
-        Ok(Self { waiting, buffer: DEFAULT_BUFFER_BYTES, superseded: 0, homed, runs, _lock: None })
+        let (sort_buffer, homed) = (SortBuffer::new(), BTreeSet::new());
+        Ok(Self {
+            sort_buffer,
+            max_buffer_bytes: DEFAULT_BUFFER_BYTES,
+            superseded: 0,
+            homed,
+            runs,
+            _lock: None,
+        })
     }
 
     /// Creates a buffer in the system's temporary directory, and removes directories left by killed imports.
@@ -65,8 +72,8 @@ impl ImportBuffer {
         let (process, number) = (std::process::id(), NEXT_TEMP_DIR.fetch_add(1, Ordering::Relaxed));
         let above = std::env::temp_dir();
         let path = above.join(format!("{TEMP_DIR_PREFIX}{process}-{number}"));
-        let mut gathered = Self::new(path.clone())?;
-        gathered._lock = Some(DirectoryLock::acquire(&path).map_err(io::Error::other)?);
+        let mut buffer = Self::new(path.clone())?;
+        buffer._lock = Some(DirectoryLock::acquire(&path).map_err(io::Error::other)?);
         #[cfg(unix)]
         for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
             let is_one =
@@ -76,22 +83,22 @@ impl ImportBuffer {
                 let _ = durable_dir::remove_dir(&left);
             }
         }
-        Ok(gathered)
+        Ok(buffer)
     }
 
     pub(crate) fn add(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-        push_record(&mut self.waiting, name, values)?;
+        push_record(&mut self.sort_buffer, name, values)?;
         self.spill_if_full()
     }
 
     pub(crate) fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
-        self.waiting.append(&batch.0);
+        self.sort_buffer.append(&batch.0);
         self.spill_if_full()
     }
 
     fn spill_if_full(&mut self) -> Result<(), ImportError> {
-        if self.waiting.memory_size() >= self.buffer {
-            self.superseded += self.runs.spill(&mut self.waiting)?;
+        if self.sort_buffer.memory_size() >= self.max_buffer_bytes {
+            self.superseded += self.runs.spill(&mut self.sort_buffer)?;
             fail_point::hit("import: a run is written");
         }
         Ok(())
@@ -104,8 +111,8 @@ impl ImportBuffer {
 
     /// Merges all records in key order; also returns the number of records superseded so far.
     pub(crate) fn merge(&mut self) -> Result<(RunMerge<'_>, u64), ImportError> {
-        self.waiting.sort();
-        let (merge, superseded) = self.runs.merge(&self.waiting)?;
+        self.sort_buffer.sort();
+        let (merge, superseded) = self.runs.merge(&self.sort_buffer)?;
         Ok((merge, self.superseded + superseded))
     }
 }
@@ -132,14 +139,14 @@ mod tests {
         std::fs::write(left.join("run-0"), b"something").unwrap();
         let lock = DirectoryLock::acquire(&held).unwrap();
         [&left, &held].into_iter().for_each(|path| age(path));
-        let mut gathered = ImportBuffer::in_temp_dir().unwrap();
+        let mut buffer = ImportBuffer::in_temp_dir().unwrap();
         assert!(!left.exists() && held.exists() && new.exists());
         // Its own directory is removed on drop.
-        gathered.buffer = 1;
-        gathered.add("10.1/1", &[]).unwrap();
-        let own = gathered.runs.dir().to_owned();
+        buffer.max_buffer_bytes = 1;
+        buffer.add("10.1/1", &[]).unwrap();
+        let own = buffer.runs.dir().to_owned();
         assert!(own.join("run-0").exists());
-        drop(gathered);
+        drop(buffer);
         assert!(!own.exists());
         drop(lock);
         [held, new].iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());

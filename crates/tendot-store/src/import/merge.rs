@@ -30,7 +30,7 @@ impl<'b> RunMerge<'b> {
         for file in files {
             sources.push(MergeSource::File(RunReader::open(file)?));
         }
-        sources.push(MergeSource::Memory(last, &last.places));
+        sources.push(MergeSource::Memory(last, &last.slots));
         let mut heap = Vec::with_capacity(sources.len());
         for (number, source) in sources.iter().enumerate() {
             if !source.is_at_end() {
@@ -38,8 +38,8 @@ impl<'b> RunMerge<'b> {
             }
         }
         let mut merge = Self { sources, heap, name: Vec::new(), values: Vec::new(), superseded: 0 };
-        for place in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(place);
+        for index in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(index);
         }
         Ok(merge)
     }
@@ -78,19 +78,19 @@ impl<'b> RunMerge<'b> {
     }
 
     /// Restores the heap order below an index.
-    fn sift_down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut index: usize) {
         loop {
-            let mut least = place;
-            for child in [2 * place + 1, 2 * place + 2] {
+            let mut least = index;
+            for child in [2 * index + 1, 2 * index + 2] {
                 if child < self.heap.len() && self.is_before(self.heap[child], self.heap[least]) {
                     least = child;
                 }
             }
-            if least == place {
+            if least == index {
                 return;
             }
-            self.heap.swap(place, least);
-            place = least;
+            self.heap.swap(index, least);
+            index = least;
         }
     }
 
@@ -114,9 +114,9 @@ impl MergeSource<'_> {
     fn current(&self) -> (u128, &[u8], &[u8]) {
         match self {
             Self::File(file) => (file.start, &file.record[..file.name], &file.record[file.name..]),
-            Self::Memory(buffer, left) => left.first().map_or((0, &[], &[]), |place| {
-                let (name, values) = buffer.record(place);
-                (place.start, name, values)
+            Self::Memory(buffer, left) => left.first().map_or((0, &[], &[]), |slot| {
+                let (name, values) = buffer.record(slot);
+                (slot.start, name, values)
             }),
         }
     }

@@ -14,7 +14,7 @@ pub(crate) const VALUE_COUNT_LEN: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct SortBuffer {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) places: Vec<RecordSlot>,
+    pub(crate) slots: Vec<RecordSlot>,
 }
 
 /// Position of a record in a sort buffer.
@@ -29,7 +29,7 @@ pub(crate) struct RecordSlot {
 
 impl SortBuffer {
     pub(crate) const fn new() -> Self {
-        Self { bytes: Vec::new(), places: Vec::new() }
+        Self { bytes: Vec::new(), slots: Vec::new() }
     }
 
     /// Adds a record: its name, and its values in wire form, preceded by their number, which `write` appends to the buffer.
@@ -44,7 +44,7 @@ impl SortBuffer {
             return Err(ImportError::TooLarge { length: values - VALUE_COUNT_LEN, limit: MAX_RECORD_BYTES });
         }
         let (start, name, values) = (key_start(name.as_bytes()), name.len() as u32, values as u32);
-        self.places.push(RecordSlot { start, at, name, values });
+        self.slots.push(RecordSlot { start, at, name, values });
         Ok(())
     }
 
@@ -52,32 +52,32 @@ impl SortBuffer {
     pub(crate) fn append(&mut self, other: &Self) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
-        self.places.extend(other.places.iter().map(|place| RecordSlot { at: at + place.at, ..*place }));
+        self.slots.extend(other.slots.iter().map(|slot| RecordSlot { at: at + slot.at, ..*slot }));
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Memory size in bytes.
     pub(crate) const fn memory_size(&self) -> usize {
-        self.bytes.len() + self.places.len() * size_of::<RecordSlot>()
+        self.bytes.len() + self.slots.len() * size_of::<RecordSlot>()
     }
 
-    pub(crate) fn record(&self, place: &RecordSlot) -> RawRecord<'_> {
-        let record = self.bytes.get(place.at..).unwrap_or_default();
-        let (name, rest) = record.split_at_checked(place.name as usize).unwrap_or_default();
-        (name, rest.get(..place.values as usize).unwrap_or_default())
+    pub(crate) fn record(&self, slot: &RecordSlot) -> RawRecord<'_> {
+        let record = self.bytes.get(slot.at..).unwrap_or_default();
+        let (name, rest) = record.split_at_checked(slot.name as usize).unwrap_or_default();
+        (name, rest.get(..slot.values as usize).unwrap_or_default())
     }
 
     /// Sorts by key; stable for equal keys.
     pub(crate) fn sort(&mut self) {
-        let mut places = std::mem::take(&mut self.places);
-        places.sort_unstable_by(|one, two| {
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.sort_unstable_by(|one, two| {
             let (first, second) = (self.record(one).0, self.record(two).0);
             compare_keys((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
         });
-        self.places = places;
+        self.slots = slots;
     }
 }
 

@@ -17,8 +17,8 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     /// Copies aux entries until the target equals the source.
     pub(super) async fn copy_aux(&mut self) -> Result<(), MigrationError> {
         for _ in 0..MAX_AUX_ROUNDS {
-            self.moved.restless_notes = self.copy_changed_aux().await?;
-            if self.moved.restless_notes == 0 {
+            self.report.restless_notes = self.copy_changed_aux().await?;
+            if self.report.restless_notes == 0 {
                 break;
             }
         }
@@ -49,9 +49,9 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 (None, Some((key, _))) => (key, None),
                 (None, None) => continue,
             };
-            self.piece.size += change.0.len() + change.1.as_ref().map_or(0, |body| body.len());
-            self.piece.notes.push(change);
-            if self.piece.is_full() {
+            self.batch.size += change.0.len() + change.1.as_ref().map_or(0, |body| body.len());
+            self.batch.aux.push(change);
+            if self.batch.is_full() {
                 self.flush().await?;
             }
         }
@@ -70,9 +70,9 @@ struct AuxCursor {
 
 impl AuxCursor {
     /// Fetches the next page if the current one is used up.
-    async fn fetch(&mut self, side: &impl MigrationSource) -> Result<(), StoreError> {
+    async fn fetch(&mut self, store: &impl MigrationSource) -> Result<(), StoreError> {
         if self.fetched.is_empty() && !self.is_done {
-            let notes = side.list_aux(b"", self.after.as_deref(), AUX_PAGE_LEN).await?;
+            let notes = store.list_aux(b"", self.after.as_deref(), AUX_PAGE_LEN).await?;
             self.is_done = notes.len() < AUX_PAGE_LEN;
             self.after = notes.last().map(|(key, _)| key.clone());
             self.fetched = notes.into();

@@ -14,18 +14,18 @@ pub(crate) const MAX_BATCH_ITEMS: usize = 2_000;
 #[derive(Debug, Default)]
 pub struct MigrationBatch {
     /// Log entries after the last one of the target.
-    pub(crate) lines: Vec<LogEntry>,
-    pub(crate) pasts: Vec<MigratedHistoryEntry>,
+    pub(crate) log_entries: Vec<LogEntry>,
+    pub(crate) history: Vec<MigratedHistoryEntry>,
     pub(crate) records: Vec<(NameKey, Option<MigratedRecord>)>,
     pub(crate) homed: BTreeMap<NameKey, bool>,
-    pub(crate) notes: Vec<TakenNote>,
+    pub(crate) aux: Vec<AuxChange>,
     pub(crate) size: usize,
 }
 
 impl MigrationBatch {
     /// Whether the batch should be written.
     pub(crate) fn is_full(&self) -> bool {
-        let rows = self.lines.len() + self.pasts.len() + self.records.len() + self.notes.len();
+        let rows = self.log_entries.len() + self.history.len() + self.records.len() + self.aux.len();
         self.size >= MAX_BATCH_BYTES || rows >= 2 * MAX_BATCH_ITEMS
     }
 }
@@ -35,7 +35,7 @@ impl MigrationBatch {
 pub(crate) struct MigratedRecord {
     pub(crate) entry: StoredRecord,
     /// Sequence number of the log entry that introduced the registration, if known.
-    pub(crate) brought: Option<u64>,
+    pub(crate) registration_sequence: Option<u64>,
 }
 
 /// History entry to write.
@@ -46,11 +46,11 @@ pub(crate) struct MigratedHistoryEntry {
     /// Whether it is the first entry of the name.
     pub(crate) is_first: bool,
     /// As in [`MigratedRecord`], if there was a record.
-    pub(crate) brought: Option<u64>,
+    pub(crate) registration_sequence: Option<u64>,
 }
 
 /// Aux entry to write: key and value; without a value it is removed.
-pub(crate) type TakenNote = (Box<[u8]>, Option<Box<[u8]>>);
+pub(crate) type AuxChange = (Box<[u8]>, Option<Box<[u8]>>);
 
 /// Approximate memory size of a record.
 pub(crate) fn record_memory_size(entry: &StoredRecord) -> usize {

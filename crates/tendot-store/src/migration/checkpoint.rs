@@ -6,9 +6,9 @@ use crate::NameKey;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checkpoint {
     /// Log sequence number up to which the target has been caught up, once the initial copy is complete.
-    pub(crate) followed: u64,
+    pub(crate) copied_to: u64,
     /// Log sequence number up to which both have been compared; 0 before the first full comparison.
-    pub(crate) verified: u64,
+    pub(crate) compared_to: u64,
     pub(crate) stage: MigrationStage,
 }
 
@@ -18,9 +18,9 @@ pub(crate) enum MigrationStage {
     /// Copying records with histories in key order; the last copied key.
     Records(Option<NameKey>),
     /// Copying the histories of removed names in log order; the last processed sequence number.
-    Removed(u64),
+    RemovedNames(u64),
     /// The initial copy is complete; catching up.
-    Following,
+    CatchingUp,
     /// Compared without differences.
     Complete,
 }
@@ -37,11 +37,11 @@ impl Checkpoint {
             MigrationStage::Records(after) => {
                 ("records", 0, after.as_ref().map(NameKey::as_bytes).unwrap_or_default())
             }
-            MigrationStage::Removed(line) => ("removed", *line, &b""[..]),
-            MigrationStage::Following => ("following", 0, &b""[..]),
+            MigrationStage::RemovedNames(line) => ("removed", *line, &b""[..]),
+            MigrationStage::CatchingUp => ("following", 0, &b""[..]),
             MigrationStage::Complete => ("complete", 0, &b""[..]),
         };
-        let words = format!("1 {} {} {word} {line} ", self.followed, self.verified);
+        let words = format!("1 {} {} {word} {line} ", self.copied_to, self.compared_to);
         [words.as_bytes(), name].concat()
     }
 
@@ -50,17 +50,17 @@ impl Checkpoint {
         let mut words = std::str::from_utf8(bytes).ok()?.splitn(6, ' ');
         let mut word = || words.next();
         word().filter(|version| *version == "1")?;
-        let (followed, verified) = (word()?.parse().ok()?, word()?.parse().ok()?);
+        let (copied_to, compared_to) = (word()?.parse().ok()?, word()?.parse().ok()?);
         let (stage, line, name) = (word()?, word()?.parse().ok()?, word()?);
         let stage = match (stage, name) {
             ("records", "") => MigrationStage::Records(None),
             ("records", name) => MigrationStage::Records(Some(NameKey::new(name).ok()?)),
-            ("removed", "") => MigrationStage::Removed(line),
-            ("following", "") => MigrationStage::Following,
+            ("removed", "") => MigrationStage::RemovedNames(line),
+            ("following", "") => MigrationStage::CatchingUp,
             ("complete", "") => MigrationStage::Complete,
             _ => return None,
         };
-        Some(Self { followed, verified, stage })
+        Some(Self { copied_to, compared_to, stage })
     }
 }
 
@@ -74,12 +74,12 @@ mod tests {
         let stages = [
             MigrationStage::Records(None),
             MigrationStage::Records(Some(key)),
-            MigrationStage::Removed(7),
-            MigrationStage::Following,
+            MigrationStage::RemovedNames(7),
+            MigrationStage::CatchingUp,
         ];
         for stage in stages.into_iter().chain([MigrationStage::Complete]) {
-            let mark = Checkpoint { followed: 12, verified: u64::MAX, stage };
-            assert_eq!(Checkpoint::decode(&mark.encode()), Some(mark));
+            let checkpoint = Checkpoint { copied_to: 12, compared_to: u64::MAX, stage };
+            assert_eq!(Checkpoint::decode(&checkpoint.encode()), Some(checkpoint));
         }
         for none in
             ["", "1", "2 1 1 complete 0 ", "1 1 1 complete 0 x", "1 x 1 complete 0 ", "1 1 1 other 0 "]

@@ -23,15 +23,15 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     /// Compares everything not compared yet, and advances the checkpoint if there are no differences.
     pub(super) async fn compare(&mut self) -> Result<(), MigrationError> {
         // Later changes are compared in the next round.
-        let (from, end) = (self.mark.verified, self.mark.followed);
+        let (from, end) = (self.checkpoint.compared_to, self.checkpoint.copied_to);
         let is_all = from == 0 || self.has_import(from, end).await?;
         self.compare_log(if is_all { 0 } else { from }, end, is_all).await?;
         if is_all {
             self.compare_records().await?;
         }
         self.compare_homed().await?;
-        if self.moved.different == 0 {
-            self.mark.verified = end;
+        if self.report.different == 0 {
+            self.checkpoint.compared_to = end;
             self.flush().await?;
         }
         Ok(())
@@ -110,17 +110,17 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
 
     /// Compares names; undetermined ones again after catching up.
     async fn compare_pairs(&mut self, pairs: Vec<RecordPair>) -> Result<(), MigrationError> {
-        self.moved.compared += pairs.len() as u64;
-        let mut unsettled = self.compare_determined(pairs).await?;
+        self.report.compared += pairs.len() as u64;
+        let mut undetermined = self.compare_determined(pairs).await?;
         for _ in 0..MAX_COMPARE_ATTEMPTS {
-            if unsettled.is_empty() {
-                (self.progress)(&self.moved);
+            if undetermined.is_empty() {
+                (self.progress)(&self.report);
                 return Ok(());
             }
-            self.is_unsettled = true;
+            self.has_undetermined = true;
             self.catch_up().await?;
             let mut again = Vec::new();
-            for key in unsettled {
+            for key in undetermined {
                 let one = std::slice::from_ref(&key);
                 let theirs =
                     self.source.read_records(one).await.map_err(MigrationError::Source)?.pop().flatten();
@@ -134,7 +134,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     .flatten();
                 again.extend(self.compare_determined(vec![RecordPair { key, theirs, ours }]).await?);
             }
-            unsettled = again;
+            undetermined = again;
         }
         Err(MigrationError::Restless)
     }
@@ -143,7 +143,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     async fn compare_determined(&mut self, pairs: Vec<RecordPair>) -> Result<Vec<NameKey>, MigrationError> {
         let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut differences = Vec::new();
-        let mut unsettled = Vec::new();
+        let mut undetermined = Vec::new();
         let (mut theirs, mut ours) =
             (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
         for (number, pair) in pairs.into_iter().enumerate() {
@@ -151,7 +151,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let mut other = None;
             loop {
                 let past = theirs.next_for(number).await.map_err(MigrationError::Source)?;
-                let is_later = past.as_ref().is_some_and(|past| !self.limit.includes(past));
+                let is_later = past.as_ref().is_some_and(|past| !self.position.includes(past));
                 let our_past = ours.next_for(number).await.map_err(MigrationError::Target)?;
                 let expected = if is_later { None } else { past.as_ref() };
                 if expected != our_past.as_ref() && other.is_none() {
@@ -165,8 +165,8 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     break;
                 }
             }
-            match self.limit.record_at(pair.theirs, later) {
-                RecordAtPosition::Unsettled => unsettled.push(pair.key),
+            match self.position.record_at(pair.theirs, later) {
+                RecordAtPosition::Undetermined => undetermined.push(pair.key),
                 RecordAtPosition::Known(theirs) => {
                     if let Some(line) = other {
                         differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
@@ -182,16 +182,16 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             }
         }
         differences.into_iter().for_each(|what| self.report_difference(what));
-        Ok(unsettled)
+        Ok(undetermined)
     }
 
     /// Compares the homed prefixes; again if they changed meanwhile.
     async fn compare_homed(&mut self) -> Result<(), MigrationError> {
         for tries in 1.. {
             let Some(prefix) = self.first_homed_difference().await? else { break };
-            let end = self.mark.followed;
+            let end = self.checkpoint.copied_to;
             self.catch_up().await?;
-            if self.mark.followed == end || tries > MAX_COMPARE_ATTEMPTS {
+            if self.checkpoint.copied_to == end || tries > MAX_COMPARE_ATTEMPTS {
                 self.report_difference(format!("whether the prefix `{prefix}` is homed"));
                 break;
             }

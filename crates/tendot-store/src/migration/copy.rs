@@ -23,8 +23,8 @@ const SETTLE_POLL_DELAY: Duration = Duration::from_millis(50);
 impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
     /// Initial copy: log entries, prefixes, records, and histories of removed names.
     pub(super) async fn copy_initial(&mut self) -> Result<(), MigrationError> {
-        self.copy_log(self.mark.followed).await?;
-        if let MigrationStage::Records(mut after) = self.mark.stage.clone() {
+        self.copy_log(self.checkpoint.copied_to).await?;
+        if let MigrationStage::Records(mut after) = self.checkpoint.stage.clone() {
             if after.is_none() {
                 self.copy_homed().await?;
             }
@@ -36,20 +36,20 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 let (names, entries): (Vec<_>, Vec<_>) =
                     entries.into_iter().map(|(key, entry)| (key, Some(entry))).unzip();
                 self.copy_records_with_history(&names, entries).await?;
-                self.mark.stage = MigrationStage::Records(after.clone());
+                self.checkpoint.stage = MigrationStage::Records(after.clone());
                 self.flush().await?;
             }
-            self.mark.stage = MigrationStage::Removed(0);
+            self.checkpoint.stage = MigrationStage::RemovedNames(0);
         }
-        if let MigrationStage::Removed(mut after) = self.mark.stage {
-            while let Some(lines) = self.read_source_log(after, self.mark.followed).await? {
+        if let MigrationStage::RemovedNames(mut after) = self.checkpoint.stage {
+            while let Some(lines) = self.read_source_log(after, self.checkpoint.copied_to).await? {
                 let removed = lines.iter().filter(|line| line.kind == EditKind::Remove);
                 self.copy_names(record_names(removed), true).await?;
-                after = lines.last().map_or(self.mark.followed, |line| line.sequence);
-                self.mark.stage = MigrationStage::Removed(after);
+                after = lines.last().map_or(self.checkpoint.copied_to, |line| line.sequence);
+                self.checkpoint.stage = MigrationStage::RemovedNames(after);
                 self.flush().await?;
             }
-            self.mark.stage = MigrationStage::Following;
+            self.checkpoint.stage = MigrationStage::CatchingUp;
             self.flush().await?;
         }
         Ok(())
@@ -60,9 +60,9 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         let mut waited = 0;
         loop {
             let end = self.source.head().await.map_err(MigrationError::Source)?.sequence;
-            let new = end.saturating_sub(self.mark.followed);
-            if new == 0 && !self.is_unsettled {
-                return self.copy_log(self.mark.followed).await;
+            let new = end.saturating_sub(self.checkpoint.copied_to);
+            if new == 0 && !self.has_undetermined {
+                return self.copy_log(self.checkpoint.copied_to).await;
             }
             if new == 0 {
                 waited += 1;
@@ -72,9 +72,9 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 std::thread::sleep(SETTLE_POLL_DELAY);
                 continue;
             }
-            self.is_unsettled = false;
+            self.has_undetermined = false;
             let is_exact = self.catch_up_to(end).await?;
-            if is_exact && !self.is_unsettled && new < MAX_REMAINING_LOG_ENTRIES {
+            if is_exact && !self.has_undetermined && new < MAX_REMAINING_LOG_ENTRIES {
                 return Ok(());
             }
         }
@@ -83,14 +83,14 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     /// Copies changes up to a sequence number. Returns whether no name was skipped because of later changes.
     async fn catch_up_to(&mut self, end: u64) -> Result<bool, MigrationError> {
         self.copy_log(end).await?;
-        let (mut after, mut is_exact) = (self.mark.followed, true);
+        let (mut after, mut is_exact) = (self.checkpoint.copied_to, true);
         while let Some(lines) = self.read_source_log(after, end).await? {
             for line in &lines {
                 match line.kind {
                     EditKind::Home | EditKind::Unhome => {
                         // An invalid prefix was never homed.
                         if let Ok(prefix) = NameKey::from_prefix(&line.name) {
-                            self.piece.homed.insert(prefix, line.kind == EditKind::Home);
+                            self.batch.homed.insert(prefix, line.kind == EditKind::Home);
                         }
                     }
                     EditKind::Import => {
@@ -104,7 +104,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             self.flush().await?;
             after = lines.last().map_or(end, |line| line.sequence);
         }
-        self.mark.followed = end;
+        self.checkpoint.copied_to = end;
         self.flush().await?;
         Ok(is_exact)
     }
@@ -113,11 +113,11 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     async fn copy_imported(&mut self, revision: u64) -> Result<(), MigrationError> {
         let mut after = None;
         loop {
-            let piece = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
-            let piece = piece.map_err(MigrationError::Source)?;
-            let names = piece.names.iter().filter_map(|listed| NameKey::new(&listed.name).ok());
+            let page = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
+            let page = page.map_err(MigrationError::Source)?;
+            let names = page.names.iter().filter_map(|listed| NameKey::new(&listed.name).ok());
             self.copy_names(sort_by_storage_key(names), false).await?;
-            after = piece.next;
+            after = page.next;
             if after.is_none() {
                 return Ok(());
             }
@@ -129,11 +129,11 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
         while let Some(lines) = self.read_source_log(after, end).await? {
             after = lines.last().map_or(end, |line| line.sequence);
-            self.piece.lines = lines;
+            self.batch.log_entries = lines;
             self.flush().await?;
         }
         let head = self.target.store().head().await.map_err(MigrationError::Target)?;
-        self.limit = SnapshotPosition { sequence: end, revision: head.revision };
+        self.position = SnapshotPosition { sequence: end, revision: head.revision };
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         loop {
             let homed = self.source.list_homed(after.as_deref().map(str::as_bytes), MAX_BATCH_ITEMS).await;
             let homed = homed.map_err(MigrationError::Source)?;
-            self.piece
+            self.batch
                 .homed
                 .extend(homed.iter().filter_map(|prefix| Some((NameKey::from_prefix(prefix).ok()?, true))));
             self.flush().await?;
@@ -193,37 +193,45 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         names: &[NameKey],
         entries: Vec<Option<StoredRecord>>,
     ) -> Result<(), MigrationError> {
-        let mut pasts = HistoryCursor::new(self.source, names);
+        let mut histories = HistoryCursor::new(self.source, names);
         for (number, (key, now)) in names.iter().zip(entries).enumerate() {
             let mut registration = RegistrationTracker::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
-            while let Some(past) = pasts.next_for(number).await.map_err(MigrationError::Source)? {
-                if !self.limit.includes(&past) {
+            while let Some(past) = histories.next_for(number).await.map_err(MigrationError::Source)? {
+                if !self.position.includes(&past) {
                     later = Some(past);
                     break;
                 }
-                let brought = match &past.before {
+                let registration_sequence = match &past.before {
                     PriorState::Record(entry) => registration.origin_of(entry, previous),
                     _ => None,
                 };
                 let is_first = previous.is_none();
                 previous = Some(past.line.sequence);
-                self.piece.size += history_memory_size(&past);
-                self.piece.pasts.push(MigratedHistoryEntry { key: key.clone(), past, is_first, brought });
-                if self.piece.is_full() {
+                self.batch.size += history_memory_size(&past);
+                self.batch.history.push(MigratedHistoryEntry {
+                    key: key.clone(),
+                    past,
+                    is_first,
+                    registration_sequence,
+                });
+                if self.batch.is_full() {
                     self.flush().await?;
                 }
             }
-            match self.limit.record_at(now, later) {
+            match self.position.record_at(now, later) {
                 RecordAtPosition::Known(entry) => {
                     let taken = entry.map(|entry| {
-                        self.piece.size += record_memory_size(&entry);
-                        MigratedRecord { brought: registration.origin_of(&entry, previous), entry }
+                        self.batch.size += record_memory_size(&entry);
+                        MigratedRecord {
+                            registration_sequence: registration.origin_of(&entry, previous),
+                            entry,
+                        }
                     });
-                    self.piece.records.push((key.clone(), taken));
+                    self.batch.records.push((key.clone(), taken));
                 }
-                RecordAtPosition::Unsettled => self.is_unsettled = true,
+                RecordAtPosition::Undetermined => self.has_undetermined = true,
             }
         }
         Ok(())
@@ -252,7 +260,7 @@ impl RegistrationTracker {
 
 /// Reads the next records after a key.
 pub(super) async fn read_records(
-    side: &impl MigrationSource,
+    store: &impl MigrationSource,
     after: Option<&NameKey>,
 ) -> Result<Vec<(NameKey, StoredRecord)>, StoreError> {
     let (mut entries, mut size) = (Vec::new(), 0);
@@ -262,7 +270,7 @@ pub(super) async fn read_records(
         entries.extend(NameKey::new(&entry.name).ok().map(|key| (key, entry.clone())));
         size < MAX_BATCH_BYTES && entries.len() < MAX_BATCH_ITEMS
     };
-    side.scan_records(None, after, seen).await?;
+    store.scan_records(None, after, seen).await?;
     Ok(entries)
 }
 

@@ -2,22 +2,22 @@
 
 use std::collections::VecDeque;
 
-use super::traits::{At, MigrationSource};
+use super::traits::{HistoryPosition, MigrationSource};
 use crate::{HistoryEntry, NameKey, StoreError};
 
 /// Cursor over the histories of many names, fetched in pages.
 pub(super) struct HistoryCursor<'a, S> {
-    side: &'a S,
+    store: &'a S,
     names: &'a [NameKey],
     fetched: VecDeque<(usize, HistoryEntry)>,
-    next: Option<At>,
+    next: Option<HistoryPosition>,
 }
 
 impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
     /// Creates a cursor over names with sorted keys.
-    pub(super) fn new(side: &'a S, names: &'a [NameKey]) -> Self {
+    pub(super) fn new(store: &'a S, names: &'a [NameKey]) -> Self {
         let next = (!names.is_empty()).then_some((0, 0));
-        Self { side, names, fetched: VecDeque::new(), next }
+        Self { store, names, fetched: VecDeque::new(), next }
     }
 
     /// Returns the next history entry of the name with this index; skips the rest of earlier names.
@@ -33,7 +33,7 @@ impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
                 }
             }
             let Some(at) = self.next.filter(|(of, _)| *of <= name) else { return Ok(None) };
-            let (fetched, next) = self.side.read_histories(self.names, at.max((name, 0))).await?;
+            let (fetched, next) = self.store.read_histories(self.names, at.max((name, 0))).await?;
             self.fetched.extend(fetched);
             self.next = next;
         }

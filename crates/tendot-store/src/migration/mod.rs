@@ -60,26 +60,26 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
     compare_all: bool,
     progress: impl FnMut(&MigrationReport) + Send,
 ) -> Result<MigrationReport, MigrationError> {
-    let mut mover = Migrator::start(source, target, progress).await?;
+    let mut migrator = Migrator::start(source, target, progress).await?;
     if compare_all {
-        mover.mark.verified = 0;
+        migrator.checkpoint.compared_to = 0;
     }
-    mover.copy_initial().await?;
+    migrator.copy_initial().await?;
     loop {
-        mover.catch_up().await?;
+        migrator.catch_up().await?;
         // Aux entries refer to records, so records are caught up after them.
-        mover.copy_aux().await?;
-        mover.catch_up().await?;
+        migrator.copy_aux().await?;
+        migrator.catch_up().await?;
         // Much may change during a full comparison.
-        let (compared, end) = (mover.mark.verified, mover.mark.followed);
-        mover.compare().await?;
+        let (compared, end) = (migrator.checkpoint.compared_to, migrator.checkpoint.copied_to);
+        migrator.compare().await?;
         let is_near = compared > 0 && end - compared < MAX_REMAINING_LOG_ENTRIES || end == 0;
         // Records may have been copied again during the comparison.
-        if mover.moved.different > 0 || is_near && mover.mark.followed == end {
+        if migrator.report.different > 0 || is_near && migrator.checkpoint.copied_to == end {
             break;
         }
     }
-    mover.finish().await
+    migrator.finish().await
 }
 
 /// Progress and result of a migration.
@@ -122,14 +122,14 @@ pub enum PreviousRun {
 struct Migrator<'a, S, T, P> {
     source: &'a S,
     target: &'a mut T,
-    mark: Checkpoint,
+    checkpoint: Checkpoint,
     /// Log position at which the source is read.
-    limit: SnapshotPosition,
+    position: SnapshotPosition,
     /// Batch being filled.
-    piece: MigrationBatch,
+    batch: MigrationBatch,
     /// Whether the state of a name at the position could not be determined, because of a later log entry, written or pending.
-    is_unsettled: bool,
-    moved: MigrationReport,
+    has_undetermined: bool,
+    report: MigrationReport,
     progress: P,
 }
 
@@ -138,49 +138,50 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
     async fn start(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MigrationError> {
         let head = source.head().await.map_err(MigrationError::Source)?;
         let found = target.checkpoint().await.map_err(MigrationError::Target)?;
-        let (mut moved, is_new) = (MigrationReport::default(), found.is_none());
-        let mark = match found {
+        let (mut report, is_new) = (MigrationReport::default(), found.is_none());
+        let checkpoint = match found {
             Some((_, false)) => return Err(MigrationError::Written),
-            Some((mut mark, true)) => {
+            Some((mut checkpoint, true)) => {
                 let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
                 let ours = target.store().read_log(last.saturating_sub(1), 1).await;
                 let theirs =
                     source.read_log(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
                 let is_same = last == 0 || ours.map_err(MigrationError::Target)? == theirs;
-                if !is_same || mark.followed > head.sequence {
+                if !is_same || checkpoint.copied_to > head.sequence {
                     return Err(MigrationError::OtherSource);
                 }
-                moved.resumed = Some(match mark.stage {
-                    MigrationStage::Complete => PreviousRun::Finished(mark.followed),
+                report.resumed = Some(match checkpoint.stage {
+                    MigrationStage::Complete => PreviousRun::Finished(checkpoint.copied_to),
                     _ => PreviousRun::Interrupted,
                 });
-                if mark.is_complete() {
-                    mark.stage = MigrationStage::Following;
+                if checkpoint.is_complete() {
+                    checkpoint.stage = MigrationStage::CatchingUp;
                 }
-                mark
+                checkpoint
             }
             None if is_store_empty(target.store()).await.map_err(MigrationError::Target)? => {
-                Checkpoint { followed: head.sequence, verified: 0, stage: MigrationStage::Records(None) }
+                Checkpoint { copied_to: head.sequence, compared_to: 0, stage: MigrationStage::Records(None) }
             }
             None => return Err(MigrationError::Occupied),
         };
-        let (limit, piece) = (SnapshotPosition { sequence: 0, revision: 0 }, MigrationBatch::default());
-        let mut mover = Self { source, target, mark, limit, piece, is_unsettled: false, moved, progress };
+        let (position, batch) = (SnapshotPosition { sequence: 0, revision: 0 }, MigrationBatch::default());
+        let mut migrator =
+            Self { source, target, checkpoint, position, batch, has_undetermined: false, report, progress };
         if is_new {
-            mover.flush().await?;
+            migrator.flush().await?;
         }
-        Ok(mover)
+        Ok(migrator)
     }
 
     /// Writes the batch with the checkpoint.
     async fn flush(&mut self) -> Result<(), MigrationError> {
-        let piece = std::mem::take(&mut self.piece);
-        self.target.write_batch(&piece, &self.mark).await?;
-        self.moved.lines += piece.lines.len() as u64;
-        self.moved.history += piece.pasts.len() as u64;
-        self.moved.records += piece.records.len() as u64;
-        self.moved.notes += piece.notes.len() as u64;
-        (self.progress)(&self.moved);
+        let batch = std::mem::take(&mut self.batch);
+        self.target.write_batch(&batch, &self.checkpoint).await?;
+        self.report.lines += batch.log_entries.len() as u64;
+        self.report.history += batch.history.len() as u64;
+        self.report.records += batch.records.len() as u64;
+        self.report.notes += batch.aux.len() as u64;
+        (self.progress)(&self.report);
         Ok(())
     }
 
@@ -188,25 +189,25 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
     async fn finish(mut self) -> Result<MigrationReport, MigrationError> {
         let theirs = self.source.head().await.map_err(MigrationError::Source)?;
         let ours = self.target.store().head().await.map_err(MigrationError::Target)?;
-        if ours.sequence != self.mark.followed
+        if ours.sequence != self.checkpoint.copied_to
             || theirs.sequence == ours.sequence && theirs.revision != ours.revision
         {
             self.report_difference(format!(
                 "the last numbers: {theirs:?} in the source, {ours:?} in the target"
             ));
         }
-        (self.moved.sequence, self.moved.revision) = (ours.sequence, ours.revision);
-        if self.moved.different == 0 {
-            self.mark.stage = MigrationStage::Complete;
+        (self.report.sequence, self.report.revision) = (ours.sequence, ours.revision);
+        if self.report.different == 0 {
+            self.checkpoint.stage = MigrationStage::Complete;
             self.flush().await?;
         }
-        Ok(self.moved)
+        Ok(self.report)
     }
 
     fn report_difference(&mut self, what: String) {
-        self.moved.different += 1;
-        if self.moved.differences.len() < MAX_REPORTED_DIFFERENCES {
-            self.moved.differences.push(what);
+        self.report.different += 1;
+        if self.report.differences.len() < MAX_REPORTED_DIFFERENCES {
+            self.report.differences.push(what);
         }
     }
 }

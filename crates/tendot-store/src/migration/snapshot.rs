@@ -8,7 +8,7 @@ pub(super) enum RecordAtPosition {
     /// The record, or `None` if there was none.
     Known(Option<StoredRecord>),
     /// Undetermined: there is a later log entry of the name, written or pending. Determined once the position includes it.
-    Unsettled,
+    Undetermined,
 }
 
 /// Log position up to which the source is read.
@@ -31,14 +31,14 @@ impl SnapshotPosition {
     ) -> RecordAtPosition {
         match (later.map(|past| past.before), now) {
             // Records of an import in progress exist before its log entry.
-            (None, Some(entry)) if entry.revision > self.revision => RecordAtPosition::Unsettled,
+            (None, Some(entry)) if entry.revision > self.revision => RecordAtPosition::Undetermined,
             (None, now) => RecordAtPosition::Known(now),
             (Some(PriorState::Nothing), _) => RecordAtPosition::Known(None),
             // Histories contain no secrets, so such a record cannot be derived.
             (Some(PriorState::Record(entry)), _) if !entry.values.iter().any(|v| v.has_type("HS_SECKEY")) => {
                 RecordAtPosition::Known(Some(entry))
             }
-            (Some(_), _) => RecordAtPosition::Unsettled,
+            (Some(_), _) => RecordAtPosition::Undetermined,
         }
     }
 }

@@ -21,15 +21,15 @@ pub trait MigrationSource: Store {
     fn read_histories(
         &self,
         names: &[NameKey],
-        at: At,
-    ) -> impl Future<Output = Result<PastPiece, StoreError>> + Send;
+        at: HistoryPosition,
+    ) -> impl Future<Output = Result<HistoryBatch, StoreError>> + Send;
 }
 
 /// Position in a list of histories: index of the name, and log sequence number to continue after.
-pub(crate) type At = (usize, u64);
+pub(crate) type HistoryPosition = (usize, u64);
 
 /// History entries with the indexes of their names, and where to continue.
-pub(crate) type PastPiece = (Vec<(usize, HistoryEntry)>, Option<At>);
+pub(crate) type HistoryBatch = (Vec<(usize, HistoryEntry)>, Option<HistoryPosition>);
 
 /// Store that receives a migration; it has no other writers meanwhile.
 pub trait MigrationTarget {
@@ -45,7 +45,7 @@ pub trait MigrationTarget {
     /// Writes a batch and the checkpoint in one transaction.
     fn write_batch(
         &mut self,
-        piece: &MigrationBatch,
-        mark: &Checkpoint,
+        batch: &MigrationBatch,
+        checkpoint: &Checkpoint,
     ) -> impl Future<Output = Result<(), MigrationError>> + Send;
 }

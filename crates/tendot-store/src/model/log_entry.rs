@@ -41,7 +41,7 @@ pub enum EditKind {
 }
 
 /// Codes of the kinds in stored data; they never change.
-pub(crate) const KINDS: [(u64, EditKind); 7] = [
+pub(crate) const KIND_CODES: [(u64, EditKind); 7] = [
     (1, EditKind::Create),
     (2, EditKind::Update),
     (3, EditKind::Tombstone),

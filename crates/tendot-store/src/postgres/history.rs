@@ -11,11 +11,11 @@ use crate::model::name_key::storage_key;
 use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError};
 
 /// Rows per page; each may be as large as a record.
-const PAGE: usize = 16;
+const HISTORY_PAGE_LEN: usize = 16;
 
-const DOING: &str = "reading a history";
+const OPERATION: &str = "reading a history";
 
-macro_rules! rows {
+macro_rules! history_query {
     ($compare:literal, $order:literal) => {
         concat!(
             "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
@@ -34,11 +34,11 @@ macro_rules! rows {
 }
 
 /// History rows, each with the import that created its prior record, if that has no row.
-const OLDEST_FIRST: &str = rows!(">", "");
-const NEWEST_FIRST: &str = rows!("<", "desc");
+const SELECT_HISTORY_ASC: &str = history_query!(">", "");
+const SELECT_HISTORY_DESC: &str = history_query!("<", "desc");
 
 /// Import that created the record found by the next row after a sequence number, or the current record.
-const MADE: &str = "\
+const SELECT_CREATING_IMPORT: &str = "\
     select i.sequence, i.revision, i.made_at, i.made_by, i.kind, i.name, i.records from tendot_log i \
     where i.kind = 7 and i.records > 0 and i.revision = case \
         when exists (select 1 from tendot_history h where h.name_key = $1 and h.sequence > $2) \
@@ -56,15 +56,15 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<History, StoreError> {
         let (sql, mut from, is_newest_first) = match order {
-            HistoryOrder::OldestFirst { after } => (OLDEST_FIRST, row::to_i64(after), false),
-            HistoryOrder::NewestFirst { before } => (NEWEST_FIRST, row::to_i64(before), true),
+            HistoryOrder::OldestFirst { after } => (SELECT_HISTORY_ASC, row::to_i64(after), false),
+            HistoryOrder::NewestFirst { before } => (SELECT_HISTORY_DESC, row::to_i64(before), true),
         };
         let key = storage_key(key);
         let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
-        let most = row::limit_to_i64(PAGE.min(limit.max(1).saturating_add(1)));
+        let most = row::limit_to_i64(HISTORY_PAGE_LEN.min(limit.max(1).saturating_add(1)));
         let mut is_first = true;
         loop {
-            let rows = self.query(DOING, sql, &[&&*key, &from, &most]).await?;
+            let rows = self.query(OPERATION, sql, &[&&*key, &from, &most]).await?;
             let mut changes = Vec::with_capacity(rows.len() + 1);
             if is_newest_first && is_first {
                 // A creation by import after the newest row has no row.
@@ -100,7 +100,7 @@ impl PostgresStore {
 
     /// Finds the import that created the record after a sequence number.
     async fn creating_import(&self, key: &[u8], after: i64) -> Result<Option<HistoryEntry>, StoreError> {
-        let rows = self.query(DOING, MADE, &[&key, &after]).await?;
+        let rows = self.query(OPERATION, SELECT_CREATING_IMPORT, &[&key, &after]).await?;
         Ok(rows.first().map(|found| import_entry(found, 0)).transpose()?.flatten())
     }
 }

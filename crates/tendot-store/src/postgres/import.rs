@@ -21,7 +21,7 @@ use tokio_postgres::{Error, Row};
 
 use super::cluster::Cluster;
 use super::error::DatabaseError;
-use super::write::statements::{FORGET_NUMBER, KEPT, NUMBER};
+use super::write::statements::{DELETE_OLD_COMMIT_ID, INSERT_COMMIT_ID, RETAINED_COMMIT_IDS};
 use super::{PostgresStore, row};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
@@ -108,16 +108,16 @@ impl PostgresStore {
     pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
         let unmade =
             |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
-        let gathered = ImportBuffer::in_temp_dir().map_err(unmade)?;
+        let buffer = ImportBuffer::in_temp_dir().map_err(unmade)?;
         let time = self.settings.statement + self.settings.patience;
-        let nodes = Arc::clone(&self.nodes);
+        let cluster = Arc::clone(&self.cluster);
         Ok(PostgresImporter {
-            nodes,
+            cluster,
             by: by.into(),
             at,
             together: DEFAULT_RECORDS_PER_TRANSACTION,
             time,
-            gathered,
+            buffer,
         })
     }
 }
@@ -147,20 +147,20 @@ impl PostgresStore {
 #[derive(Debug)]
 pub struct PostgresImporter {
     /// Hosts of the store. Connections are opened in `finish`, perhaps hours later.
-    nodes: Arc<Cluster>,
+    cluster: Arc<Cluster>,
     by: Box<str>,
     at: u64,
     together: u64,
     /// Timeout of a request.
     time: Duration,
-    gathered: ImportBuffer,
+    buffer: ImportBuffer,
 }
 
 impl PostgresImporter {
     /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
     pub fn buffer(mut self, bytes: usize) -> Self {
-        self.gathered.buffer = bytes;
+        self.buffer.max_buffer_bytes = bytes;
         self
     }
 
@@ -173,17 +173,17 @@ impl PostgresImporter {
 
     /// Adds a record. Nothing is written before [`finish`](Self::finish).
     pub fn put(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-        self.gathered.add(&name, values)
+        self.buffer.add(&name, values)
     }
 
     /// Adds the records of a batch, after those added before.
     pub fn put_all(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
-        self.gathered.add_batch(batch)
+        self.buffer.add_batch(batch)
     }
 
     /// Homes a prefix when the import is written.
     pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.gathered.home(prefix)
+        self.buffer.home(prefix)
     }
 
     /// Writes all records. `progress` is called after each transaction.
@@ -191,9 +191,9 @@ impl PostgresImporter {
         mut self,
         mut progress: impl FnMut(&ImportSummary),
     ) -> Result<ImportSummary, ImportError> {
-        let mut homed = std::mem::take(&mut self.gathered.homed);
+        let mut homed = std::mem::take(&mut self.buffer.homed);
         let clients = [self.connect_staging().await?, self.connect_staging().await?];
-        let (mut merge, superseded) = self.gathered.merge()?;
+        let (mut merge, superseded) = self.buffer.merge()?;
         let [mut one, mut other] = clients.each_ref().map(|client| ImportWriter {
             client,
             by: &self.by,
@@ -224,7 +224,7 @@ impl PostgresImporter {
     /// Opens a connection with a staging table; it is not returned to the pool.
     async fn connect_staging(&self) -> Result<ClientWrapper, StoreError> {
         let client = Object::take(
-            self.nodes.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
+            self.cluster.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
         );
         let made = timeout(self.time, client.batch_execute(CREATE_STAGING_TABLE)).await;
         made.map_err(|_| store_error(DatabaseError::Silent))?.map_err(|error| store_error(error.into()))?;
@@ -317,8 +317,8 @@ impl ImportWriter<'_> {
                     None => return Ok(imported),
                     Some(error) => error,
                 },
-                Err(Trouble::Damaged(error)) => return Err(error.into()),
-                Err(Trouble::Failed(error)) => error,
+                Err(ImportTxError::Damaged(error)) => return Err(error.into()),
+                Err(ImportTxError::Failed(error)) => error,
             };
             if tries == MAX_ATTEMPTS || !is_write_conflict(&error) {
                 return Err(store_error(error).into());
@@ -345,7 +345,7 @@ impl ImportWriter<'_> {
         staged: &StagedRecords,
         homed: &BTreeSet<NameKey>,
         room: usize,
-    ) -> Result<ImportSummary, Trouble> {
+    ) -> Result<ImportSummary, ImportTxError> {
         self.with_timeout(self.client.batch_execute("begin isolation level read committed")).await?;
         let counters = self.query_one(LOCK_COUNTERS, &[]).await?;
         let (revision, mut sequence): (i64, i64) = (row::column(&counters, 0)?, row::column(&counters, 1)?);
@@ -379,8 +379,8 @@ impl ImportWriter<'_> {
         }
         if homes > 0 || created + changed > 0 {
             self.execute(UPDATE_COUNTERS, &[&revision, &sequence]).await?;
-            self.execute(NUMBER, &[]).await?;
-            self.execute(FORGET_NUMBER, &[&KEPT]).await?;
+            self.execute(INSERT_COMMIT_ID, &[]).await?;
+            self.execute(DELETE_OLD_COMMIT_ID, &[&RETAINED_COMMIT_IDS]).await?;
         }
         Ok(imported)
     }
@@ -391,7 +391,7 @@ impl ImportWriter<'_> {
         homed: &BTreeSet<NameKey>,
         revision: i64,
         sequence: i64,
-    ) -> Result<i64, Trouble> {
+    ) -> Result<i64, ImportTxError> {
         let keys: Vec<&[u8]> = homed.iter().map(NameKey::as_bytes).collect();
         if keys.is_empty() {
             return Ok(0);
@@ -414,7 +414,7 @@ impl ImportWriter<'_> {
     }
 
     /// Copies the records to be replaced to the history, without secrets.
-    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), Trouble> {
+    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), ImportTxError> {
         let (first, last) = (&staged.first, &staged.last);
         self.execute(INSERT_HISTORY, &[first, last, &sequence]).await?;
         let keys = self.rows(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
@@ -461,18 +461,18 @@ impl ImportWriter<'_> {
 }
 
 /// Error of an import transaction.
-enum Trouble {
+enum ImportTxError {
     Failed(DatabaseError),
     Damaged(StoreError),
 }
 
-impl From<DatabaseError> for Trouble {
+impl From<DatabaseError> for ImportTxError {
     fn from(error: DatabaseError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ImportTxError {
     fn from(error: StoreError) -> Self {
         Self::Damaged(error)
     }

@@ -10,12 +10,12 @@ use tokio_postgres::types::ToSql;
 use super::cluster::connection_string::ConnectionString;
 use super::error::DatabaseError;
 use super::write::columns::LogColumns;
-use super::write::statements::{FORGET_NUMBER, KEPT, NUMBER};
+use super::write::statements::{DELETE_OLD_COMMIT_ID, INSERT_COMMIT_ID, RETAINED_COMMIT_IDS};
 use super::{PostgresOpenError, PostgresSettings, PostgresStore, row};
 use crate::migration::batch::{
     MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigrationBatch, history_memory_size, record_memory_size,
 };
-use crate::migration::traits::{At, MigrationSource, MigrationTarget, PastPiece};
+use crate::migration::traits::{HistoryBatch, HistoryPosition, MigrationSource, MigrationTarget};
 use crate::migration::{Checkpoint, MigrationError};
 use crate::model::name_key::storage_key;
 use crate::model::values_codec;
@@ -23,15 +23,15 @@ use crate::store::StoreHead;
 use crate::{HistoryEntry, NameKey, PriorState, StoreError, StoredRecord};
 
 /// Records per query; each may have some megabytes.
-const PAGE: usize = 64;
+const RECORD_PAGE_LEN: usize = 64;
 
-const HEAD: &str = "select revision, sequence from tendot_counters where id = 1";
+const SELECT_HEAD: &str = "select revision, sequence from tendot_counters where id = 1";
 
-const ENTRIES: &str = "select name, revision, state, body, registration, name_key from tendot_records \
+const SELECT_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = any($1)";
 
 // A creation by import may have no history row: it is found by the revision in the next row or in the current record.
-const PASTS: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
+const SELECT_HISTORIES: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
      h.name, h.revision, h.state, h.body, h.registration, h.name_key from (\
          select name_key, sequence, name, revision, state, body, registration from tendot_history \
          where name_key = any($1) and sequence > $2 \
@@ -44,46 +44,47 @@ const PASTS: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind
              select 1 from tendot_history o where o.name_key = made.name_key and o.sequence = i.sequence)) h \
      join tendot_log l on l.sequence = h.sequence order by h.name_key, h.sequence limit $3";
 
-const MARK: &str = "select m.mark, m.commits = c.commits from tendot_moving m, tendot_counters c \
+const SELECT_CHECKPOINT: &str = "select m.mark, m.commits = c.commits from tendot_moving m, tendot_counters c \
      where m.id = 1 and c.id = 1";
 
-const LOCK: &str = "select revision, sequence, commits from tendot_counters where id = 1 for update";
+const LOCK_COUNTERS: &str = "select revision, sequence, commits from tendot_counters where id = 1 for update";
 
-const LINES: &str = "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) select * from \
+const INSERT_LOG: &str = "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) select * from \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::smallint[], $6::bytea[], $7::bigint[])";
 
-const HISTORY: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
+const UPSERT_HISTORY: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
      select * from \
      unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::smallint[], $6::bytea[], $7::bytea[]) \
      on conflict (name_key, sequence) do update set name = excluded.name, revision = excluded.revision, \
      state = excluded.state, body = excluded.body, registration = excluded.registration";
 
-const RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
+const UPSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
      select * from unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) \
      on conflict (name_key) do update set name = excluded.name, revision = excluded.revision, \
      state = excluded.state, body = excluded.body, registration = excluded.registration";
 
-const REMOVE: &str = "delete from tendot_records where name_key = any($1)";
+const DELETE_RECORDS: &str = "delete from tendot_records where name_key = any($1)";
 
-const HOME: &str =
+const INSERT_HOMED: &str =
     "insert into tendot_homed (name_key) select * from unnest($1::bytea[]) on conflict (name_key) do nothing";
 
-const UNHOME: &str = "delete from tendot_homed where name_key = any($1)";
+const DELETE_HOMED: &str = "delete from tendot_homed where name_key = any($1)";
 
-const NOTES: &str = "insert into tendot_notes (note_key, body) select * from unnest($1::bytea[], $2::bytea[]) \
+const UPSERT_AUX: &str = "insert into tendot_notes (note_key, body) select * from unnest($1::bytea[], $2::bytea[]) \
      on conflict (note_key) do update set body = excluded.body";
 
-const REMOVE_NOTES: &str = "delete from tendot_notes where note_key = any($1)";
+const DELETE_AUX: &str = "delete from tendot_notes where note_key = any($1)";
 
-const COUNTERS: &str = "update tendot_counters set revision = $1, sequence = $2, commits = $3 where id = 1";
+const UPDATE_COUNTERS: &str =
+    "update tendot_counters set revision = $1, sequence = $2, commits = $3 where id = 1";
 
-const PUT_MARK: &str = "insert into tendot_moving (id, mark, commits) values (1, $1, $2) \
+const UPSERT_CHECKPOINT: &str = "insert into tendot_moving (id, mark, commits) values (1, $1, $2) \
      on conflict (id) do update set mark = excluded.mark, commits = excluded.commits";
 
 impl MigrationSource for PostgresStore {
     async fn head(&self) -> Result<StoreHead, StoreError> {
         let mut head = None;
-        self.for_each_row(HEAD, &[], |found| {
+        self.for_each_row(SELECT_HEAD, &[], |found| {
             let number = |column| row::column(found, column).map(row::to_u64);
             head = Some(StoreHead { revision: number(0)?, sequence: number(1)? });
             Ok(true)
@@ -94,10 +95,10 @@ impl MigrationSource for PostgresStore {
 
     async fn read_records(&self, names: &[NameKey]) -> Result<Vec<Option<StoredRecord>>, StoreError> {
         let (mut entries, mut size) = (Vec::new(), 0);
-        for names in names.chunks(PAGE) {
+        for names in names.chunks(RECORD_PAGE_LEN) {
             let keys: Vec<_> = names.iter().map(storage_key).collect();
             let mut there = HashMap::new();
-            self.for_each_row(ENTRIES, &[&keys], |found| {
+            self.for_each_row(SELECT_RECORDS, &[&keys], |found| {
                 let entry = row::record(found, 0)?;
                 size += entry.as_ref().map_or(0, record_memory_size);
                 there.insert(row::column::<&[u8]>(found, 5)?.to_vec(), entry);
@@ -112,54 +113,60 @@ impl MigrationSource for PostgresStore {
         Ok(entries)
     }
 
-    async fn read_histories(&self, names: &[NameKey], at: At) -> Result<PastPiece, StoreError> {
+    async fn read_histories(
+        &self,
+        names: &[NameKey],
+        at: HistoryPosition,
+    ) -> Result<HistoryBatch, StoreError> {
         let (first, after) = at;
         // A history that spans batches is continued alone, in sequence order.
         let end = if after > 0 { names.len().min(first + 1) } else { names.len() };
         let keys: Vec<_> = names.get(first..end).unwrap_or_default().iter().map(storage_key).collect();
         let numbers: HashMap<&[u8], usize> = keys.iter().map(|key| &**key).zip(first..).collect();
-        let (mut pasts, mut size) = (Vec::new(), 0);
+        let (mut entries, mut size) = (Vec::new(), 0);
         self.for_each_row(
-            PASTS,
+            SELECT_HISTORIES,
             &[&keys, &row::to_i64(after), &row::limit_to_i64(MAX_BATCH_ITEMS)],
             |found| {
                 let past =
                     HistoryEntry { line: row::log_entry(found, 0)?, before: row::prior_state(found, 7)? };
                 size += history_memory_size(&past);
                 let number = numbers.get(row::column::<&[u8]>(found, 12)?);
-                pasts.extend(number.map(|number| (*number, past)));
+                entries.extend(number.map(|number| (*number, past)));
                 Ok(size < MAX_BATCH_BYTES)
             },
         )
         .await?;
-        let next = match pasts.last() {
-            Some((number, past)) if size >= MAX_BATCH_BYTES || pasts.len() >= MAX_BATCH_ITEMS => {
+        let next = match entries.last() {
+            Some((number, past)) if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
                 Some((*number, past.line.sequence))
             }
             _ => (end < names.len()).then_some((end, 0)),
         };
-        Ok((pasts, next))
+        Ok((entries, next))
     }
 }
 
 impl PostgresStore {
     /// Reads the migration checkpoint, if there is one, and whether nothing else was written since.
     async fn checkpoint(&self) -> Result<Option<(Checkpoint, bool)>, StoreError> {
-        let mut mark = None;
-        self.for_each_row(MARK, &[], |found| {
-            mark = Some((Checkpoint::decode(row::column(found, 0)?), row::column(found, 1)?));
+        let mut checkpoint = None;
+        self.for_each_row(SELECT_CHECKPOINT, &[], |found| {
+            checkpoint = Some((Checkpoint::decode(row::column(found, 0)?), row::column(found, 1)?));
             Ok(true)
         })
         .await?;
         let unread = || StoreError::Damaged { what: "what the store says of a move to it".into() };
-        mark.map(|(mark, is_last)| Ok((mark.ok_or_else(unread)?, is_last))).transpose()
+        checkpoint.map(|(checkpoint, is_last)| Ok((checkpoint.ok_or_else(unread)?, is_last))).transpose()
     }
 
     /// Rejects the target of an incomplete migration.
     pub(crate) async fn check_migration_complete(&self, address: &str) -> Result<(), PostgresOpenError> {
         let place = ConnectionString::parse(address, &self.settings)?.place;
         match self.checkpoint().await {
-            Ok(Some((mark, _))) if !mark.is_complete() => Err(PostgresOpenError::Unfinished { place }),
+            Ok(Some((checkpoint, _))) if !checkpoint.is_complete() => {
+                Err(PostgresOpenError::Unfinished { place })
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(PostgresOpenError::Failed { place, why: error.to_string() }),
         }
@@ -192,13 +199,17 @@ impl MigrationTarget for PostgresTarget {
         self.store.checkpoint().await
     }
 
-    async fn write_batch(&mut self, piece: &MigrationBatch, mark: &Checkpoint) -> Result<(), MigrationError> {
+    async fn write_batch(
+        &mut self,
+        batch: &MigrationBatch,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), MigrationError> {
         let time = self.store.settings.statement + self.store.settings.patience;
         let failed =
             |error: DatabaseError| MigrationError::Target(error.into_store_error("writing what is moved"));
         let mut client =
-            self.store.nodes.primary().map_err(failed)?.write_connection().await.map_err(failed)?;
-        let taken = tokio::time::timeout(time, write_batch(&mut client, piece, mark)).await;
+            self.store.cluster.primary().map_err(failed)?.write_connection().await.map_err(failed)?;
+        let taken = tokio::time::timeout(time, write_batch(&mut client, batch, checkpoint)).await;
         match taken {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(MigrationError::Written),
@@ -209,9 +220,13 @@ impl MigrationTarget for PostgresTarget {
 }
 
 /// Writes a batch in one transaction; returns false if the target was modified by others. On error nothing is written.
-async fn write_batch(client: &mut Object, piece: &MigrationBatch, mark: &Checkpoint) -> Result<bool, Error> {
+async fn write_batch(
+    client: &mut Object,
+    batch: &MigrationBatch,
+    checkpoint: &Checkpoint,
+) -> Result<bool, Error> {
     let transaction = client.transaction().await?;
-    let there = transaction.query_one(LOCK, &[]).await?;
+    let there = transaction.query_one(LOCK_COUNTERS, &[]).await?;
     let (mut revision, mut sequence, commits): (i64, i64, i64) =
         (there.try_get(0)?, there.try_get(1)?, there.try_get(2)?);
     let marked = transaction.query_opt("select commits from tendot_moving where id = 1", &[]).await?;
@@ -222,54 +237,57 @@ async fn write_batch(client: &mut Object, piece: &MigrationBatch, mark: &Checkpo
     if !is_ours {
         return Ok(false);
     }
-    let lines = LogColumns::new(piece.lines.iter().filter(|line| row::to_i64(line.sequence) > sequence));
-    if let Some(last) = piece.lines.last() {
+    let lines =
+        LogColumns::new(batch.log_entries.iter().filter(|line| row::to_i64(line.sequence) > sequence));
+    if let Some(last) = batch.log_entries.last() {
         revision = revision.max(row::to_i64(last.revision));
         sequence = sequence.max(row::to_i64(last.sequence));
     }
     let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
-    let sending = StatementRunner { transaction: &transaction };
-    sending.send(LINES, !names.is_empty(), &[sequences, revisions, times, by, kinds, names, counts]).await?;
-    write_records_and_history(&sending, piece).await?;
-    let is_homed = |is: bool| piece.homed.iter().filter(move |(_, homed)| **homed == is);
+    let runner = StatementRunner { transaction: &transaction };
+    runner
+        .send(INSERT_LOG, !names.is_empty(), &[sequences, revisions, times, by, kinds, names, counts])
+        .await?;
+    write_records_and_history(&runner, batch).await?;
+    let is_homed = |is: bool| batch.homed.iter().filter(move |(_, homed)| **homed == is);
     let [homed, unhomed] =
         [true, false].map(|is| is_homed(is).map(|(prefix, _)| prefix.as_bytes()).collect::<Vec<_>>());
-    sending.send(HOME, !homed.is_empty(), &[&homed]).await?;
-    sending.send(UNHOME, !unhomed.is_empty(), &[&unhomed]).await?;
-    let there = piece.notes.iter().filter_map(|(key, body)| Some((&**key, body.as_deref()?)));
+    runner.send(INSERT_HOMED, !homed.is_empty(), &[&homed]).await?;
+    runner.send(DELETE_HOMED, !unhomed.is_empty(), &[&unhomed]).await?;
+    let there = batch.aux.iter().filter_map(|(key, body)| Some((&**key, body.as_deref()?)));
     let (keys, bodies): (Vec<&[u8]>, Vec<&[u8]>) = there.unzip();
-    sending.send(NOTES, !keys.is_empty(), &[&keys, &bodies]).await?;
-    let gone = piece.notes.iter().filter(|(_, body)| body.is_none());
+    runner.send(UPSERT_AUX, !keys.is_empty(), &[&keys, &bodies]).await?;
+    let gone = batch.aux.iter().filter(|(_, body)| body.is_none());
     let gone: Vec<&[u8]> = gone.map(|(key, _)| &**key).collect();
-    sending.send(REMOVE_NOTES, !gone.is_empty(), &[&gone]).await?;
+    runner.send(DELETE_AUX, !gone.is_empty(), &[&gone]).await?;
     let commits = commits + 1;
-    sending.send(COUNTERS, true, &[&revision, &sequence, &commits]).await?;
-    sending.send(NUMBER, true, &[]).await?;
-    sending.send(FORGET_NUMBER, true, &[&KEPT]).await?;
-    sending.send(PUT_MARK, true, &[&mark.encode(), &commits]).await?;
+    runner.send(UPDATE_COUNTERS, true, &[&revision, &sequence, &commits]).await?;
+    runner.send(INSERT_COMMIT_ID, true, &[]).await?;
+    runner.send(DELETE_OLD_COMMIT_ID, true, &[&RETAINED_COMMIT_IDS]).await?;
+    runner.send(UPSERT_CHECKPOINT, true, &[&checkpoint.encode(), &commits]).await?;
     transaction.commit().await?;
     Ok(true)
 }
 
 async fn write_records_and_history(
-    sending: &StatementRunner<'_>,
-    piece: &MigrationBatch,
+    runner: &StatementRunner<'_>,
+    batch: &MigrationBatch,
 ) -> Result<(), Error> {
     let mut past = Columns::default();
-    for taken in &piece.pasts {
+    for taken in &batch.history {
         past.sequences.push(row::to_i64(taken.past.line.sequence));
         let entry = if let PriorState::Record(entry) = &taken.past.before { Some(entry) } else { None };
         past.push(&taken.key, entry);
         if let (PriorState::Unknown, Some(state)) = (&taken.past.before, past.states.last_mut()) {
-            *state = Some(row::UNKNOWN);
+            *state = Some(row::STATUS_UNKNOWN);
         }
     }
     let Columns { keys, sequences, names, revisions, states, bodies, registrations } = &past;
     let columns: Parameters<'_> = &[keys, sequences, names, revisions, states, bodies, registrations];
-    sending.send(HISTORY, !keys.is_empty(), columns).await?;
+    runner.send(UPSERT_HISTORY, !keys.is_empty(), columns).await?;
 
     let (mut there, mut gone) = (Columns::default(), Vec::new());
-    for (key, taken) in &piece.records {
+    for (key, taken) in &batch.records {
         match taken {
             Some(taken) => there.push(key, Some(&taken.entry)),
             None => gone.push(storage_key(key)),
@@ -277,8 +295,8 @@ async fn write_records_and_history(
     }
     let Columns { keys, names, revisions, states, bodies, registrations, .. } = &there;
     let columns: Parameters<'_> = &[keys, names, revisions, states, bodies, registrations];
-    sending.send(RECORDS, !keys.is_empty(), columns).await?;
-    sending.send(REMOVE, !gone.is_empty(), &[&gone]).await
+    runner.send(UPSERT_RECORDS, !keys.is_empty(), columns).await?;
+    runner.send(DELETE_RECORDS, !gone.is_empty(), &[&gone]).await
 }
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];

@@ -58,7 +58,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct PostgresStore {
-    nodes: Arc<Cluster>,
+    cluster: Arc<Cluster>,
     homed: HomedCache,
     writer: WriteQueue,
     settings: PostgresSettings,
@@ -79,9 +79,9 @@ impl PostgresStore {
         settings: &PostgresSettings,
     ) -> Result<Self, PostgresOpenError> {
         let address = ConnectionString::parse(address, settings)?;
-        let nodes = Arc::new(Cluster::new(&address, settings)?);
+        let cluster = Arc::new(Cluster::new(&address, settings)?);
         let failed = |error| PostgresOpenError::from_database(&address.place, &error);
-        let primary = find_primary(&nodes).await.map_err(failed)?;
+        let primary = find_primary(&cluster).await.map_err(failed)?;
         let client = primary.write_connection().await.map_err(failed)?;
         // Schema migrations may take long on large tables.
         schema::ensure_current(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
@@ -92,31 +92,31 @@ impl PostgresStore {
             return Err(PostgresOpenError::Rights { place, why });
         }
         drop(client);
-        let watch = Monitor::start(&nodes, settings).await;
-        let writer = WriteQueue::start(Arc::clone(&nodes), settings.clone());
-        Ok(Self { nodes, homed: HomedCache::default(), writer, settings: settings.clone(), _watch: watch })
+        let watch = Monitor::start(&cluster, settings).await;
+        let writer = WriteQueue::start(Arc::clone(&cluster), settings.clone());
+        Ok(Self { cluster, homed: HomedCache::default(), writer, settings: settings.clone(), _watch: watch })
     }
 
     /// Hosts of the database as last observed.
     pub fn hosts(&self) -> Vec<DatabaseHost> {
-        self.nodes.hosts()
+        self.cluster.hosts()
     }
 
     /// Closure that returns [`hosts`](Self::hosts) and does not borrow the store.
     pub fn hosts_handle(&self) -> impl Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {
-        let nodes = Arc::clone(&self.nodes);
-        move || nodes.hosts()
+        let cluster = Arc::clone(&self.cluster);
+        move || cluster.hosts()
     }
 }
 
 /// Finds the primary, or else a host that answers, whose next request reports the problem.
-async fn find_primary(nodes: &Cluster) -> Result<&ClusterHost, DatabaseError> {
-    let ask = async |node: &ClusterHost| {
-        let client = node.write_connection().await?;
+async fn find_primary(cluster: &Cluster) -> Result<&ClusterHost, DatabaseError> {
+    let ask = async |host: &ClusterHost| {
+        let client = host.write_connection().await?;
         let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
         Ok::<_, DatabaseError>(row.try_get::<_, &str>(0)? == "off")
     };
-    let mut found: Vec<_> = join_all(nodes.iter().map(|node| async move { (node, ask(node).await) })).await;
+    let mut found: Vec<_> = join_all(cluster.iter().map(|host| async move { (host, ask(host).await) })).await;
     let is = |wanted: Option<bool>| {
         move |(_, answer): &(&ClusterHost, Result<bool, DatabaseError>)| {
             answer.as_ref().ok().copied() == wanted
@@ -127,8 +127,8 @@ async fn find_primary(nodes: &Cluster) -> Result<&ClusterHost, DatabaseError> {
     if found.is_empty() {
         return Err(DatabaseError::Gone);
     }
-    let (node, answer) = found.swap_remove(best);
-    answer.map(|_| node)
+    let (host, answer) = found.swap_remove(best);
+    answer.map(|_| host)
 }
 
 impl Store for PostgresStore {
@@ -164,7 +164,7 @@ impl Store for PostgresStore {
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        Some(&self.nodes.freshness.versions)
+        Some(&self.cluster.read_fence.versions)
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {

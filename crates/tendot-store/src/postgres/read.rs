@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::cluster::host::ClusterHost;
-use super::cluster::routing::Read;
+use super::cluster::routing::ReadConsistency;
 use super::error::DatabaseError;
 use super::{PostgresStore, row};
 use crate::change_counters::is_prefix_record;
@@ -90,16 +90,16 @@ impl PostgresStore {
             return Ok(entry);
         }
         let read = if allows_stale_reads() {
-            Read::Since(self.nodes.freshness.position_for_name(key))
+            ReadConsistency::AtLeast(self.cluster.read_fence.position_for_name(key))
         } else {
-            Read::Current
+            ReadConsistency::Latest
         };
-        let (found, is_sure) =
+        let (found, is_current) =
             self.query_row("reading a record", SELECT_RECORD, &&*storage_key(key), read).await?;
-        if !is_sure {
+        if !is_current {
             // Invalidates caches: a response from a possibly stale record must not be cached.
             let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
-            self.nodes.freshness.versions.bump(Some(key), is_of_prefix);
+            self.cluster.read_fence.versions.bump(Some(key), is_of_prefix);
         }
         let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
         // Two long names could have the same storage key; only one of them is stored.
@@ -237,22 +237,22 @@ impl PostgresStore {
         let prefix = prefix.to_ascii_uppercase();
         if !allows_stale_reads() {
             return Ok(self
-                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, Read::Current)
+                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, ReadConsistency::Latest)
                 .await?
                 .0
                 .is_some());
         }
-        let freshness = &self.nodes.freshness;
-        let version = freshness.versions.prefix_version();
+        let read_fence = &self.cluster.read_fence;
+        let version = read_fence.versions.prefix_version();
         if let Some(is_homed) = self.homed.get(version, &prefix) {
             return Ok(is_homed);
         }
-        let read = Read::Since(freshness.position_for_prefixes());
-        let (found, is_sure) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
-        if is_sure {
+        let read = ReadConsistency::AtLeast(read_fence.position_for_prefixes());
+        let (found, is_current) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
+        if is_current {
             self.homed.put(version, prefix, found.is_some());
         } else {
-            freshness.versions.bump(None, true);
+            read_fence.versions.bump(None, true);
         }
         Ok(found.is_some())
     }
@@ -268,7 +268,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, Read::Current).await?;
+        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, ReadConsistency::Latest).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
@@ -297,18 +297,19 @@ impl PostgresStore {
         sql: &str,
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let asked = self.try_hosts(Read::Current, |node| self.try_query(node, sql, parameters)).await;
+        let asked =
+            self.try_hosts(ReadConsistency::Latest, |host| self.try_query(host, sql, parameters)).await;
         asked.map(|(rows, _)| rows).map_err(store_error(doing))
     }
 
     async fn try_query(
         &self,
-        node: &ClusterHost,
+        host: &ClusterHost,
         sql: &str,
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, DatabaseError> {
-        let client = node.read_connection().await?;
-        let rows = node.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
+        let client = host.read_connection().await?;
+        let rows = host.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
         if rows.is_err() {
             // A connection with an error is not reused.
             drop(Object::take(client));
@@ -322,30 +323,30 @@ impl PostgresStore {
         doing: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
-        read: Read,
+        read: ReadConsistency,
     ) -> Result<(Option<Row>, bool), StoreError> {
-        self.try_hosts(read, |node| self.try_query_row(node, sql, key)).await.map_err(store_error(doing))
+        self.try_hosts(read, |host| self.try_query_row(host, sql, key)).await.map_err(store_error(doing))
     }
 
     async fn try_query_row(
         &self,
-        node: &ClusterHost,
+        host: &ClusterHost,
         sql: &str,
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, DatabaseError> {
         // Single-record reads have a shorter timeout than scans.
         let patience = self.settings.patience;
-        let client = node.within(patience, node.shared.get()).await?;
-        let rows = node.within(patience, run_query(&client, sql, &[key])).await;
+        let client = host.within(patience, host.pipelined_pool.get()).await?;
+        let rows = host.within(patience, run_query(&client, sql, &[key])).await;
         if rows.is_err() {
-            node.shared.discard(&client);
+            host.pipelined_pool.discard(&client);
         }
         Ok(rows?.pop())
     }
 
     /// Takes a read connection to a host with the latest state.
     pub(crate) async fn read_connection(&self) -> Result<Object, DatabaseError> {
-        self.try_hosts(Read::Current, ClusterHost::read_connection).await.map(|(client, _)| client)
+        self.try_hosts(ReadConsistency::Latest, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
     /// Passes the rows of a statement to `seen` until it returns false.

@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use crate::model::log_entry::KINDS;
+use crate::model::log_entry::KIND_CODES;
 use crate::model::values_codec;
 use crate::{EditKind, LogEntry, NameEntry, PriorState, RecordStatus, StoreError, StoredRecord};
 
@@ -24,12 +24,12 @@ pub(crate) fn prior_state(row: &Row, from: usize) -> Result<PriorState, StoreErr
     if let Some(entry) = record(row, from)? {
         return Ok(PriorState::Record(entry));
     }
-    let is_unknown = column::<Option<i16>>(row, from + 2)? == Some(UNKNOWN);
+    let is_unknown = column::<Option<i16>>(row, from + 2)? == Some(STATUS_UNKNOWN);
     Ok(if is_unknown { PriorState::Unknown } else { PriorState::Nothing })
 }
 
 /// Status code of an unknown prior state; used in the history only.
-pub(crate) const UNKNOWN: i16 = 2;
+pub(crate) const STATUS_UNKNOWN: i16 = 2;
 
 /// Decodes a name in a list from the columns name and state.
 pub(crate) fn name_entry(row: &Row) -> Result<NameEntry, StoreError> {
@@ -93,12 +93,12 @@ fn status_from_code(number: i16) -> Result<RecordStatus, StoreError> {
 }
 
 pub(crate) fn kind_code(kind: EditKind) -> i16 {
-    let number = KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number);
+    let number = KIND_CODES.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number);
     i16::try_from(number).unwrap_or(0)
 }
 
 fn kind_from_code(number: i16) -> Result<EditKind, StoreError> {
-    let known = KINDS.iter().find(|(known, _)| i64::try_from(*known) == Ok(i64::from(number)));
+    let known = KIND_CODES.iter().find(|(known, _)| i64::try_from(*known) == Ok(i64::from(number)));
     known.map(|(_, kind)| *kind).ok_or_else(|| corrupt(format!("a line of the log has the kind {number}")))
 }
 

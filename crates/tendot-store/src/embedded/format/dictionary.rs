@@ -30,15 +30,15 @@ const MAX_PREFIX_CANDIDATES: usize = 6;
 #[derive(Debug)]
 pub(crate) struct Interner {
     /// Ids by content, so hash collisions are harmless.
-    numbers: HashMap<Box<[u8]>, u32>,
+    ids: HashMap<Box<[u8]>, u32>,
     /// Direct-mapped table of hashes seen once; newer ones overwrite older. A collision only interns a string too early.
-    once: Box<[u64]>,
+    seen_once: Box<[u64]>,
     /// Entries added in the current transaction, which may be rolled back.
-    new: Vec<Box<[u8]>>,
+    uncommitted: Vec<Box<[u8]>>,
     /// Number of `new` entries that have been written.
     written: usize,
     /// Current maximum number of entries, and total size of the existing ones.
-    allowed: u32,
+    max_entries: u32,
     bytes: usize,
 }
 
@@ -48,28 +48,28 @@ impl Interner {
     /// Loads all dictionary entries.
     pub(crate) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
         let failed = |error| backend_error("reading shared parts", error);
-        let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
-        for entry in databases.parts.iter(txn).map_err(failed)? {
+        let mut ids: HashMap<Box<[u8]>, u32> = HashMap::new();
+        for entry in databases.dictionary.iter(txn).map_err(failed)? {
             let (key, value) = entry.map_err(failed)?;
             let part = checksum::verify_and_strip(key, value, "part")?;
-            let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            let number = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             // With a gap, new entries would reuse ids that records refer to.
             if *key != number.to_be_bytes() {
                 return Err(checksum::corrupt(key, "part", "one before it is missing"));
             }
-            numbers.insert(part.into(), number);
+            ids.insert(part.into(), number);
         }
-        if numbers.len() as u64 != databases.parts.len(txn).map_err(failed)? {
+        if ids.len() as u64 != databases.dictionary.len(txn).map_err(failed)? {
             return Err(checksum::corrupt(b"parts", "list of", "some are not found, or there twice"));
         }
-        let bytes = numbers.keys().map(|part| part.len()).sum();
-        let allowed = max_entries(databases, txn).map_err(failed)?;
+        let bytes = ids.keys().map(|part| part.len()).sum();
+        let max_entries = max_entries(databases, txn).map_err(failed)?;
         Ok(Self {
-            numbers,
-            once: vec![0; SEEN_ONCE_SLOTS].into(),
-            new: Vec::new(),
+            ids,
+            seen_once: vec![0; SEEN_ONCE_SLOTS].into(),
+            uncommitted: Vec::new(),
             written: 0,
-            allowed,
+            max_entries,
             bytes,
         })
     }
@@ -80,47 +80,47 @@ impl Interner {
         databases: &Databases,
         txn: &mut RwTxn<'_>,
     ) -> Result<(), heed::Error> {
-        for part in &self.new[self.written..] {
-            let number = self.numbers.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
+        for part in &self.uncommitted[self.written..] {
+            let number = self.ids.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
             let mut value = part.to_vec();
             checksum::append(&number, &mut value);
-            databases.parts.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
+            databases.dictionary.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
         }
-        self.written = self.new.len();
-        self.allowed = max_entries(databases, txn)?;
+        self.written = self.uncommitted.len();
+        self.max_entries = max_entries(databases, txn)?;
         Ok(())
     }
 
     /// Ends a committed transaction.
     pub(crate) fn commit(&mut self) {
-        self.new.clear();
+        self.uncommitted.clear();
         self.written = 0;
     }
 
     /// Removes the entries of a rolled-back transaction.
     pub(crate) fn rollback(&mut self) {
-        for part in self.new.drain(..) {
-            self.numbers.remove(&part);
+        for part in self.uncommitted.drain(..) {
+            self.ids.remove(&part);
             self.bytes -= part.len();
         }
         self.written = 0;
     }
 
     fn insert(&mut self, part: &[u8]) -> Option<u32> {
-        let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < self.allowed)?;
+        let number = u32::try_from(self.ids.len()).ok().filter(|number| *number < self.max_entries)?;
         if self.bytes + part.len() > MAX_DICTIONARY_BYTES {
             return None;
         }
         self.bytes += part.len();
-        self.numbers.insert(part.into(), number);
-        self.new.push(part.into());
+        self.ids.insert(part.into(), number);
+        self.uncommitted.push(part.into());
         Some(number)
     }
 
     /// Whether these bytes were seen before; marks them as seen.
     fn was_seen_before(&mut self, bytes: &[u8]) -> bool {
         let hash = xxh3_64(bytes);
-        match self.once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
+        match self.seen_once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
             Some(place) => std::mem::replace(place, hash) == hash,
             None => false,
         }
@@ -131,7 +131,7 @@ impl Interner {
 fn max_entries(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
     let records = databases.records.len(txn)?;
     Ok(u32::try_from(BASE_ENTRIES + records / RECORDS_PER_ENTRY)
-        .map_or(MAX_ENTRIES, |allowed| allowed.min(MAX_ENTRIES)))
+        .map_or(MAX_ENTRIES, |max_entries| max_entries.min(MAX_ENTRIES)))
 }
 
 impl Intern for Interner {
@@ -139,7 +139,7 @@ impl Intern for Interner {
         if bytes.len() > MAX_ENTRY_LEN {
             return None;
         }
-        if let Some(number) = self.numbers.get(bytes) {
+        if let Some(number) = self.ids.get(bytes) {
             return Some(*number);
         }
         self.was_seen_before(bytes).then(|| self.insert(bytes)).flatten()
@@ -153,7 +153,7 @@ impl Intern for Interner {
         let mut seen = None;
         for end in ends.filter(|end| *end >= MIN_PREFIX_LEN).take(MAX_PREFIX_CANDIDATES) {
             let part = &window[..end];
-            if let Some(number) = self.numbers.get(part) {
+            if let Some(number) = self.ids.get(part) {
                 // A longer prefix that was seen before becomes an entry and is preferred.
                 return match seen {
                     Some(end) => self.insert(&window[..end]).map(|number| (number, end)),

@@ -4,11 +4,11 @@ use heed::{PutFlags, RwTxn};
 
 use super::{checksum, varint};
 use crate::embedded::Lmdb;
-use crate::model::log_entry::KINDS;
+use crate::model::log_entry::KIND_CODES;
 use crate::{EditKind, LogEntry};
 
 pub(crate) fn encode(line: &LogEntry) -> Vec<u8> {
-    let number = KINDS.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
+    let number = KIND_CODES.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
     // Usually enough for the integers and the checksum.
     let mut out = Vec::with_capacity(32 + line.by.len() + line.name.len());
     varint::write(&mut out, number);
@@ -23,18 +23,18 @@ pub(crate) fn encode(line: &LogEntry) -> Vec<u8> {
 }
 
 /// Appends an entry to the change log.
-pub(crate) fn append(tables: &Lmdb, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
+pub(crate) fn append(lmdb: &Lmdb, txn: &mut RwTxn<'_>, line: &LogEntry) -> Result<(), heed::Error> {
     let key = line.sequence.to_be_bytes();
     let mut value = encode(line);
     checksum::append(&key, &mut value);
     // Entries are never overwritten: LMDB rejects keys that are not last.
-    tables.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
+    lmdb.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
 pub(crate) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<LogEntry> {
     let bytes = &mut bytes;
     let number = varint::read(bytes)?;
-    let (_, kind) = KINDS.iter().find(|(known, _)| *known == number)?;
+    let (_, kind) = KIND_CODES.iter().find(|(known, _)| *known == number)?;
     let mut line = LogEntry {
         count: 1,
         sequence,

@@ -32,9 +32,9 @@ pub(crate) struct DiskRecord {
 }
 
 /// Encodes a record without checksum. `is_shortened`: the storage key does not contain the whole name.
-pub(crate) fn encode(record: &DiskRecord, is_shortened: bool, share: &mut impl Intern) -> Vec<u8> {
+pub(crate) fn encode(record: &DiskRecord, is_shortened: bool, interner: &mut impl Intern) -> Vec<u8> {
     let StoredRecord { name, revision, state, values, .. } = &record.entry;
-    encode_values(name, *revision, *state, values, record.registration, is_shortened, share)
+    encode_values(name, *revision, *state, values, record.registration, is_shortened, interner)
 }
 
 /// Encodes a record from borrowed values.
@@ -45,7 +45,7 @@ pub(crate) fn encode_values(
     values: &[HandleValue<'_>],
     registration: Option<u64>,
     is_shortened: bool,
-    share: &mut impl Intern,
+    interner: &mut impl Intern,
 ) -> Vec<u8> {
     let spelling = case_bitmap(name);
     let first = values.first().map_or(0, |value| value.timestamp);
@@ -69,7 +69,7 @@ pub(crate) fn encode_values(
     }
     out.extend(spelling);
     let shape = value_layout::encode(values);
-    match share.intern(&shape) {
+    match interner.intern(&shape) {
         Some(number) => varint::write(&mut out, u64::from(number) + 1),
         None => {
             out.push(0);
@@ -83,21 +83,21 @@ pub(crate) fn encode_values(
             let difference = value.timestamp.wrapping_sub(first).cast_signed();
             varint::write(&mut out, u64::from(((difference << 1) ^ (difference >> 31)).cast_unsigned()));
         }
-        encode_data(value, suffix, share, &mut out);
+        encode_data(value, suffix, interner, &mut out);
     }
     out
 }
 
-fn encode_data(value: &HandleValue<'_>, suffix: &[u8], share: &mut impl Intern, out: &mut Vec<u8>) {
+fn encode_data(value: &HandleValue<'_>, suffix: &[u8], interner: &mut impl Intern, out: &mut Vec<u8>) {
     let data = &*value.data;
     let token = |number: u32, kind: u64| u64::from(number) << 2 | kind;
     if is_interned_whole(value)
-        && let Some(number) = share.intern(data)
+        && let Some(number) = interner.intern(data)
     {
         return varint::write(out, token(number, 1));
     }
     // Dictionary entries outlive records, so secrets are never interned.
-    let beginning = if value.has_type("HS_SECKEY") { None } else { share.intern_prefix(data) };
+    let beginning = if value.has_type("HS_SECKEY") { None } else { interner.intern_prefix(data) };
     match beginning {
         None => {
             varint::write(out, (data.len() as u64) << 2);
@@ -355,11 +355,11 @@ mod tests {
         #[test]
         fn records_come_back(record in record()) {
             let key = record.entry.name.to_ascii_uppercase();
-            let mut share = InternAll::default();
+            let mut interner = InternAll::default();
             // With a shortened key, the record contains the whole name.
             for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
-                let bytes = encode(&record, is_shortened, &mut share);
-                let part = |number: u32| share.parts.get(number as usize).map(|part| &**part);
+                let bytes = encode(&record, is_shortened, &mut interner);
+                let part = |number: u32| interner.parts.get(number as usize).map(|part| &**part);
                 prop_assert_eq!(decode(key, &bytes, part), Some(record.clone()));
                 let plain = encode(&record, is_shortened, &mut InternNone);
                 prop_assert_eq!(decode(key, &plain, |_| None), Some(record.clone()));
@@ -379,7 +379,7 @@ mod tests {
     fn ordinary_records_are_small() {
         let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
         administrator.extend(300_u32.to_be_bytes());
-        let mut share = InternAll::default();
+        let mut interner = InternAll::default();
         let mut encode = |name: &str| {
             let values = vec![
                 HandleValue::new(
@@ -389,7 +389,7 @@ mod tests {
                 ),
                 HandleValue::with_data(100, "HS_ADMIN", administrator.clone()),
             ];
-            encode_values(name, 1_000_000, RecordStatus::Live, &values, None, false, &mut share)
+            encode_values(name, 1_000_000, RecordStatus::Live, &values, None, false, &mut interner)
         };
         encode("10.5555/other");
         let bytes = encode("10.5555/some-2024-1234");

@@ -11,10 +11,10 @@ use super::page_check::PageFile;
 use crate::embedded::OpenError;
 
 /// Size of the memory map: address space, not memory or disk. A store can grow to this without being reopened.
-const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
+const MAP_SIZE_BYTES: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
 
 /// Maximum number of concurrent readers in all processes.
-const READERS: u32 = 1_024;
+const MAX_READERS: u32 = 1_024;
 
 /// Opens the environment in a directory. `read_only` requires an existing one and never changes it.
 pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
@@ -26,7 +26,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
         return Err(OpenError::CutOff { directory: directory.into(), expected: 1, there: 0 });
     }
     let mut options = EnvOpenOptions::new();
-    options.map_size(MAP).max_readers(READERS).max_dbs(8);
+    options.map_size(MAP_SIZE_BYTES).max_readers(MAX_READERS).max_dbs(8);
     // Reads are random, so read-ahead is useless.
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, read_only);
@@ -53,7 +53,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
 /// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
 pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
     let mut options = EnvOpenOptions::new();
-    options.map_size(MAP).max_dbs(8);
+    options.map_size(MAP_SIZE_BYTES).max_dbs(8);
     let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
     // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
     unsafe { options.flags(flags) };
@@ -66,19 +66,19 @@ pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Err
 pub(crate) struct Databases {
     pub(crate) meta: BytesDatabase,
     pub(crate) records: BytesDatabase,
-    pub(crate) parts: BytesDatabase,
+    pub(crate) dictionary: BytesDatabase,
     pub(crate) homed: BytesDatabase,
     pub(crate) log: BytesDatabase,
     /// `None` in a store of an earlier version that was only opened for reading.
     pub(crate) history: Option<BytesDatabase>,
     /// See `history`.
-    pub(crate) notes: Option<BytesDatabase>,
+    pub(crate) aux: Option<BytesDatabase>,
     /// See `history`.
     pub(crate) registrations: Option<BytesDatabase>,
 }
 
 /// Databases that stores of earlier versions lack.
-const LATER: [&str; 3] = ["history", "notes", "registrations"];
+const OPTIONAL_DATABASES: [&str; 3] = ["history", "notes", "registrations"];
 
 /// LMDB database with byte-string keys and values.
 pub(crate) type BytesDatabase = Database<'static, Bytes, Bytes>;
@@ -90,8 +90,8 @@ impl Databases {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
             let all =
                 [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
-            let [history, notes, registrations] = LATER.map(create);
-            let later = [Some(history?), Some(notes?), Some(registrations?)];
+            let [history, aux, registrations] = OPTIONAL_DATABASES.map(create);
+            let later = [Some(history?), Some(aux?), Some(registrations?)];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, later)))
         })?;
         let (all, later) = made.unwrap_commit();
@@ -104,15 +104,15 @@ impl Databases {
             let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
             let all = (|| {
                 let all = [open("meta"), open("records"), open("parts"), open("homed"), open("log")];
-                let [meta, records, parts, homed, log] = all.map(Result::transpose);
-                Some([meta?, records?, parts?, homed?, log?])
+                let [meta, records, dictionary, homed, log] = all.map(Result::transpose);
+                Some([meta?, records?, dictionary?, homed?, log?])
             })();
-            let Some([meta, records, parts, homed, log]) = all else {
+            let Some([meta, records, dictionary, homed, log]) = all else {
                 return Ok(CommitOrAbort::Abort(()));
             };
-            let [history, notes, registrations] = LATER.map(open);
-            let later = [history?, notes?, registrations?];
-            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], later)))
+            let [history, aux, registrations] = OPTIONAL_DATABASES.map(open);
+            let later = [history?, aux?, registrations?];
+            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, dictionary?, homed?, log?], later)))
         })?;
         Ok(match opened {
             CommitOrAbort::Commit((all, later)) => Some(Self::from_all(all, later)),
@@ -127,19 +127,20 @@ impl Databases {
         mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
     ) -> Result<(), heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let later = LATER.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
+            let later =
+                OPTIONAL_DATABASES.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
             mark(txn)?;
-            let [history, notes, registrations] = later;
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit([history?, notes?, registrations?]))
+            let [history, aux, registrations] = later;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit([history?, aux?, registrations?]))
         })?;
-        [self.history, self.notes, self.registrations] = made.unwrap_commit().map(Some);
+        [self.history, self.aux, self.registrations] = made.unwrap_commit().map(Some);
         Ok(())
     }
 
     const fn from_all(
-        [meta, records, parts, homed, log]: [BytesDatabase; 5],
-        [history, notes, registrations]: [Option<BytesDatabase>; 3],
+        [meta, records, dictionary, homed, log]: [BytesDatabase; 5],
+        [history, aux, registrations]: [Option<BytesDatabase>; 3],
     ) -> Self {
-        Self { meta, records, parts, homed, log, history, notes, registrations }
+        Self { meta, records, dictionary, homed, log, history, aux, registrations }
     }
 }

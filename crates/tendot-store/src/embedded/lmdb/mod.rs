@@ -26,9 +26,9 @@ use crate::{StoreError, fail_point};
 pub(crate) struct Lmdb {
     pub(crate) env: Env,
     pub(crate) databases: Databases,
-    pub(crate) parts: DictionaryCache,
+    pub(crate) dictionary: DictionaryCache,
     /// Second, read-only environment, opened when LMDB has failed.
-    pub(crate) standby: OnceLock<Option<Box<Self>>>,
+    pub(crate) read_only_fallback: OnceLock<Option<Box<Self>>>,
 }
 
 /// Value of `format` in the database `meta`.
@@ -40,9 +40,9 @@ const CREATE_DIR: &str = "creating";
 impl Lmdb {
     /// Opens the store in a directory for writing.
     pub(crate) fn open(directory: &Path) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
-        let (tables, lock) = Self::open_allowing_incomplete(directory)?;
-        tables.check_migration_complete(directory)?;
-        Ok((tables, lock))
+        let (lmdb, lock) = Self::open_allowing_incomplete(directory)?;
+        lmdb.check_migration_complete(directory)?;
+        Ok((lmdb, lock))
     }
 
     /// Opens a store for writing, even if it is the target of an incomplete migration.
@@ -64,12 +64,13 @@ impl Lmdb {
         env.clear_stale_readers().map_err(failed)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
-        let mut tables = Self { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() };
-        tables.check_format(directory)?;
+        let mut lmdb =
+            Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
+        lmdb.check_format(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
-        import::PendingImport::recover_interrupted(&tables).map_err(store)?;
-        tables.complete().map_err(store)?;
-        Ok((Arc::new(tables), lock))
+        import::PendingImport::recover_interrupted(&lmdb).map_err(store)?;
+        lmdb.complete().map_err(store)?;
+        Ok((Arc::new(lmdb), lock))
     }
 
     /// Creates a store in a subdirectory and renames it when it is complete and durable, so that `data.mdb` is always a whole
@@ -82,17 +83,18 @@ impl Lmdb {
         fail_point::hit("create: the folder is made");
         let env = environment::open_environment(&making, false)?;
         let databases = Databases::create(&env).map_err(failed)?;
-        let tables = Self { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() };
-        let mut txn = tables.env.write_txn().map_err(failed)?;
+        let lmdb =
+            Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
+        let mut txn = lmdb.env.write_txn().map_err(failed)?;
         let mut value = STORE_FORMAT.to_vec();
         checksum::append(b"format", &mut value);
-        tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-        for counter in [b"revision" as &[u8], b"sequence", history::SINCE] {
-            tables.write_counter(&mut txn, counter, 0).map_err(failed)?;
+        lmdb.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
+        for counter in [b"revision" as &[u8], b"sequence", history::HISTORY_START_META_KEY] {
+            lmdb.write_counter(&mut txn, counter, 0).map_err(failed)?;
         }
-        tables.commit(txn).map_err(failed)?;
-        tables.renew_lineage().map_err(failed)?;
-        drop(tables);
+        lmdb.commit(txn).map_err(failed)?;
+        lmdb.renew_lineage().map_err(failed)?;
+        drop(lmdb);
         fail_point::hit("create: the store is made");
         std::fs::rename(making.join("data.mdb"), directory.join("data.mdb")).map_err(unmade)?;
         durable_dir::sync_dir(directory).map_err(unmade)?;
@@ -103,14 +105,14 @@ impl Lmdb {
     /// Adds the databases that stores of earlier versions lack. A pending import must have been recovered before.
     fn complete(&mut self) -> Result<(), StoreError> {
         let has_history = self.databases.history.is_some();
-        if has_history && self.databases.notes.is_some() && self.databases.registrations.is_some() {
+        if has_history && self.databases.aux.is_some() && self.databases.registrations.is_some() {
             return Ok(());
         }
         let sequence = self.read_counter(&*self.begin_read()?, b"sequence")?;
         let (env, mut databases) = (&self.env, self.databases);
         let made = databases.complete(env, |txn| {
             if !has_history {
-                self.write_counter(txn, history::SINCE, sequence)?;
+                self.write_counter(txn, history::HISTORY_START_META_KEY, sequence)?;
             }
             let number = txn.id() as u64;
             self.write_counter(txn, b"transaction", number)

@@ -47,11 +47,16 @@ impl Lmdb {
             let env = environment::open_read_only_fallback(self.env.path())?;
             let databases = environment::Databases::open(&env)?;
             Ok::<_, heed::Error>(databases.map(|databases| {
-                Box::new(Self { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() })
+                Box::new(Self {
+                    env,
+                    databases,
+                    dictionary: DictionaryCache::new(),
+                    read_only_fallback: OnceLock::new(),
+                })
             }))
         };
         // If this fails, reads return the original error.
-        self.standby.get_or_init(|| open().unwrap_or_default()).as_deref()
+        self.read_only_fallback.get_or_init(|| open().unwrap_or_default()).as_deref()
     }
 }
 

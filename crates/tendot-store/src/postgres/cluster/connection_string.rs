@@ -22,7 +22,7 @@ pub(crate) struct ConnectionString {
     /// Display name without password.
     pub(crate) place: String,
     /// Whether standbys serve reads.
-    pub(crate) asks_standbys: bool,
+    pub(crate) use_standbys: bool,
 }
 
 /// Connection settings of one host.
@@ -47,7 +47,7 @@ impl ConnectionString {
         let (address, certificates) = extract_option(address, "sslrootcert");
         let (address, hosts) = extract_option(&address, "host");
         let (mut address, target) = extract_option(&address, "target_session_attrs");
-        let asks_standbys = match target.as_deref() {
+        let use_standbys = match target.as_deref() {
             None | Some("any" | "prefer-standby") => true,
             Some("read-write" | "primary") => false,
             Some(other) => {
@@ -82,8 +82,8 @@ impl ConnectionString {
         // Detects vanished servers. The driver reads the number as seconds; libpq defines milliseconds.
         let acknowledged = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
         config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
-        let asks_standbys =
-            asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
+        let use_standbys =
+            use_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let mut hosts = split_hosts(&config);
         // Removes duplicates.
         let mut named = HashSet::new();
@@ -95,7 +95,7 @@ impl ConnectionString {
             tls: MakeRustlsConnect::new(tls_config(certificates.as_deref())?),
             hosts,
             place,
-            asks_standbys,
+            use_standbys,
         })
     }
 }

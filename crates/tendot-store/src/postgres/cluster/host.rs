@@ -17,42 +17,42 @@ pub(crate) struct ClusterHost {
     pub(crate) number: usize,
     pub(crate) place: String,
     /// Pool for lists and scans; exclusive connections.
-    pub(crate) readers: Pool,
+    pub(crate) read_pool: Pool,
     /// Shared connections for single records.
-    pub(crate) shared: PipelinedPool,
+    pub(crate) pipelined_pool: PipelinedPool,
     /// Connection of the writer.
-    pub(crate) writing: Pool,
+    pub(crate) write_pool: Pool,
     /// Connection of the monitor.
-    pub(crate) watching: Pool,
-    pub(crate) seen: Mutex<HostObservation>,
+    pub(crate) monitor_pool: Pool,
+    pub(crate) observation: Mutex<HostObservation>,
     /// Makes the monitor poll now.
-    pub(crate) wake: Notify,
+    pub(crate) poll_now: Notify,
     /// Cancels waiting requests when the host is unreachable.
-    pub(crate) given_up: Notify,
+    pub(crate) abandoned: Notify,
 }
 
 /// Last observation of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostObservation {
-    pub(crate) state: State,
+    pub(crate) state: HostState,
     /// When it was last caught up with the primary.
-    pub(crate) level: Instant,
+    pub(crate) caught_up_at: Instant,
     /// Last commit of a standby; the primary must have it, too, before the standby serves reads.
-    pub(crate) commit: Option<Commit>,
+    pub(crate) commit: Option<CommitId>,
     pub(crate) is_confirmed: bool,
     /// Last commit confirmed by a primary; without a primary, a standby that returns and still has it serves reads again.
-    pub(crate) confirmed: Option<Commit>,
+    pub(crate) confirmed: Option<CommitId>,
 }
 
 /// Commit id: number and random id.
-pub(crate) type Commit = (i64, String);
+pub(crate) type CommitId = (i64, String);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum State {
+pub(crate) enum HostState {
     /// Unknown: not polled yet, or a request just failed.
-    Unsure,
+    Unknown,
     /// Unreachable in the last poll.
-    Gone,
+    Unreachable,
     /// Standby that has replayed the log up to this sequence number.
     Standby(u64),
     Primary(u64),
@@ -61,23 +61,23 @@ pub(crate) enum State {
 /// Answer of a host to a status query.
 #[derive(Debug)]
 pub(crate) struct HostStatus {
-    pub(crate) takes_changes: bool,
+    pub(crate) is_primary: bool,
     pub(crate) line: u64,
-    pub(crate) commit: Option<Commit>,
+    pub(crate) commit: Option<CommitId>,
     /// Whether it has a commit that the last known primary had.
     pub(crate) is_confirmed: bool,
 }
 
 impl ClusterHost {
     pub(crate) fn observation(&self) -> MutexGuard<'_, HostObservation> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replayed log position of a standby that may serve reads.
     pub(crate) fn standby_position(&self) -> Option<u64> {
-        let seen = self.observation();
-        match seen.state {
-            State::Standby(line) if seen.is_confirmed => Some(line),
+        let observation = self.observation();
+        match observation.state {
+            HostState::Standby(line) if observation.is_confirmed => Some(line),
             _ => None,
         }
     }
@@ -94,29 +94,29 @@ impl ClusterHost {
         tokio::select! {
             biased;
             answer = timeout(time, asked) => Ok(answer.map_err(|_| DatabaseError::Silent)??),
-            () = self.given_up.notified() => Err(DatabaseError::Silent),
+            () = self.abandoned.notified() => Err(DatabaseError::Silent),
         }
     }
 
     pub(crate) async fn read_connection(&self) -> Result<Object, DatabaseError> {
-        Ok(self.readers.get().await?)
+        Ok(self.read_pool.get().await?)
     }
 
     pub(crate) async fn write_connection(&self) -> Result<Object, DatabaseError> {
-        Ok(self.writing.get().await?)
+        Ok(self.write_pool.get().await?)
     }
 
     pub(crate) async fn monitor_connection(&self) -> Result<Object, DatabaseError> {
-        Ok(self.watching.get().await?)
+        Ok(self.monitor_pool.get().await?)
     }
 
     /// Records a failed request: the monitor polls at once, and until then other hosts are preferred.
     pub(crate) fn mark_suspect(&self) {
-        let mut seen = self.observation();
-        if matches!(seen.state, State::Standby(_)) {
-            seen.state = State::Unsure;
+        let mut observation = self.observation();
+        if matches!(observation.state, HostState::Standby(_)) {
+            observation.state = HostState::Unknown;
         }
-        drop(seen);
-        self.wake.notify_one();
+        drop(observation);
+        self.poll_now.notify_one();
     }
 }

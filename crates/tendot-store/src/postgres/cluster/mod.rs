@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use connection_string::{ConnectionString, HostConfig};
-use host::{ClusterHost, Commit, HostObservation, HostStatus, State};
+use host::{ClusterHost, CommitId, HostObservation, HostState, HostStatus};
 use pipelined_pool::PipelinedPool;
 use read_fence::ReadFence;
 
@@ -33,17 +33,17 @@ const PRIMARY_GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// The hosts of a database: which one is primary, and how far the standbys have replayed.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    all: Box<[ClusterHost]>,
+    hosts: Box<[ClusterHost]>,
     /// Whether standbys serve reads.
-    asks_standbys: bool,
+    use_standbys: bool,
     /// Round-robin position among the standbys.
-    turn: AtomicUsize,
-    lead: Mutex<PrimaryState>,
+    next_standby: AtomicUsize,
+    primary: Mutex<PrimaryState>,
     /// Notified when the primary changes or is lost.
-    led_anew: Notify,
+    primary_changed: Notify,
     /// Whether the primary may have changed since the log was last read, so that cached knowledge needs revalidation.
-    pub(crate) is_anew: AtomicBool,
-    pub(crate) freshness: ReadFence,
+    pub(crate) needs_revalidation: AtomicBool,
+    pub(crate) read_fence: ReadFence,
 }
 
 /// Current primary, or since when there is none.
@@ -53,7 +53,7 @@ pub(crate) struct Cluster {
 struct PrimaryState {
     number: Option<usize>,
     /// When the last primary was lost.
-    lost: Option<Instant>,
+    lost_at: Option<Instant>,
 }
 
 impl Cluster {
@@ -61,45 +61,45 @@ impl Cluster {
         address: &ConnectionString,
         settings: &PostgresSettings,
     ) -> Result<Self, PostgresOpenError> {
-        let node = |(number, host): (usize, &HostConfig)| {
+        let host = |(number, host): (usize, &HostConfig)| {
             let half = settings.connections.div_ceil(2);
             let pool = |most| address.pool(host, most, settings);
-            let (state, level) = (State::Unsure, Instant::now());
+            let (state, caught_up_at) = (HostState::Unknown, Instant::now());
             Ok(ClusterHost {
                 number,
                 place: host.place.clone(),
-                readers: pool(half)?,
-                shared: PipelinedPool::new(pool(half)?, half, settings.patience),
-                writing: pool(1)?,
-                watching: pool(1)?,
-                seen: Mutex::new(HostObservation {
+                read_pool: pool(half)?,
+                pipelined_pool: PipelinedPool::new(pool(half)?, half, settings.patience),
+                write_pool: pool(1)?,
+                monitor_pool: pool(1)?,
+                observation: Mutex::new(HostObservation {
                     state,
-                    level,
+                    caught_up_at,
                     commit: None,
                     is_confirmed: false,
                     confirmed: None,
                 }),
-                wake: Notify::new(),
-                given_up: Notify::new(),
+                poll_now: Notify::new(),
+                abandoned: Notify::new(),
             })
         };
         Ok(Self {
-            all: address.hosts.iter().enumerate().map(node).collect::<Result<_, PostgresOpenError>>()?,
-            asks_standbys: address.asks_standbys,
-            turn: AtomicUsize::new(0),
-            lead: Mutex::new(PrimaryState { number: None, lost: None }),
-            led_anew: Notify::new(),
-            is_anew: AtomicBool::new(true),
-            freshness: ReadFence::new(),
+            hosts: address.hosts.iter().enumerate().map(host).collect::<Result<_, PostgresOpenError>>()?,
+            use_standbys: address.use_standbys,
+            next_standby: AtomicUsize::new(0),
+            primary: Mutex::new(PrimaryState { number: None, lost_at: None }),
+            primary_changed: Notify::new(),
+            needs_revalidation: AtomicBool::new(true),
+            read_fence: ReadFence::new(),
         })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ClusterHost> {
-        self.all.iter()
+        self.hosts.iter()
     }
 
     pub(crate) fn get(&self, number: usize) -> Option<&ClusterHost> {
-        self.all.get(number)
+        self.hosts.get(number)
     }
 
     /// Returns the primary.
@@ -109,131 +109,134 @@ impl Cluster {
 
     /// Returns the primary with a request timeout.
     pub(crate) fn primary_handle(&self, time: Duration) -> Result<PrimaryHandle<'_>, DatabaseError> {
-        Ok(PrimaryHandle { nodes: self, node: self.primary()?, time })
+        Ok(PrimaryHandle { cluster: self, host: self.primary()?, time })
     }
 
     /// Whether there has been no primary for longer than the grace period.
     pub(crate) fn is_without_primary(&self) -> bool {
-        let lead = self.primary_state();
-        lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > PRIMARY_GRACE_PERIOD)
+        let primary = self.primary_state();
+        primary.number.is_none()
+            && primary.lost_at.is_none_or(|lost_at| lost_at.elapsed() > PRIMARY_GRACE_PERIOD)
     }
 
     fn primary_state(&self) -> MutexGuard<'_, PrimaryState> {
-        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the status of a host. Returns whether its log is to be followed: that of the primary, or without one that of any
     /// standby.
-    pub(crate) fn record_status(&self, number: usize, told: &HostStatus) -> bool {
-        let Some(node) = self.get(number) else { return false };
-        let mut lead = self.primary_state();
-        if told.takes_changes && lead.number.is_none() {
-            if lead.lost.is_some() {
-                tracing::info!(host = %node.place, "this server of the database takes changes now");
+    pub(crate) fn record_status(&self, number: usize, status: &HostStatus) -> bool {
+        let Some(host) = self.get(number) else { return false };
+        let mut primary = self.primary_state();
+        if status.is_primary && primary.number.is_none() {
+            if primary.lost_at.is_some() {
+                tracing::info!(host = %host.place, "this server of the database takes changes now");
             }
-            lead.number = Some(number);
-            self.led_anew.notify_waiters();
+            primary.number = Some(number);
+            self.primary_changed.notify_waiters();
             // Standbys must be confirmed against the new primary.
-            self.all.iter().for_each(|node| node.observation().is_confirmed = false);
-            self.is_anew.store(true, Ordering::SeqCst);
-        } else if !told.takes_changes && lead.number == Some(number) {
-            tracing::warn!(host = %node.place, "this server of the database takes no more changes");
-            self.clear_primary(&mut lead);
+            self.hosts.iter().for_each(|host| host.observation().is_confirmed = false);
+            self.needs_revalidation.store(true, Ordering::SeqCst);
+        } else if !status.is_primary && primary.number == Some(number) {
+            tracing::warn!(host = %host.place, "this server of the database takes no more changes");
+            self.clear_primary(&mut primary);
         }
-        let (is_lead, is_led) = (lead.number == Some(number), lead.number.is_some());
-        drop(lead);
-        let mut seen = node.observation();
-        if seen.state == State::Gone {
-            tracing::info!(host = %node.place, "a server of the database is there");
+        let (is_lead, is_led) = (primary.number == Some(number), primary.number.is_some());
+        drop(primary);
+        let mut observation = host.observation();
+        if observation.state == HostState::Unreachable {
+            tracing::info!(host = %host.place, "a server of the database is there");
         }
-        let was_primary = matches!(seen.state, State::Primary(_));
-        if told.takes_changes && !is_lead && !was_primary {
-            tracing::warn!(host = %node.place, "another server of the database takes changes, too; it is not asked");
+        let was_primary = matches!(observation.state, HostState::Primary(_));
+        if status.is_primary && !is_lead && !was_primary {
+            tracing::warn!(host = %host.place, "another server of the database takes changes, too; it is not asked");
         }
-        seen.state = if told.takes_changes { State::Primary(told.line) } else { State::Standby(told.line) };
-        seen.commit.clone_from(&told.commit);
+        observation.state =
+            if status.is_primary { HostState::Primary(status.line) } else { HostState::Standby(status.line) };
+        observation.commit.clone_from(&status.commit);
         // Without any commit there is nothing to confirm.
-        seen.is_confirmed |= told.commit.is_none() || !is_led && told.is_confirmed;
-        if seen.is_confirmed && told.commit.is_some() {
-            seen.confirmed.clone_from(&told.commit);
+        observation.is_confirmed |= status.commit.is_none() || !is_led && status.is_confirmed;
+        if observation.is_confirmed && status.commit.is_some() {
+            observation.confirmed.clone_from(&status.commit);
         }
-        if told.takes_changes || told.line >= self.freshness.known_position() {
-            seen.level = Instant::now();
+        if status.is_primary || status.line >= self.read_fence.known_position() {
+            observation.caught_up_at = Instant::now();
         }
-        is_lead || !is_led && !told.takes_changes
+        is_lead || !is_led && !status.is_primary
     }
 
     /// Standbys not yet confirmed against the primary, with their last commits.
-    pub(crate) fn unconfirmed_standbys(&self) -> Vec<(usize, Commit)> {
-        let commit = |(number, node): (usize, &ClusterHost)| {
-            let seen = node.observation();
-            let is_asked = matches!(seen.state, State::Standby(_)) && !seen.is_confirmed;
-            Some((number, seen.commit.clone().filter(|_| is_asked)?))
+    pub(crate) fn unconfirmed_standbys(&self) -> Vec<(usize, CommitId)> {
+        let commit = |(number, host): (usize, &ClusterHost)| {
+            let observation = host.observation();
+            let is_asked = matches!(observation.state, HostState::Standby(_)) && !observation.is_confirmed;
+            Some((number, observation.commit.clone().filter(|_| is_asked)?))
         };
-        self.all.iter().enumerate().filter_map(commit).collect()
+        self.hosts.iter().enumerate().filter_map(commit).collect()
     }
 
     /// Confirms a standby: the primary has its last commit.
-    pub(crate) fn confirm_standby(&self, number: usize, commit: &Commit) {
-        let Some(mut seen) = self.get(number).map(ClusterHost::observation) else { return };
-        if seen.commit.as_ref() == Some(commit) {
-            seen.is_confirmed = true;
-            seen.confirmed = Some(commit.clone());
+    pub(crate) fn confirm_standby(&self, number: usize, commit: &CommitId) {
+        let Some(mut observation) = self.get(number).map(ClusterHost::observation) else { return };
+        if observation.commit.as_ref() == Some(commit) {
+            observation.is_confirmed = true;
+            observation.confirmed = Some(commit.clone());
         }
     }
 
     /// Last commit of a standby that a primary confirmed.
-    pub(crate) fn confirmed_commit(&self, number: usize) -> Option<Commit> {
+    pub(crate) fn confirmed_commit(&self, number: usize) -> Option<CommitId> {
         self.get(number)?.observation().confirmed.clone()
     }
 
-    fn clear_primary(&self, lead: &mut PrimaryState) {
-        *lead = PrimaryState { number: None, lost: Some(Instant::now()) };
-        self.led_anew.notify_waiters();
+    fn clear_primary(&self, primary: &mut PrimaryState) {
+        *primary = PrimaryState { number: None, lost_at: Some(Instant::now()) };
+        self.primary_changed.notify_waiters();
     }
 
     /// Records that a host did not answer.
     pub(crate) fn record_unreachable(&self, number: usize, why: &DatabaseError) {
-        let Some(node) = self.get(number) else { return };
-        let mut lead = self.primary_state();
-        if lead.number == Some(number) {
-            self.clear_primary(&mut lead);
+        let Some(host) = self.get(number) else { return };
+        let mut primary = self.primary_state();
+        if primary.number == Some(number) {
+            self.clear_primary(&mut primary);
         }
-        drop(lead);
-        let mut seen = node.observation();
+        drop(primary);
+        let mut observation = host.observation();
         // A standby may not have replayed the creation of the tables yet.
-        if seen.state != State::Gone && !why.is_missing_table() {
-            tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
+        if observation.state != HostState::Unreachable && !why.is_missing_table() {
+            tracing::warn!(host = %host.place, %why, "a server of the database is not reached");
         }
-        (seen.state, seen.is_confirmed) = (State::Gone, false);
-        drop(seen);
-        node.given_up.notify_waiters();
+        (observation.state, observation.is_confirmed) = (HostState::Unreachable, false);
+        drop(observation);
+        host.abandoned.notify_waiters();
     }
 
     /// Observed state of all hosts, for display.
     pub(crate) fn hosts(&self) -> Vec<DatabaseHost> {
-        let (known, lead) = (self.freshness.known_position(), self.primary_state().number);
-        let host = |node: &ClusterHost| {
+        let (known, primary) = (self.read_fence.known_position(), self.primary_state().number);
+        let host = |host: &ClusterHost| {
             let is_asked =
-                lead == Some(node.number) || self.asks_standbys && node.standby_position().is_some();
-            let seen = node.observation();
-            let (role, behind) = match seen.state {
-                State::Unsure | State::Gone => (HostRole::Unreachable, None),
-                State::Standby(line) => (HostRole::Standby, Some(known.saturating_sub(line))),
-                State::Primary(_) => (HostRole::Primary, Some(0)),
+                primary == Some(host.number) || self.use_standbys && host.standby_position().is_some();
+            let observation = host.observation();
+            let (role, behind) = match observation.state {
+                HostState::Unknown | HostState::Unreachable => (HostRole::Unreachable, None),
+                HostState::Standby(line) => (HostRole::Standby, Some(known.saturating_sub(line))),
+                HostState::Primary(_) => (HostRole::Primary, Some(0)),
             };
-            let lag = behind.map(|behind| if behind == 0 { Duration::ZERO } else { seen.level.elapsed() });
-            DatabaseHost { place: node.place.clone(), role, is_asked, behind, lag }
+            let lag = behind
+                .map(|behind| if behind == 0 { Duration::ZERO } else { observation.caught_up_at.elapsed() });
+            DatabaseHost { place: host.place.clone(), role, is_asked, behind, lag }
         };
-        self.all.iter().map(host).collect()
+        self.hosts.iter().map(host).collect()
     }
 }
 
 /// Primary with a deadline; requests fail early when it loses its role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrimaryHandle<'n> {
-    nodes: &'n Cluster,
-    pub(crate) node: &'n ClusterHost,
+    cluster: &'n Cluster,
+    pub(crate) host: &'n ClusterHost,
     time: Duration,
 }
 
@@ -242,8 +245,8 @@ impl PrimaryHandle<'_> {
     pub(crate) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, DatabaseError> {
         let deposed = async {
             loop {
-                let anew = self.nodes.led_anew.notified();
-                if self.nodes.primary_state().number != Some(self.node.number) {
+                let anew = self.cluster.primary_changed.notified();
+                if self.cluster.primary_state().number != Some(self.host.number) {
                     return;
                 }
                 anew.await;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Cluster;
-use super::host::{ClusterHost, Commit, HostStatus};
+use super::host::{ClusterHost, CommitId, HostStatus};
 use crate::postgres::error::DatabaseError;
 use crate::postgres::{PostgresSettings, read, row, schema};
 
@@ -40,7 +40,7 @@ const SELECT_COMMIT_IDS: &str = "select number, id from tendot_commits where num
 struct LogCursor {
     line: u64,
     /// Last commit of the primary; if it is missing, the history has diverged.
-    commit: Option<Commit>,
+    commit: Option<CommitId>,
 }
 
 /// Background tasks that poll every host; they end when this is dropped.
@@ -51,7 +51,7 @@ pub(crate) struct Monitor {
 
 /// State shared by the polling tasks.
 struct MonitorTask {
-    nodes: Arc<Cluster>,
+    cluster: Arc<Cluster>,
     followed: Mutex<Option<LogCursor>>,
     /// Timeout of a poll.
     time: Duration,
@@ -59,12 +59,13 @@ struct MonitorTask {
 
 impl Monitor {
     /// Starts the polling tasks after polling each host once.
-    pub(crate) async fn start(nodes: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
+    pub(crate) async fn start(cluster: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
         let time = settings.probe_timeout.min(settings.patience / 2);
-        let watching = Arc::new(MonitorTask { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
+        let watching =
+            Arc::new(MonitorTask { cluster: Arc::clone(cluster), followed: Mutex::new(None), time });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
-        for number in 0..nodes.iter().count() {
+        for number in 0..cluster.iter().count() {
             let (now, later) = (Arc::clone(&watching), Arc::clone(&watching));
             first.spawn(async move { now.poll_host(number).await });
             tasks.spawn(async move { later.run(number).await });
@@ -76,45 +77,45 @@ impl Monitor {
 
 impl MonitorTask {
     async fn run(&self, number: usize) {
-        let Some(node) = self.nodes.get(number) else { return };
+        let Some(host) = self.cluster.get(number) else { return };
         loop {
             tokio::select! {
                 () = sleep(POLL_INTERVAL) => {}
-                () = node.wake.notified() => sleep(MIN_POLL_INTERVAL).await,
+                () = host.poll_now.notified() => sleep(MIN_POLL_INTERVAL).await,
             }
             self.poll_host(number).await;
         }
     }
 
     async fn poll_host(&self, number: usize) {
-        let Some(node) = self.nodes.get(number) else { return };
+        let Some(host) = self.cluster.get(number) else { return };
         let commit = self.log_cursor().as_ref().and_then(|followed| followed.commit.clone());
-        let commits = [commit, self.nodes.confirmed_commit(number)];
-        let known = self.nodes.freshness.known_position();
-        let mut asked = self.query_status(node, &commits).await;
+        let commits = [commit, self.cluster.confirmed_commit(number)];
+        let known = self.cluster.read_fence.known_position();
+        let mut asked = self.query_status(host, &commits).await;
         // A broken connection says nothing about the host, but failure to reconnect does. The new connection may reach another
         // host if there is a proxy.
         let is_other = matches!(asked, Err(DatabaseError::Server(_)));
         if is_other {
-            asked = self.query_status(node, &commits).await;
+            asked = self.query_status(host, &commits).await;
         }
-        let (client, told, is_same) = match asked {
+        let (client, status, is_same) = match asked {
             Ok(asked) => asked,
-            Err(why) => return self.nodes.record_unreachable(number, &why),
+            Err(why) => return self.cluster.record_unreachable(number, &why),
         };
-        if !self.nodes.record_status(number, &told) {
+        if !self.cluster.record_status(number, &status) {
             return;
         }
-        if told.takes_changes && (is_other || !is_same) {
-            self.nodes.is_anew.store(true, Ordering::SeqCst);
+        if status.is_primary && (is_other || !is_same) {
+            self.cluster.needs_revalidation.store(true, Ordering::SeqCst);
         }
         // With the same history, the host has everything known before the query.
-        let begin = || self.restart_at(&told, is_same && told.line >= known);
+        let begin = || self.restart_at(&status, is_same && status.line >= known);
         // The next poll checks reachability.
-        match self.with_timeout(self.read_new_log_entries(&client, &told, begin)).await {
+        match self.with_timeout(self.read_new_log_entries(&client, &status, begin)).await {
             Ok(()) => {}
             Err(DatabaseError::Unread(error)) => {
-                tracing::error!(host = %node.place, %error, "a line of the log can't be read; nothing is kept");
+                tracing::error!(host = %host.place, %error, "a line of the log can't be read; nothing is kept");
                 begin();
             }
             Err(_) => drop(Object::take(client)),
@@ -125,11 +126,11 @@ impl MonitorTask {
     /// primary.
     async fn query_status(
         &self,
-        node: &ClusterHost,
-        commits: &[Option<Commit>; 2],
+        host: &ClusterHost,
+        commits: &[Option<CommitId>; 2],
     ) -> Result<(Object, HostStatus, bool), DatabaseError> {
         // The host may have two addresses, the first of which does not answer.
-        let connecting = timeout(2 * self.time, node.monitor_connection());
+        let connecting = timeout(2 * self.time, host.monitor_connection());
         let client = connecting.await.map_err(|_| DatabaseError::Silent)??;
         let [last, shared] =
             commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
@@ -149,48 +150,49 @@ impl MonitorTask {
             return Err(DatabaseError::Newer);
         }
         let commit = row::column::<i64>(&row, 2)?;
-        let knows = |commit: &Option<Commit>, column| {
+        let knows = |commit: &Option<CommitId>, column| {
             let known: Option<&str> = row::column(&row, column)?;
             Ok::<_, DatabaseError>(commit.as_ref().map(|(_, id)| known == Some(id)))
         };
         let [last, shared] = [knows(&commits[0], 4)?, knows(&commits[1], 5)?];
-        let told = HostStatus {
-            takes_changes: row::column::<&str>(&row, 0)? == "off",
+        let status = HostStatus {
+            is_primary: row::column::<&str>(&row, 0)? == "off",
             line: row::to_u64(row::column(&row, 1)?),
             commit: row::column::<Option<String>>(&row, 3)?.map(|id| (commit, id)),
             is_confirmed: last == Some(true) || shared == Some(true),
         };
-        Ok((client, told, last.unwrap_or(true)))
+        Ok((client, status, last.unwrap_or(true)))
     }
 
     /// Reads new log entries.
     async fn read_new_log_entries(
         &self,
         client: &Object,
-        told: &HostStatus,
+        status: &HostStatus,
         begin: impl Fn(),
     ) -> Result<(), DatabaseError> {
-        if told.takes_changes {
+        if status.is_primary {
             self.confirm_standbys(client).await?;
         }
         let known = self.log_cursor().as_ref().map(|followed| followed.line);
         let Some(mut line) = known.filter(|line| {
             // A standby may lag behind.
-            !told.takes_changes || *line <= told.line && !self.nodes.is_anew.load(Ordering::SeqCst)
+            !status.is_primary
+                || *line <= status.line && !self.cluster.needs_revalidation.load(Ordering::SeqCst)
         }) else {
             begin();
             return Ok(());
         };
         for _ in 0..MAX_LOG_PAGES {
-            if told.line <= line {
-                if let Some(followed) = self.log_cursor().as_mut().filter(|_| told.takes_changes) {
-                    followed.commit.clone_from(&told.commit);
+            if status.line <= line {
+                if let Some(followed) = self.log_cursor().as_mut().filter(|_| status.is_primary) {
+                    followed.commit.clone_from(&status.commit);
                 }
                 return Ok(());
             }
             let lines = read::read_log(client, line, LOG_PAGE_LEN).await?;
-            lines.iter().for_each(|line| self.nodes.freshness.record_log_entry(line));
-            line = lines.last().map_or(told.line, |last| last.sequence);
+            lines.iter().for_each(|line| self.cluster.read_fence.record_log_entry(line));
+            line = lines.last().map_or(status.line, |last| last.sequence);
             // Of two concurrent readers, the further one wins; extra invalidations are harmless.
             if let Some(followed) = self.log_cursor().as_mut() {
                 followed.line = followed.line.max(line);
@@ -201,26 +203,26 @@ impl MonitorTask {
     }
 
     /// Restarts at this position: everything counts as changed, and the history may differ.
-    fn restart_at(&self, told: &HostStatus, is_same: bool) {
-        if told.takes_changes {
-            self.nodes.is_anew.store(false, Ordering::SeqCst);
+    fn restart_at(&self, status: &HostStatus, is_same: bool) {
+        if status.is_primary {
+            self.cluster.needs_revalidation.store(false, Ordering::SeqCst);
         }
-        self.nodes.freshness.reset(told.line, is_same);
-        *self.log_cursor() = Some(LogCursor { line: told.line, commit: told.commit.clone() });
+        self.cluster.read_fence.reset(status.line, is_same);
+        *self.log_cursor() = Some(LogCursor { line: status.line, commit: status.commit.clone() });
     }
 
     /// Checks that the primary has the last commits of the standbys; a standby with another commit has diverged.
     async fn confirm_standbys(&self, client: &Object) -> Result<(), DatabaseError> {
-        let unconfirmed = self.nodes.unconfirmed_standbys();
+        let unconfirmed = self.cluster.unconfirmed_standbys();
         if unconfirmed.is_empty() {
             return Ok(());
         }
         let numbers: Vec<i64> = unconfirmed.iter().map(|(_, (number, _))| *number).collect();
         let statement = client.prepare_cached(SELECT_COMMIT_IDS).await?;
         for row in client.query(&statement, &[&numbers]).await? {
-            let known: Commit = (row::column(&row, 0)?, row::column(&row, 1)?);
+            let known: CommitId = (row::column(&row, 0)?, row::column(&row, 1)?);
             for (number, commit) in unconfirmed.iter().filter(|(_, commit)| *commit == known) {
-                self.nodes.confirm_standby(*number, commit);
+                self.cluster.confirm_standby(*number, commit);
             }
         }
         Ok(())

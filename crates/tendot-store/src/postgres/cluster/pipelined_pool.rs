@@ -27,30 +27,30 @@ pub(crate) struct PipelinedPool {
     /// Opens connections, which are not returned to it.
     pool: Pool,
     /// Slots; locked only while a connection is opened.
-    places: Box<[ConnectionSlot]>,
+    slots: Box<[ConnectionSlot]>,
     next: AtomicUsize,
     patience: Duration,
 }
 
 impl PipelinedPool {
     pub(crate) fn new(pool: Pool, connections: usize, patience: Duration) -> Self {
-        let places = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
-        Self { pool, places, next: AtomicUsize::new(0), patience }
+        let slots = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
+        Self { pool, slots, next: AtomicUsize::new(0), patience }
     }
 
     /// Returns a connection with few requests in flight, or the least loaded one. Connections are opened only on demand: a busy
     /// server process answers soonest.
     pub(crate) async fn get(&self) -> Result<Arc<ClientWrapper>, DatabaseError> {
         let (mut best, mut vacant): (Option<Arc<ClientWrapper>>, Option<MutexGuard<'_, _>>) = (None, None);
-        for place in &self.places {
+        for slot in &self.slots {
             // A locked slot is connecting.
-            let Ok(place) = place.try_lock() else { continue };
-            let Some(client) = place.as_ref().filter(|client| !client.is_closed()) else {
-                vacant = vacant.or(Some(place));
+            let Ok(slot) = slot.try_lock() else { continue };
+            let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) else {
+                vacant = vacant.or(Some(slot));
                 continue;
             };
             let client = Arc::clone(client);
-            drop(place);
+            drop(slot);
             if in_flight(&client) < MAX_PIPELINE_DEPTH {
                 return Ok(client);
             }
@@ -61,15 +61,15 @@ impl PipelinedPool {
         match (best, vacant) {
             (Some(best), None) => Ok(best),
             // The server may be at its connection limit.
-            (Some(best), Some(place)) => {
-                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(place)).await;
+            (Some(best), Some(slot)) => {
+                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(slot)).await;
                 Ok(made.ok().and_then(Result::ok).unwrap_or(best))
             }
-            (None, Some(place)) => self.connect_slot(place).await,
+            (None, Some(slot)) => self.connect_slot(slot).await,
             (None, None) => {
-                let number = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
-                let place = self.places.get(number).ok_or(DatabaseError::Closed)?;
-                let made = async { self.connect_slot(place.lock().await).await };
+                let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
+                let slot = self.slots.get(number).ok_or(DatabaseError::Closed)?;
+                let made = async { self.connect_slot(slot.lock().await).await };
                 timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Silent))
             }
         }
@@ -77,24 +77,24 @@ impl PipelinedPool {
 
     async fn connect_slot(
         &self,
-        mut place: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
+        mut slot: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
     ) -> Result<Arc<ClientWrapper>, DatabaseError> {
         // Another task may have connected meanwhile.
-        if let Some(client) = place.as_ref().filter(|client| !client.is_closed()) {
+        if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
         let client = Arc::new(Object::take(self.pool.get().await?));
-        *place = Some(Arc::clone(&client));
+        *slot = Some(Arc::clone(&client));
         Ok(client)
     }
 
     /// Removes a connection that does not answer. It is closed when its last user has dropped it.
     pub(crate) fn discard(&self, client: &Arc<ClientWrapper>) {
-        for place in &self.places {
+        for slot in &self.slots {
             // A connecting slot has a different connection.
-            let Ok(mut place) = place.try_lock() else { continue };
-            if place.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
-                *place = None;
+            let Ok(mut slot) = slot.try_lock() else { continue };
+            if slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
+                *slot = None;
             }
         }
     }
@@ -107,6 +107,6 @@ fn in_flight(client: &Arc<ClientWrapper>) -> usize {
 
 impl fmt::Debug for PipelinedPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("connections", &self.places.len()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("connections", &self.slots.len()).finish_non_exhaustive()
     }
 }

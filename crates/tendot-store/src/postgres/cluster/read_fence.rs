@@ -116,29 +116,29 @@ mod tests {
     /// Checks whether a log entry affects a name, and whether it affects prefixes.
     #[track_caller]
     fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
-        let (freshness, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
-        let before = freshness.versions.version_of(&key).unwrap();
-        freshness.record_log_entry(&line(7, kind, name));
-        assert_eq!(freshness.versions.is_current(before), !is_about, "{kind:?} {name}");
-        assert_eq!(freshness.position_for_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
-        assert_eq!(freshness.known_position(), 7);
-        assert!(freshness.versions.version_of(&key).is_some(), "nothing is being changed");
+        let (read_fence, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
+        let before = read_fence.versions.version_of(&key).unwrap();
+        read_fence.record_log_entry(&line(7, kind, name));
+        assert_eq!(read_fence.versions.is_current(before), !is_about, "{kind:?} {name}");
+        assert_eq!(read_fence.position_for_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
+        assert_eq!(read_fence.known_position(), 7);
+        assert!(read_fence.versions.version_of(&key).is_some(), "nothing is being changed");
     }
 
     #[test]
     fn own_changes() {
-        let freshness = ReadFence::new();
+        let read_fence = ReadFence::new();
         let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Any }];
-        freshness.record_commit([&ChangeSet { by: "test".into(), at: 0, edits }], 5);
-        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
-        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 0);
-        assert_eq!((freshness.position_for_prefixes(), freshness.known_position()), (0, 5));
-        freshness.reset(4, true);
-        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
-        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/b").unwrap()), 4);
+        read_fence.record_commit([&ChangeSet { by: "test".into(), at: 0, edits }], 5);
+        assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/b").unwrap()), 0);
+        assert_eq!((read_fence.position_for_prefixes(), read_fence.known_position()), (0, 5));
+        read_fence.reset(4, true);
+        assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
+        assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/b").unwrap()), 4);
         // Part of the log was lost.
-        freshness.reset(3, false);
-        assert_eq!(freshness.position_for_name(&NameKey::new("10.1/A").unwrap()), 3);
-        assert_eq!(freshness.known_position(), 3);
+        read_fence.reset(3, false);
+        assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/A").unwrap()), 3);
+        assert_eq!(read_fence.known_position(), 3);
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct HistoryColumns<'b> {
 impl<'b> HistoryColumns<'b> {
     pub(crate) fn new(batch: &'b WriteBatch) -> Self {
         let mut past = Self::default();
-        for (line, before) in &batch.lines {
+        for (line, before) in &batch.log_entries {
             let Some((key, before)) = before else { continue };
             let entry = if let PriorState::Record(entry) = before { Some(entry) } else { None };
             past.keys.push(storage_key(key));

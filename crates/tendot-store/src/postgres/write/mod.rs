@@ -19,7 +19,7 @@ use super::PostgresSettings;
 use super::cluster::Cluster;
 use super::error::DatabaseError;
 use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
-use transaction::{Commit, CommitResults, CommittedGroup, Trouble};
+use transaction::{CommitId, CommitResults, CommittedGroup, TxError};
 
 /// Maximum number, size and edits of change sets per transaction.
 const MAX_GROUP_CHANGES: usize = 1_024;
@@ -41,48 +41,54 @@ const OPERATION: &str = "committing changes";
 /// Bounded queue to the writer task, which ends when this is dropped and the queue is drained.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
-    jobs: UnboundedSender<WriteRequest>,
-    room: Arc<Semaphore>,
-    nodes: Arc<Cluster>,
+    requests: UnboundedSender<WriteRequest>,
+    permits: Arc<Semaphore>,
+    cluster: Arc<Cluster>,
     patience: Duration,
 }
 
 #[derive(Debug)]
 struct WriteRequest {
     change: ChangeSet,
-    came: Instant,
+    enqueued_at: Instant,
     /// Claimed by the writer, which commits it, or by the caller, who gives up; the first wins.
-    is_taken: Arc<AtomicBool>,
+    is_claimed: Arc<AtomicBool>,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     /// Released when the request is done, even if the caller has gone.
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl WriteQueue {
-    pub(crate) fn start(nodes: Arc<Cluster>, settings: PostgresSettings) -> Self {
-        let (jobs, inbox) = unbounded_channel();
+    pub(crate) fn start(cluster: Arc<Cluster>, settings: PostgresSettings) -> Self {
+        let (requests, inbox) = unbounded_channel();
         let patience = settings.patience;
-        tokio::spawn(WriterLoop { nodes: Arc::clone(&nodes), settings }.run(inbox));
-        Self { jobs, room: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), nodes, patience }
+        tokio::spawn(WriterLoop { cluster: Arc::clone(&cluster), settings }.run(inbox));
+        Self { requests, permits: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), cluster, patience }
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
-        let came = Instant::now();
-        self.check_deadline(came)?;
+        let enqueued_at = Instant::now();
+        self.check_deadline(enqueued_at)?;
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
-        let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(size));
-        let room = loop {
-            match timeout(DEADLINE_CHECK_INTERVAL, &mut room).await {
-                Ok(Ok(room)) => break room,
+        let mut permits = pin!(Arc::clone(&self.permits).acquire_many_owned(size));
+        let permits = loop {
+            match timeout(DEADLINE_CHECK_INTERVAL, &mut permits).await {
+                Ok(Ok(permits)) => break permits,
                 Ok(Err(_)) => return Err(gone().into()),
-                Err(_) => self.check_deadline(came)?,
+                Err(_) => self.check_deadline(enqueued_at)?,
             }
         };
         let (reply, mut answer) = oneshot::channel();
-        let is_taken = Arc::new(AtomicBool::new(false));
-        let job = WriteRequest { change, came, is_taken: Arc::clone(&is_taken), reply, _room: room };
-        if self.jobs.send(job).is_err() {
+        let is_claimed = Arc::new(AtomicBool::new(false));
+        let request = WriteRequest {
+            change,
+            enqueued_at,
+            is_claimed: Arc::clone(&is_claimed),
+            reply,
+            _permit: permits,
+        };
+        if self.requests.send(request).is_err() {
             return Err(gone().into());
         }
         // It may have been sent already.
@@ -92,8 +98,8 @@ impl WriteQueue {
                 return answer.map_err(unheard)?;
             }
             // A claimed request ends by itself; unclaimed ones wrote nothing.
-            if let Err(why) = self.check_deadline(came)
-                && !is_taken.swap(true, Ordering::SeqCst)
+            if let Err(why) = self.check_deadline(enqueued_at)
+                && !is_claimed.swap(true, Ordering::SeqCst)
             {
                 return Err(why.into());
             }
@@ -101,10 +107,10 @@ impl WriteQueue {
     }
 
     /// Fails a waiting request if the writer is blocked for too long or there is no primary.
-    fn check_deadline(&self, came: Instant) -> Result<(), StoreError> {
+    fn check_deadline(&self, enqueued_at: Instant) -> Result<(), StoreError> {
         let why = match () {
-            () if self.nodes.is_without_primary() => DatabaseError::NoPrimary,
-            () if came.elapsed() > self.patience => DatabaseError::Busy,
+            () if self.cluster.is_without_primary() => DatabaseError::NoPrimary,
+            () if enqueued_at.elapsed() > self.patience => DatabaseError::Busy,
             () => return Ok(()),
         };
         Err(why.into_store_error(OPERATION))
@@ -112,7 +118,7 @@ impl WriteQueue {
 }
 
 struct WriterLoop {
-    nodes: Arc<Cluster>,
+    cluster: Arc<Cluster>,
     settings: PostgresSettings,
 }
 
@@ -121,9 +127,9 @@ impl WriterLoop {
         let mut held = None;
         loop {
             let first = match held.take() {
-                Some(job) => job,
+                Some(request) => request,
                 None => match inbox.recv().await {
-                    Some(job) => job,
+                    Some(request) => request,
                     None => return,
                 },
             };
@@ -131,27 +137,28 @@ impl WriterLoop {
                 continue;
             }
             let (mut edits, mut bytes) = (first.change.edits.len(), first.change.memory_size());
-            let mut jobs = vec![first];
-            while jobs.len() < MAX_GROUP_CHANGES
+            let mut requests = vec![first];
+            while requests.len() < MAX_GROUP_CHANGES
                 && edits < MAX_GROUP_EDITS
-                && let Ok(job) = inbox.try_recv()
+                && let Ok(request) = inbox.try_recv()
             {
-                edits += job.change.edits.len();
-                bytes += job.change.memory_size();
+                edits += request.change.edits.len();
+                bytes += request.change.memory_size();
                 if bytes > MAX_GROUP_BYTES {
-                    held = Some(job);
+                    held = Some(request);
                     break;
                 }
-                if job.claim() {
-                    jobs.push(job);
+                if request.claim() {
+                    requests.push(request);
                 }
             }
-            let changes: Vec<&ChangeSet> = jobs.iter().map(|job| &job.change).collect();
-            let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
+            let changes: Vec<&ChangeSet> = requests.iter().map(|request| &request.change).collect();
+            let deadline = requests.first().map_or_else(Instant::now, |request| request.enqueued_at)
+                + self.settings.patience;
             let results = self.commit_group(&changes, deadline).await;
-            for (job, result) in jobs.into_iter().zip(results) {
+            for (request, result) in requests.into_iter().zip(results) {
                 // The caller may have gone.
-                let _ = job.reply.send(result);
+                let _ = request.reply.send(result);
             }
         }
     }
@@ -161,11 +168,11 @@ impl WriterLoop {
         let mut pause = MIN_BACKOFF;
         loop {
             // Responses made meanwhile are not cached.
-            let changing = self.nodes.freshness.versions.begin_write(changes.iter().copied());
+            let changing = self.cluster.read_fence.versions.begin_write(changes.iter().copied());
             let why = match self.try_commit(changes).await {
                 Ok(done) => return self.record_committed(changes, done),
-                Err(Trouble::Undone(why)) => why,
-                Err(Trouble::Unknown { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
+                Err(TxError::RolledBack(why)) => why,
+                Err(TxError::InDoubt { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
                     Ok(true) => return self.record_committed(changes, done),
                     Ok(false) => why,
                     Err(later) => {
@@ -187,7 +194,7 @@ impl WriterLoop {
                 }
                 return results;
             }
-            if !why.is_retryable() || Instant::now() + pause > deadline || self.nodes.is_without_primary() {
+            if !why.is_retryable() || Instant::now() + pause > deadline || self.cluster.is_without_primary() {
                 return reject_all(changes, why);
             }
             sleep(pause).await;
@@ -197,19 +204,19 @@ impl WriterLoop {
 
     /// Records committed change sets in the read fence and returns their results.
     fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
-        self.nodes.freshness.record_commit(changes.iter().copied(), done.last);
+        self.cluster.read_fence.record_commit(changes.iter().copied(), done.last);
         done.results
     }
 
-    async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, Trouble> {
+    async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, TxError> {
         // The server cancels requests before this timeout.
-        let leading = self.nodes.primary_handle(self.settings.statement + self.settings.patience)?;
-        let node = leading.node;
+        let primary = self.cluster.primary_handle(self.settings.statement + self.settings.patience)?;
+        let host = primary.host;
         let client =
-            leading.within(node.write_connection()).await.flatten().inspect_err(|_| node.mark_suspect())?;
-        let tried = transaction::try_commit_group(&client, changes, &leading).await;
+            primary.within(host.write_connection()).await.flatten().inspect_err(|_| host.mark_suspect())?;
+        let tried = transaction::try_commit_group(&client, changes, &primary).await;
         if tried.is_err() {
-            node.mark_suspect();
+            host.mark_suspect();
             // Closing the connection rolls back; it must not return to the pool inside a transaction.
             drop(Object::take(client));
         }
@@ -217,18 +224,18 @@ impl WriterLoop {
     }
 
     /// Resolves an in-doubt transaction on new connections, until the deadline.
-    async fn resolve_in_doubt(&self, commit: &Commit) -> Result<bool, DatabaseError> {
+    async fn resolve_in_doubt(&self, commit: &CommitId) -> Result<bool, DatabaseError> {
         let deadline = Instant::now() + 3 * self.settings.patience;
         let mut pause = MIN_BACKOFF;
         loop {
             let asked = async {
-                let leading = self.nodes.primary_handle(self.settings.patience)?;
+                let primary = self.cluster.primary_handle(self.settings.patience)?;
                 let asked = async {
                     // Not returned to the pool: a cancelled request leaves it inside a transaction.
-                    let client = Object::take(leading.node.write_connection().await?);
+                    let client = Object::take(primary.host.write_connection().await?);
                     transaction::is_committed(&client, commit).await
                 };
-                leading.within(asked).await.flatten()
+                primary.within(asked).await.flatten()
             };
             match asked.await {
                 Ok(found) => return Ok(found),
@@ -244,7 +251,7 @@ impl WriterLoop {
 impl WriteRequest {
     /// Claims the request; false if the caller has given up.
     fn claim(&self) -> bool {
-        !self.is_taken.swap(true, Ordering::SeqCst)
+        !self.is_claimed.swap(true, Ordering::SeqCst)
     }
 }
 

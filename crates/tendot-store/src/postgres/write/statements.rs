@@ -1,20 +1,20 @@
 //! SQL statements of write transactions.
 
 /// Number of recent commit ids kept to resolve in-doubt transactions.
-pub(crate) const KEPT: i64 = 100_000;
+pub(crate) const RETAINED_COMMIT_IDS: i64 = 100_000;
 
 /// Each statement sees everything committed before it; those after the first hold the lock.
-pub(crate) const BEGIN: &str = "begin isolation level read committed";
+pub(crate) const BEGIN_READ_COMMITTED: &str = "begin isolation level read committed";
 
-pub(crate) const LOCK: &str = "select revision, sequence, commits, gen_random_uuid()::text from tendot_counters where id = 1 for update";
+pub(crate) const LOCK_COUNTERS: &str = "select revision, sequence, commits, gen_random_uuid()::text from tendot_counters where id = 1 for update";
 
-pub(crate) const READ: [&str; 3] = [
+pub(crate) const PREFETCH_SQL: [&str; 3] = [
     "select name, revision, state, body, registration from tendot_records where name_key = any($1)",
     "select name_key from tendot_homed where name_key = any($1)",
     "select note_key, body from tendot_notes where note_key = any($1)",
 ];
 
-pub(crate) const WRITE: [&str; 11] = [
+pub(crate) const WRITE_SQL: [&str; 11] = [
     "insert into tendot_commits (number, id) values ($1, $2)",
     "delete from tendot_commits where number = $1",
     "update tendot_counters set revision = $1, sequence = $2, commits = $3 where id = 1",
@@ -36,15 +36,15 @@ pub(crate) const WRITE: [&str; 11] = [
 
 /// Inserts a commit id for the current counter, for transactions that need no resolution: by it hosts detect a diverged history
 /// after a failover.
-pub(crate) const NUMBER: &str = "insert into tendot_commits (number, id) \
+pub(crate) const INSERT_COMMIT_ID: &str = "insert into tendot_commits (number, id) \
      select commits, gen_random_uuid()::text from tendot_counters where id = 1";
 
 /// Deletes the expired commit id; the parameter is the number of ids kept.
-pub(crate) const FORGET_NUMBER: &str = "delete from tendot_commits where number = \
+pub(crate) const DELETE_OLD_COMMIT_ID: &str = "delete from tendot_commits where number = \
      (select commits - $1::bigint from tendot_counters where id = 1)";
 
 /// Returns the first missing privilege.
-pub(crate) const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
+pub(crate) const SELECT_MISSING_PRIVILEGE: &str = "select n.privilege || ' on ' || n.name from (values \
      (1, 'tendot_records', 'select'), (2, 'tendot_records', 'insert'), (3, 'tendot_records', 'update'), \
      (4, 'tendot_records', 'delete'), (5, 'tendot_log', 'select'), (6, 'tendot_log', 'insert'), \
      (7, 'tendot_history', 'select'), (8, 'tendot_history', 'insert'), (9, 'tendot_homed', 'select'), \
@@ -54,4 +54,4 @@ pub(crate) const MISSING: &str = "select n.privilege || ' on ' || n.name from (v
      (19, 'tendot_commits', 'delete'), (20, 'tendot_moving', 'select')) n (number, name, privilege) \
      where not has_table_privilege(n.name, n.privilege) order by n.number limit 1";
 
-pub(crate) const WHICH: &str = "select id from tendot_commits where number = $1";
+pub(crate) const SELECT_COMMIT_ID: &str = "select id from tendot_commits where number = $1";

@@ -9,7 +9,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
 use super::columns::{HistoryColumns, LogColumns, RecordColumns};
-use super::statements::{BEGIN, KEPT, LOCK, MISSING, READ, WHICH, WRITE};
+use super::statements::{
+    BEGIN_READ_COMMITTED, LOCK_COUNTERS, PREFETCH_SQL, RETAINED_COMMIT_IDS, SELECT_COMMIT_ID,
+    SELECT_MISSING_PRIVILEGE, WRITE_SQL,
+};
 use super::write_batch::{PrefetchKeys, WriteBatch};
 use crate::model::name_key::storage_key;
 use crate::postgres::cluster::PrimaryHandle;
@@ -18,7 +21,7 @@ use crate::postgres::row;
 use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
 
 /// Maximum size of the records prefetched for a group.
-const ROOM: usize = 256 << 20;
+const MAX_PREFETCH_BYTES: usize = 256 << 20;
 
 /// Result of each change set of a group.
 pub(crate) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
@@ -31,33 +34,33 @@ pub(crate) struct CommittedGroup {
 }
 
 /// Error of a write transaction: rolled back, or in doubt.
-pub(crate) enum Trouble {
+pub(crate) enum TxError {
     /// Rolled back.
-    Undone(DatabaseError),
+    RolledBack(DatabaseError),
     /// In doubt: committed or rolled back.
-    Unknown { commit: Commit, done: CommittedGroup, why: DatabaseError },
+    InDoubt { commit: CommitId, done: CommittedGroup, why: DatabaseError },
 }
 
-impl From<DatabaseError> for Trouble {
+impl From<DatabaseError> for TxError {
     fn from(error: DatabaseError) -> Self {
-        Self::Undone(error)
+        Self::RolledBack(error)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for TxError {
     fn from(error: Error) -> Self {
-        Self::Undone(error.into())
+        Self::RolledBack(error.into())
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for TxError {
     fn from(error: StoreError) -> Self {
-        Self::Undone(error.into())
+        Self::RolledBack(error.into())
     }
 }
 
 /// Commit id: number and random id.
-pub(crate) struct Commit {
+pub(crate) struct CommitId {
     number: i64,
     id: String,
 }
@@ -65,8 +68,8 @@ pub(crate) struct Commit {
 /// Checks that the user may write; returns the missing privilege.
 pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
-    client.query_opt(LOCK, &[]).await?;
-    let missing = client.query_opt(MISSING, &[]).await?;
+    client.query_opt(LOCK_COUNTERS, &[]).await?;
+    let missing = client.query_opt(SELECT_MISSING_PRIVILEGE, &[]).await?;
     client.batch_execute("rollback").await?;
     missing.map(|missing| missing.try_get(0)).transpose()
 }
@@ -75,38 +78,38 @@ pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, 
 pub(crate) async fn try_commit_group(
     client: &Object,
     changes: &[&ChangeSet],
-    leading: &PrimaryHandle<'_>,
-) -> Result<CommittedGroup, Trouble> {
+    primary: &PrimaryHandle<'_>,
+) -> Result<CommittedGroup, TxError> {
     let loading = async {
-        let read = prepare(client, READ.iter().chain([&LOCK])).await?;
-        let write = prepare(client, WRITE.iter()).await?;
+        let read = prepare(client, PREFETCH_SQL.iter().chain([&LOCK_COUNTERS])).await?;
+        let write = prepare(client, WRITE_SQL.iter()).await?;
         let loaded = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
-        Ok::<_, Trouble>((write, loaded))
+        Ok::<_, TxError>((write, loaded))
     };
     // On timeout the lock is held until the server notices, but nothing was written.
-    let (write, (mut batch, commit)) = leading.within(loading).await??;
+    let (write, (mut batch, commit)) = primary.within(loading).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
     let done = CommittedGroup { results, last: batch.sequence };
     if batch.is_empty() {
-        leading.within(client.batch_execute("rollback")).await??;
+        primary.within(client.batch_execute("rollback")).await??;
         return Ok(done);
     }
-    match leading.within(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
+    match primary.within(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
         Ok(()) => Ok(done),
-        Err(why) => Err(Trouble::Unknown { commit, done, why }),
+        Err(why) => Err(TxError::InDoubt { commit, done, why }),
     }
 }
 
 /// Resolves an in-doubt transaction. It held the lock, so this waits until it has ended. The commit may be known only to this
 /// host, which failed while waiting for standbys; so this writes too, and when that is durable everything before it is.
-pub(crate) async fn is_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, DatabaseError> {
-    client.batch_execute(BEGIN).await?;
-    let locked = client.query_one(LOCK, &[]).await?;
+pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> Result<bool, DatabaseError> {
+    client.batch_execute(BEGIN_READ_COMMITTED).await?;
+    let locked = client.query_one(LOCK_COUNTERS, &[]).await?;
     // Its commit id has been deleted by now.
-    if commit.number <= row::column::<i64>(&locked, 2)? - KEPT {
+    if commit.number <= row::column::<i64>(&locked, 2)? - RETAINED_COMMIT_IDS {
         return Err(DatabaseError::Forgotten);
     }
-    let found = client.query_opt(WHICH, &[&commit.number]).await?;
+    let found = client.query_opt(SELECT_COMMIT_ID, &[&commit.number]).await?;
     client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
     Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
 }
@@ -123,14 +126,14 @@ async fn lock_and_prefetch(
     client: &Object,
     statements: &[Statement],
     wanted: PrefetchKeys,
-) -> Result<(WriteBatch, Commit), Trouble> {
+) -> Result<(WriteBatch, CommitId), TxError> {
     let [records, homed, notes, lock] = statements else { return Err(DatabaseError::Closed.into()) };
     let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
-    let note_keys: Vec<&[u8]> = wanted.notes.iter().map(|key| &**key).collect();
+    let note_keys: Vec<&[u8]> = wanted.aux.iter().map(|key| &**key).collect();
     let (begun, locked, records, homed, notes) = join5(
-        client.batch_execute(BEGIN),
+        client.batch_execute(BEGIN_READ_COMMITTED),
         client.query_one(lock, &[]),
         query_keys(client, records, &keys),
         query_keys(client, homed, &prefixes),
@@ -144,7 +147,7 @@ async fn lock_and_prefetch(
         sequence: row::to_u64(row::column(&locked, 1)?),
         ..WriteBatch::default()
     };
-    let commit = Commit { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
+    let commit = CommitId { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
     for found in records? {
         let Some(entry) = row::record(&found, 0)? else { continue };
         // Two long names could have the same storage key; only one of them is stored.
@@ -157,7 +160,7 @@ async fn lock_and_prefetch(
     }
     for found in notes? {
         let (key, body): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
-        batch.notes.insert(key.into(), body.into());
+        batch.aux.insert(key.into(), body.into());
     }
     Ok((batch, commit))
 }
@@ -171,7 +174,7 @@ async fn query_keys(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let (mut rows, mut room) = (Vec::new(), ROOM);
+    let (mut rows, mut room) = (Vec::new(), MAX_PREFETCH_BYTES);
     let mut found = pin!(client.query_raw(statement, [&keys]).await?);
     while let Some(row) = found.try_next().await? {
         room = room.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
@@ -198,24 +201,24 @@ async fn write_and_commit(
     client: &Object,
     statements: &[Statement],
     batch: &WriteBatch,
-    commit: &Commit,
+    commit: &CommitId,
 ) -> Result<(), DatabaseError> {
     let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
     else {
         return Err(DatabaseError::Closed);
     };
     let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
-    let forgotten = commit.number - KEPT;
+    let forgotten = commit.number - RETAINED_COMMIT_IDS;
     let records = RecordColumns::new(batch);
-    let lines = LogColumns::new(batch.lines.iter().map(|(line, _)| line));
+    let lines = LogColumns::new(batch.log_entries.iter().map(|(line, _)| line));
     let history = HistoryColumns::new(batch);
     let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
     let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
     let (mut note_keys, mut bodies, mut removed_notes) = (Vec::new(), Vec::new(), Vec::new());
-    for key in &batch.changed_notes {
-        match batch.notes.get(key) {
+    for key in &batch.changed_aux {
+        match batch.aux.get(key) {
             Some(body) => {
                 note_keys.push(&**key);
                 bodies.push(&**body);
@@ -224,39 +227,39 @@ async fn write_and_commit(
         }
     }
 
-    let mut sending = Pipeline { client, sent: Vec::new() };
-    sending.push(number, [&commit.number, &commit.id]);
-    sending.push(forget, [&forgotten]);
-    sending.push(counters, [&revision, &sequence, &commit.number]);
+    let mut pipeline = Pipeline { client, sent: Vec::new() };
+    pipeline.push(number, [&commit.number, &commit.id]);
+    pipeline.push(forget, [&forgotten]);
+    pipeline.push(counters, [&revision, &sequence, &commit.number]);
     if !records.keys.is_empty() {
         let RecordColumns { keys, names, revisions, states, bodies, registrations, .. } = &records;
-        sending.push(put, [keys, names, revisions, states, bodies, registrations]);
+        pipeline.push(put, [keys, names, revisions, states, bodies, registrations]);
     }
     if !records.removed.is_empty() {
-        sending.push(remove, [&records.removed]);
+        pipeline.push(remove, [&records.removed]);
     }
     if !history.keys.is_empty() {
         let HistoryColumns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
-        sending.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
+        pipeline.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
     }
     if !lines.sequences.is_empty() {
         let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
-        sending.push(log, [sequences, revisions, times, by, kinds, names, counts]);
+        pipeline.push(log, [sequences, revisions, times, by, kinds, names, counts]);
     }
     if !homed.is_empty() {
-        sending.push(home, [&homed]);
+        pipeline.push(home, [&homed]);
     }
     if !unhomed.is_empty() {
-        sending.push(unhome, [&unhomed]);
+        pipeline.push(unhome, [&unhomed]);
     }
     if !note_keys.is_empty() {
-        sending.push(put_note, [&note_keys, &bodies]);
+        pipeline.push(put_note, [&note_keys, &bodies]);
     }
     if !removed_notes.is_empty() {
-        sending.push(remove_note, [&removed_notes]);
+        pipeline.push(remove_note, [&removed_notes]);
     }
-    sending.sent.push(Box::pin(client.batch_execute("commit")));
+    pipeline.sent.push(Box::pin(client.batch_execute("commit")));
     // Awaits all in order; the first error is the cause.
-    join_all(sending.sent).await.into_iter().collect::<Result<(), Error>>()?;
+    join_all(pipeline.sent).await.into_iter().collect::<Result<(), Error>>()?;
     Ok(())
 }

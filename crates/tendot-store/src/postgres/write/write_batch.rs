@@ -10,7 +10,7 @@ use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorSt
 pub(crate) struct PrefetchKeys {
     pub(crate) records: HashSet<NameKey>,
     pub(crate) prefixes: HashSet<NameKey>,
-    pub(crate) notes: HashSet<Box<[u8]>>,
+    pub(crate) aux: HashSet<Box<[u8]>>,
 }
 
 impl PrefetchKeys {
@@ -19,7 +19,7 @@ impl PrefetchKeys {
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             match edit {
                 Edit::RequireNote { key, .. } => {
-                    wanted.notes.insert(key.clone());
+                    wanted.aux.insert(key.clone());
                 }
                 Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
                 // Invalid names are rejected later, with the index of the edit.
@@ -38,23 +38,23 @@ pub(crate) struct WriteBatch {
     pub(crate) sequence: u64,
     pub(crate) records: HashMap<NameKey, StoredRecord>,
     pub(crate) homed: HashSet<NameKey>,
-    pub(crate) notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    pub(crate) aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
     pub(crate) changed_records: BTreeSet<NameKey>,
     pub(crate) changed_homed: BTreeSet<NameKey>,
-    pub(crate) changed_notes: BTreeSet<Box<[u8]>>,
-    pub(crate) lines: Vec<(LogEntry, Option<(NameKey, PriorState)>)>,
+    pub(crate) changed_aux: BTreeSet<Box<[u8]>>,
+    pub(crate) log_entries: Vec<(LogEntry, Option<(NameKey, PriorState)>)>,
 }
 
 impl WriteBatch {
     /// Applies a change set atomically.
     pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
-        let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, change, revision)?;
-        for (key, body) in notes {
-            self.changed_notes.insert(key.clone());
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, change, revision)?;
+        for (key, body) in aux {
+            self.changed_aux.insert(key.clone());
             match body {
-                Some(body) => self.notes.insert(key, body),
-                None => self.notes.remove(&key),
+                Some(body) => self.aux.insert(key, body),
+                None => self.aux.remove(&key),
             };
         }
         for (key, entry) in records {
@@ -73,18 +73,18 @@ impl WriteBatch {
             }
         }
         // A change set of aux edits only gets no revision.
-        self.revision += u64::from(!lines.is_empty());
-        for PendingLogEntry { kind, name, past } in lines {
+        self.revision += u64::from(!log_entries.is_empty());
+        for PendingLogEntry { kind, name, past } in log_entries {
             self.sequence += 1;
             let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
-            self.lines.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
+            self.log_entries.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
         }
         Ok(CommitInfo { revision: self.revision })
     }
 
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.changed_notes.is_empty()
+        self.log_entries.is_empty() && self.changed_aux.is_empty()
     }
 }
 
@@ -98,6 +98,6 @@ impl StateView for WriteBatch {
     }
 
     fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.notes.get(key).map(|body| &**body)
+        self.aux.get(key).map(|body| &**body)
     }
 }
