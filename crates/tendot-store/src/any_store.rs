@@ -148,11 +148,11 @@ impl Store for AnyStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        delegate!(self, store => store.list_aux(beginning, after, limit))
+        delegate!(self, store => store.list_aux(key_prefix, after, limit))
     }
 
     async fn names_at_revision(

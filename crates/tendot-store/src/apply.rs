@@ -34,7 +34,7 @@ pub(crate) struct WriteSet {
 pub(crate) struct PendingLogEntry {
     pub(crate) kind: EditKind,
     pub(crate) name: Box<str>,
-    pub(crate) past: Option<(NameKey, PriorState)>,
+    pub(crate) history_entry: Option<(NameKey, PriorState)>,
 }
 
 impl WriteSet {
@@ -74,7 +74,7 @@ impl WriteSet {
         let is_homed = matches!(edit, Edit::Home { .. });
         self.homed.insert(prefix, is_homed);
         let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), past: None });
+        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), history_entry: None });
     }
 
     fn apply_aux(
@@ -144,7 +144,7 @@ impl WriteSet {
             values,
             registration,
         });
-        self.log_entries.push(PendingLogEntry { kind, name, past: Some((key.clone(), before)) });
+        self.log_entries.push(PendingLogEntry { kind, name, history_entry: Some((key.clone(), before)) });
         self.records.insert(key, entry);
         Ok(())
     }

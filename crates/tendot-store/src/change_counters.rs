@@ -108,12 +108,12 @@ impl ChangeCounters {
 
     /// Records that another process has changed a name or a prefix.
     #[cfg(feature = "postgres")]
-    pub(crate) fn bump(&self, key: Option<&NameKey>, is_of_prefix: bool) {
+    pub(crate) fn bump(&self, key: Option<&NameKey>, is_prefix_change: bool) {
         // By two, which keeps the parity of commits in flight.
         if let Some(number) = key.and_then(|key| self.names.get(counter_index(key))) {
             number.fetch_add(2, Ordering::SeqCst);
         }
-        if is_of_prefix {
+        if is_prefix_change {
             self.prefixes.fetch_add(2, Ordering::SeqCst);
         }
     }

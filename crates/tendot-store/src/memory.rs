@@ -109,13 +109,13 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         Ok(self.with_tables(|tables| {
-            let mut piece = NamePage::default();
-            let of_it = tables.records_after(after).filter(|(_, entry)| entry.revision == revision);
-            for (key, entry) in of_it.take(limit.max(1)) {
-                piece.names.push(from(entry));
-                piece.next = (piece.names.len() >= limit).then(|| key.clone());
+            let mut page = NamePage::default();
+            let matching = tables.records_after(after).filter(|(_, entry)| entry.revision == revision);
+            for (key, entry) in matching.take(limit.max(1)) {
+                page.names.push(from(entry));
+                page.next = (page.names.len() >= limit).then(|| key.clone());
             }
-            piece
+            page
         }))
     }
 
@@ -159,17 +159,17 @@ impl Store for MemoryStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let from = match after {
-            Some(after) if after >= beginning => Bound::Excluded(after),
-            _ => Bound::Included(beginning),
+            Some(after) if after >= key_prefix => Bound::Excluded(after),
+            _ => Bound::Included(key_prefix),
         };
         Ok(self.with_tables(|tables| {
             let later = tables.aux.range::<[u8], _>((from, Bound::Unbounded));
-            let aux = later.take_while(|(key, _)| key.starts_with(beginning)).take(limit);
+            let aux = later.take_while(|(key, _)| key.starts_with(key_prefix)).take(limit);
             aux.map(|(key, body)| (key.clone(), body.clone())).collect()
         }))
     }
@@ -192,7 +192,7 @@ impl MemoryTables {
     }
 
     fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> History {
-        let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
+        let (mut history, mut bytes_left) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
         let none = BTreeMap::new();
         let entries = self.history.get(key).unwrap_or(&none).iter();
         let mut entries: Vec<_> = entries.filter(|(sequence, _)| order.contains(**sequence)).collect();
@@ -201,8 +201,9 @@ impl MemoryTables {
         }
         for (sequence, before) in entries {
             let line = usize::try_from(*sequence - 1).ok().and_then(|at| self.log.get(at));
-            let past = line.map(|line| HistoryEntry { line: line.clone(), before: before.clone() });
-            if !past.is_none_or(|past| history.push(past, limit, &mut room)) {
+            let history_entry = line.map(|line| HistoryEntry { line: line.clone(), before: before.clone() });
+            if !history_entry.is_none_or(|history_entry| history.push(history_entry, limit, &mut bytes_left))
+            {
                 break;
             }
         }
@@ -234,9 +235,9 @@ impl MemoryTables {
                 self.homed.remove(&prefix)
             };
         }
-        for PendingLogEntry { kind, name, past } in log_entries {
+        for PendingLogEntry { kind, name, history_entry } in log_entries {
             let sequence = self.log.len() as u64 + 1;
-            if let Some((key, before)) = past {
+            if let Some((key, before)) = history_entry {
                 self.history.entry(key).or_default().insert(sequence, before);
             }
             let (at, by) = (change.at, change.by.clone());

@@ -87,10 +87,10 @@ pub trait Store: Send + Sync {
     /// Returns the value of an aux entry.
     fn get_aux(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
 
-    /// Lists the aux entries whose keys start with `beginning`, in key order: at most `limit`, after `after`.
+    /// Lists the aux entries whose keys start with `key_prefix`, in key order: at most `limit`, after `after`.
     fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;

@@ -90,13 +90,13 @@ fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> io::R
     let mut reader = BufReader::with_capacity(1 << 20, Read::by_ref(file).take(length));
     let mut hash = Xxh3::new();
     loop {
-        let piece = io::BufRead::fill_buf(&mut reader)?;
-        if piece.is_empty() {
+        let chunk = io::BufRead::fill_buf(&mut reader)?;
+        if chunk.is_empty() {
             break;
         }
-        hash.update(piece);
-        to.write_all(piece)?;
-        let taken = piece.len();
+        hash.update(chunk);
+        to.write_all(chunk)?;
+        let taken = chunk.len();
         io::BufRead::consume(&mut reader, taken);
     }
     file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES + length))?;

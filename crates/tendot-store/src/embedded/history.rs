@@ -98,7 +98,7 @@ impl Lmdb {
         limit: usize,
     ) -> Result<History, StoreError> {
         let name = NameHistory::new(self, txn, key)?;
-        let (mut history, mut room) = (History::default(), MAX_HISTORY_PAGE_BYTES);
+        let (mut history, mut bytes_left) = (History::default(), MAX_HISTORY_PAGE_BYTES);
         let mut at = match order {
             HistoryOrder::OldestFirst { after } => name.last_entry_at(after)?,
             HistoryOrder::NewestFirst { before } => name.last_entry_at(before.saturating_sub(1))?,
@@ -108,8 +108,12 @@ impl Lmdb {
             if matches!(order, HistoryOrder::NewestFirst { .. }) {
                 changes.reverse();
             }
-            for past in changes.into_iter().flatten().filter(|past| order.contains(past.line.sequence)) {
-                if !history.push(past, limit, &mut room) {
+            for history_entry in changes
+                .into_iter()
+                .flatten()
+                .filter(|history_entry| order.contains(history_entry.line.sequence))
+            {
+                if !history.push(history_entry, limit, &mut bytes_left) {
                     return Ok(history);
                 }
             }
@@ -259,12 +263,12 @@ impl<'a> NameHistory<'a> {
             if line.revision != revision {
                 break;
             }
-            let is_it = match line.kind {
+            let is_match = match line.kind {
                 // An import without records was interrupted before its first transaction, and its revision was reused.
                 EditKind::Import => line.count > 0,
                 kind => is_record_change(kind) && NameKey::new(&line.name).is_ok_and(|key| key == *self.key),
             };
-            if is_it {
+            if is_match {
                 return Ok(Some(line));
             }
         }
@@ -354,11 +358,11 @@ mod tests {
         let all = HistoryOrder::OldestFirst { after: 0 };
         let check = |store: &EmbeddedStore, key: &NameKey, expected: &[(u64, &str)]| {
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
-            let told = |past: HistoryEntry| match past.before {
-                PriorState::Nothing => (past.line.sequence, "nothing".into()),
-                PriorState::Unknown => (past.line.sequence, "unknown".into()),
+            let told = |history_entry: HistoryEntry| match history_entry.before {
+                PriorState::Nothing => (history_entry.line.sequence, "nothing".into()),
+                PriorState::Unknown => (history_entry.line.sequence, "unknown".into()),
                 PriorState::Record(entry) => {
-                    (past.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
+                    (history_entry.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
                 }
             };
             let items = block_on(store.history(key, all, 10)).unwrap().items;

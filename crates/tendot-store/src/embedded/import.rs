@@ -50,8 +50,8 @@ const LMDB_PAGE_BYTES: usize = 4_096;
 /// importer.add("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
 /// importer.add("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
 /// importer.home_prefix("10.1000")?;
-/// let imported = importer.finish(|_| {})?;
-/// assert_eq!((imported.created, imported.changed, imported.unchanged), (2, 0, 0));
+/// let summary = importer.finish(|_| {})?;
+/// assert_eq!((summary.created, summary.changed, summary.unchanged), (2, 0, 0));
 ///
 /// let store = EmbeddedStore::open(directory.path())?;
 /// assert_eq!(store.scan(None, 10)?.len(), 2);

@@ -65,7 +65,7 @@ impl MigrationSource for EmbeddedStore {
                     lmdb.history_in_txn(&txn, name, HistoryOrder::OldestFirst { after }, MAX_BATCH_ITEMS)?;
                 after = 0;
                 size += history.items.iter().map(history_memory_size).sum::<usize>();
-                entries.extend(history.items.into_iter().map(|past| (number, past)));
+                entries.extend(history.items.into_iter().map(|history_entry| (number, history_entry)));
                 if let Some(next) = history.next {
                     return Ok((entries, Some((number, next))));
                 }
@@ -118,12 +118,12 @@ impl MigrationTarget for EmbeddedTarget {
         checkpoint: &Checkpoint,
     ) -> Result<(), MigrationError> {
         let lmdb = Arc::clone(&self.store.lmdb);
-        let taken = MigrationWriter { lmdb: &lmdb, interner: &mut self.interner }.write(batch, checkpoint);
-        match taken {
+        let migrated = MigrationWriter { lmdb: &lmdb, interner: &mut self.interner }.write(batch, checkpoint);
+        match migrated {
             Ok(()) => self.interner.commit(),
             Err(_) => self.interner.rollback(),
         }
-        taken.map_err(MigrationError::Target)
+        migrated.map_err(MigrationError::Target)
     }
 }
 
@@ -178,11 +178,11 @@ impl MigrationWriter<'_> {
         if let Some(last) = batch.log_entries.last() {
             (sequence, revision) = (sequence.max(last.sequence), revision.max(last.revision));
         }
-        for past in &batch.history {
-            self.write_history(&mut txn, past)?;
+        for history_entry in &batch.history {
+            self.write_history(&mut txn, history_entry)?;
         }
-        for (key, taken) in &batch.records {
-            self.write_record(&mut txn, key, taken.as_ref())?;
+        for (key, migrated) in &batch.records {
+            self.write_record(&mut txn, key, migrated.as_ref())?;
         }
         let databases = lmdb.databases;
         for (prefix, is_homed) in &batch.homed {
@@ -217,20 +217,24 @@ impl MigrationWriter<'_> {
         Ok(())
     }
 
-    fn write_history(&mut self, txn: &mut RwTxn<'_>, taken: &MigratedHistoryEntry) -> Result<(), StoreError> {
-        let record_key = name_key::storage_key(&taken.key);
-        let line = &taken.past.line;
-        let old = match &taken.past.before {
+    fn write_history(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        migrated: &MigratedHistoryEntry,
+    ) -> Result<(), StoreError> {
+        let record_key = name_key::storage_key(&migrated.key);
+        let line = &migrated.history_entry.line;
+        let old = match &migrated.history_entry.before {
             PriorState::Unknown => {
                 // All log entries up to there without history entry are unknown.
                 let since = self.lmdb.read_counter(txn, history::HISTORY_START_META_KEY)?.max(line.sequence);
                 let put = self.lmdb.write_counter(txn, history::HISTORY_START_META_KEY, since);
                 return put.map_err(|error| backend_error("writing the history", error));
             }
-            PriorState::Nothing if self.is_implicit_creation(txn, taken)? => return Ok(()),
+            PriorState::Nothing if self.is_implicit_creation(txn, migrated)? => return Ok(()),
             PriorState::Nothing => Vec::new(),
             PriorState::Record(entry) => {
-                self.encode_with_registration(txn, &record_key, entry, taken.registration_sequence)?
+                self.encode_with_registration(txn, &record_key, entry, migrated.registration_sequence)?
             }
         };
         let put = history::write_entry(self.lmdb, txn, &record_key, line.sequence, &old);
@@ -241,28 +245,28 @@ impl MigrationWriter<'_> {
     fn is_implicit_creation(
         &self,
         txn: &RwTxn<'_>,
-        taken: &MigratedHistoryEntry,
+        migrated: &MigratedHistoryEntry,
     ) -> Result<bool, StoreError> {
-        let line = &taken.past.line;
+        let line = &migrated.history_entry.line;
         if line.kind != EditKind::Create {
             return Ok(true);
         }
         // Not if it would have to be searched in the log of a large change set.
         let far =
             self.lmdb.log_entry(txn, line.sequence.saturating_add(history::MAX_IMPLICIT_CREATIONS as u64))?;
-        Ok(taken.is_first && far.is_none_or(|far| far.revision != line.revision))
+        Ok(migrated.is_first && far.is_none_or(|far| far.revision != line.revision))
     }
 
     fn write_record(
         &mut self,
         txn: &mut RwTxn<'_>,
         key: &NameKey,
-        taken: Option<&MigratedRecord>,
+        migrated: Option<&MigratedRecord>,
     ) -> Result<(), StoreError> {
         let record_key = name_key::storage_key(key);
         let writing = |error| backend_error("writing a record", error);
         let records = self.lmdb.databases.records;
-        let Some(MigratedRecord { entry, registration_sequence }) = taken else {
+        let Some(MigratedRecord { entry, registration_sequence }) = migrated else {
             return records.delete(txn, &record_key).map(|_| ()).map_err(writing);
         };
         let mut value = self.encode_with_registration(txn, &record_key, entry, *registration_sequence)?;

@@ -85,8 +85,8 @@ impl EmbeddedStore {
     /// Opens the store in a directory read-only, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let unread = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        if !directory.join("data.mdb").try_exists().map_err(unread)? {
+        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        if !directory.join("data.mdb").try_exists().map_err(io_error)? {
             return Err(OpenError::NoStore { directory: directory.into() });
         }
         let env = environment::open_environment(directory, true)?;
@@ -204,11 +204,11 @@ impl Store for EmbeddedStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        self.read_with_fallback(|lmdb| lmdb.list_aux(beginning, after, limit))
+        self.read_with_fallback(|lmdb| lmdb.list_aux(key_prefix, after, limit))
     }
 
     async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {

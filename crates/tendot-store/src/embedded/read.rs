@@ -94,9 +94,9 @@ impl Lmdb {
         let record =
             decode_disk_record(&record_key, checksum::verify_and_strip(&record_key, value, "record")?, part)?;
         // Two long names could have the same storage key; only one of them is stored.
-        let is_it = !name_key::is_hashed_key(&record_key)
+        let is_match = !name_key::is_hashed_key(&record_key)
             || record.entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
-        Ok(is_it.then_some(record))
+        Ok(is_match.then_some(record))
     }
 
     pub(crate) fn decode_record(
@@ -246,29 +246,29 @@ impl Lmdb {
         let after = after.map(|key| name_key::storage_key(key).into_owned());
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?;
-        let mut piece = NamePage::default();
+        let mut page = NamePage::default();
         for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(records) {
             let (key, value) = record.map_err(failed)?;
             // Decodes the name only if needed: few records match.
             let there = record::revision(checksum::verify_and_strip(key, value, "record")?);
             let unknown = || checksum::corrupt(key, "record", "its layout is not known");
-            let is_of_it = there.ok_or_else(unknown)? == revision;
-            if !is_of_it && number < MAX_SCANNED_RECORDS {
+            let is_match = there.ok_or_else(unknown)? == revision;
+            if !is_match && number < MAX_SCANNED_RECORDS {
                 continue;
             }
             let head = Self::decode_header(key, value)?;
-            let is_full = is_of_it && piece.names.len() + 1 >= limit;
+            let is_full = is_match && page.names.len() + 1 >= limit;
             if is_full || number == MAX_SCANNED_RECORDS {
-                piece.next = NameKey::new(&head.name).ok();
+                page.next = NameKey::new(&head.name).ok();
             }
-            if is_of_it {
-                piece.names.push(NameEntry { name: head.name, state: head.state });
+            if is_match {
+                page.names.push(NameEntry { name: head.name, state: head.state });
             }
             if is_full {
                 break;
             }
         }
-        Ok(piece)
+        Ok(page)
     }
 
     pub(crate) fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
@@ -315,21 +315,21 @@ impl Lmdb {
 
     pub(crate) fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let Some(database) = self.databases.aux else { return Ok(Vec::new()) };
         let failed = |error| backend_error("reading notes", error);
         let from = match after {
-            Some(after) if after >= beginning && !after.is_empty() => Bound::Excluded(after),
-            _ if beginning.is_empty() => Bound::Unbounded,
-            _ => Bound::Included(beginning),
+            Some(after) if after >= key_prefix && !after.is_empty() => Bound::Excluded(after),
+            _ if key_prefix.is_empty() => Bound::Unbounded,
+            _ => Bound::Included(key_prefix),
         };
         let (txn, mut notes) = (self.begin_read()?, Vec::new());
         for note in database.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?.take(limit) {
             let (key, value) = note.map_err(failed)?;
-            if !key.starts_with(beginning) {
+            if !key.starts_with(key_prefix) {
                 break;
             }
             notes.push((key.into(), checksum::verify_and_strip(key, value, "note")?.into()));

@@ -308,9 +308,9 @@ impl Lmdb {
             return Ok(Some("its key is not understood"));
         };
         let before = self.decode_replaced(txn, record_key, old)?;
-        let is_of_it =
+        let is_match =
             |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *record_key);
-        if before.as_ref().is_some_and(|before| !is_of_it(&before.name)) {
+        if before.as_ref().is_some_and(|before| !is_match(&before.name)) {
             return Ok(Some("it has another name"));
         }
         let line = match self.log_entry(txn, sequence)? {
@@ -330,7 +330,7 @@ impl Lmdb {
             Some(before) => &before.name,
             None => return Ok(Some("an import has no such entry")),
         };
-        let key = NameKey::new(name).ok().filter(|_| is_of_it(name));
+        let key = NameKey::new(name).ok().filter(|_| is_match(name));
         let Some(key) = key else { return Ok(Some("its line of the log is about another name")) };
         let after = history::NameHistory::new(self, txn, &key)?.revision_after(Some(sequence))?;
         Ok(find_inconsistency(&line, before.as_ref(), after))

@@ -27,24 +27,24 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
 
     /// Copies the entries that differ; returns their number.
     async fn copy_changed_aux(&mut self) -> Result<u64, MigrationError> {
-        let (mut theirs, mut ours) = (AuxCursor::default(), AuxCursor::default());
+        let (mut source, mut target) = (AuxCursor::default(), AuxCursor::default());
         let mut others = 0;
         loop {
-            theirs.fetch(self.source).await.map_err(MigrationError::Source)?;
-            ours.fetch(self.target.store()).await.map_err(MigrationError::Target)?;
-            let order = match (theirs.fetched.front(), ours.fetched.front()) {
+            source.fetch(self.source).await.map_err(MigrationError::Source)?;
+            target.fetch(self.target.store()).await.map_err(MigrationError::Target)?;
+            let order = match (source.fetched.front(), target.fetched.front()) {
                 (None, None) => break,
                 (Some((a, _)), Some((b, _))) => a.cmp(b),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
             };
-            let their = if order.is_le() { theirs.fetched.pop_front() } else { None };
-            let our = if order.is_ge() { ours.fetched.pop_front() } else { None };
-            if their == our {
+            let source_item = if order.is_le() { source.fetched.pop_front() } else { None };
+            let target_item = if order.is_ge() { target.fetched.pop_front() } else { None };
+            if source_item == target_item {
                 continue;
             }
             others += 1;
-            let change = match (their, our) {
+            let change = match (source_item, target_item) {
                 (Some((key, body)), _) => (key, Some(body)),
                 (None, Some((key, _))) => (key, None),
                 (None, None) => continue,

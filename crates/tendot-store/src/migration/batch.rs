@@ -42,7 +42,7 @@ pub(crate) struct MigratedRecord {
 #[derive(Debug)]
 pub(crate) struct MigratedHistoryEntry {
     pub(crate) key: NameKey,
-    pub(crate) past: HistoryEntry,
+    pub(crate) history_entry: HistoryEntry,
     /// Whether it is the first entry of the name.
     pub(crate) is_first: bool,
     /// As in [`MigratedRecord`], if there was a record.
@@ -59,8 +59,11 @@ pub(crate) fn record_memory_size(entry: &StoredRecord) -> usize {
 }
 
 /// Approximate memory size of a history entry.
-pub(crate) fn history_memory_size(past: &HistoryEntry) -> usize {
-    let entry =
-        if let crate::PriorState::Record(entry) = &past.before { record_memory_size(entry) } else { 0 };
-    size_of_val(past) + entry
+pub(crate) fn history_memory_size(history_entry: &HistoryEntry) -> usize {
+    let entry = if let crate::PriorState::Record(entry) = &history_entry.before {
+        record_memory_size(entry)
+    } else {
+        0
+    };
+    size_of_val(history_entry) + entry
 }

@@ -15,8 +15,8 @@ const MAX_COMPARE_ATTEMPTS: u32 = 100;
 /// Current record of one name in source and target.
 struct RecordPair {
     key: NameKey,
-    theirs: Option<StoredRecord>,
-    ours: Option<StoredRecord>,
+    source: Option<StoredRecord>,
+    target: Option<StoredRecord>,
 }
 
 impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
@@ -53,20 +53,20 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         &mut self,
         mut after: u64,
         end: u64,
-        is_of_gone: bool,
+        only_removed: bool,
     ) -> Result<(), MigrationError> {
-        while let Some(theirs) = self.read_source_log(after, end).await? {
-            let ours =
-                self.target.store().read_log(after, theirs.len()).await.map_err(MigrationError::Target)?;
-            for (number, line) in theirs.iter().enumerate() {
-                if ours.get(number) != Some(line) {
+        while let Some(source) = self.read_source_log(after, end).await? {
+            let target =
+                self.target.store().read_log(after, source.len()).await.map_err(MigrationError::Target)?;
+            for (number, line) in source.iter().enumerate() {
+                if target.get(number) != Some(line) {
                     self.report_difference(format!("line {} of the log", line.sequence));
                 }
             }
-            let is_wanted = |kind| !is_of_gone || kind == EditKind::Remove;
-            let names = record_names(theirs.iter().filter(|line| is_wanted(line.kind)));
-            self.compare_names(names, is_of_gone).await?;
-            after = theirs.last().map_or(end, |line| line.sequence);
+            let is_wanted = |kind| !only_removed || kind == EditKind::Remove;
+            let names = record_names(source.iter().filter(|line| is_wanted(line.kind)));
+            self.compare_names(names, only_removed).await?;
+            after = source.last().map_or(end, |line| line.sequence);
         }
         Ok(())
     }
@@ -75,33 +75,33 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     async fn compare_records(&mut self) -> Result<(), MigrationError> {
         let mut after: Option<NameKey> = None;
         loop {
-            let theirs = read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
-            let ours =
+            let source = read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+            let target =
                 read_records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
             // Both have been read up to here.
             let last = |entries: &[(NameKey, StoredRecord)]| entries.last().map(|(key, _)| key.clone());
-            let ends = [last(&theirs), last(&ours)].into_iter().flatten();
+            let ends = [last(&source), last(&target)].into_iter().flatten();
             let Some(end) = ends.min_by(|a, b| storage_key(a).cmp(&storage_key(b))) else { return Ok(()) };
             let end_key = storage_key(&end).into_owned();
             // If one store is at its end, the rest of the other is compared.
-            let is_cut = !theirs.is_empty() && !ours.is_empty();
+            let is_cut = !source.is_empty() && !target.is_empty();
             let within = |(key, _): &(NameKey, StoredRecord)| !is_cut || *storage_key(key) <= *end_key;
-            let (theirs, ours) = (theirs.into_iter().filter(within), ours.into_iter().filter(within));
-            let pairs = pair_by_key(theirs, ours);
+            let (source, target) = (source.into_iter().filter(within), target.into_iter().filter(within));
+            let pairs = pair_by_key(source, target);
             after = pairs.last().map(|pair| pair.key.clone());
             self.compare_pairs(pairs).await?;
         }
     }
 
-    async fn compare_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
+    async fn compare_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
-            let theirs = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
-            let ours = self.target.store().read_records(&rest).await.map_err(MigrationError::Target)?;
-            let later = rest.split_off(theirs.len().min(ours.len()).clamp(1, rest.len()));
-            let both = rest.into_iter().zip(theirs.into_iter().zip(ours));
-            let pairs = both.map(|(key, (theirs, ours))| RecordPair { key, theirs, ours });
-            let is_wanted = |pair: &RecordPair| !is_of_gone || pair.theirs.is_none();
+            let source = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
+            let target = self.target.store().read_records(&rest).await.map_err(MigrationError::Target)?;
+            let later = rest.split_off(source.len().min(target.len()).clamp(1, rest.len()));
+            let both = rest.into_iter().zip(source.into_iter().zip(target));
+            let pairs = both.map(|(key, (source, target))| RecordPair { key, source, target });
+            let is_wanted = |pair: &RecordPair| !only_removed || pair.source.is_none();
             self.compare_pairs(pairs.filter(is_wanted).collect()).await?;
             rest = later;
         }
@@ -122,9 +122,9 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let mut again = Vec::new();
             for key in undetermined {
                 let one = std::slice::from_ref(&key);
-                let theirs =
+                let source =
                     self.source.read_records(one).await.map_err(MigrationError::Source)?.pop().flatten();
-                let ours = self
+                let target = self
                     .target
                     .store()
                     .read_records(one)
@@ -132,7 +132,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     .map_err(MigrationError::Target)?
                     .pop()
                     .flatten();
-                again.extend(self.compare_determined(vec![RecordPair { key, theirs, ours }]).await?);
+                again.extend(self.compare_determined(vec![RecordPair { key, source, target }]).await?);
             }
             undetermined = again;
         }
@@ -144,35 +144,38 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut differences = Vec::new();
         let mut undetermined = Vec::new();
-        let (mut theirs, mut ours) =
+        let (mut source, mut target) =
             (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
         for (number, pair) in pairs.into_iter().enumerate() {
             let mut later = None;
             let mut other = None;
             loop {
-                let past = theirs.next_for(number).await.map_err(MigrationError::Source)?;
-                let is_later = past.as_ref().is_some_and(|past| !self.position.includes(past));
-                let our_past = ours.next_for(number).await.map_err(MigrationError::Target)?;
-                let expected = if is_later { None } else { past.as_ref() };
-                if expected != our_past.as_ref() && other.is_none() {
-                    other = expected.or(our_past.as_ref()).map(|past| past.line.sequence);
+                let history_entry = source.next_for(number).await.map_err(MigrationError::Source)?;
+                let is_later = history_entry
+                    .as_ref()
+                    .is_some_and(|history_entry| !self.position.includes(history_entry));
+                let target_entry = target.next_for(number).await.map_err(MigrationError::Target)?;
+                let expected = if is_later { None } else { history_entry.as_ref() };
+                if expected != target_entry.as_ref() && other.is_none() {
+                    other =
+                        expected.or(target_entry.as_ref()).map(|history_entry| history_entry.line.sequence);
                 }
                 if is_later {
-                    later = past;
+                    later = history_entry;
                     break;
                 }
-                if past.is_none() {
+                if history_entry.is_none() {
                     break;
                 }
             }
-            match self.position.record_at(pair.theirs, later) {
+            match self.position.record_at(pair.source, later) {
                 RecordAtPosition::Undetermined => undetermined.push(pair.key),
-                RecordAtPosition::Known(theirs) => {
+                RecordAtPosition::Known(source) => {
                     if let Some(line) = other {
                         differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
                     }
-                    let how = match (theirs, pair.ours) {
-                        (theirs, ours) if theirs == ours => continue,
+                    let how = match (source, pair.target) {
+                        (source, target) if source == target => continue,
                         (Some(_), Some(_)) => "",
                         (Some(_), None) => ": it is missing",
                         _ => ": the source has none",
@@ -204,19 +207,19 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         let mut after: Option<Box<str>> = None;
         loop {
             let from = after.as_deref().map(str::as_bytes);
-            let theirs =
+            let source =
                 self.source.list_homed(from, MAX_BATCH_ITEMS).await.map_err(MigrationError::Source)?;
-            let ours = self
+            let target = self
                 .target
                 .store()
                 .list_homed(from, MAX_BATCH_ITEMS)
                 .await
                 .map_err(MigrationError::Target)?;
-            if theirs != ours {
-                let other = theirs.iter().find(|prefix| !ours.contains(prefix));
-                return Ok(other.or_else(|| ours.iter().find(|prefix| !theirs.contains(prefix))).cloned());
+            if source != target {
+                let other = source.iter().find(|prefix| !target.contains(prefix));
+                return Ok(other.or_else(|| target.iter().find(|prefix| !source.contains(prefix))).cloned());
             }
-            after = theirs.into_iter().last();
+            after = source.into_iter().last();
             if after.is_none() {
                 return Ok(None);
             }
@@ -226,22 +229,22 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
 
 /// Pairs records of both stores by name, in key order.
 fn pair_by_key(
-    theirs: impl Iterator<Item = (NameKey, StoredRecord)>,
-    ours: impl Iterator<Item = (NameKey, StoredRecord)>,
+    source: impl Iterator<Item = (NameKey, StoredRecord)>,
+    target: impl Iterator<Item = (NameKey, StoredRecord)>,
 ) -> Vec<RecordPair> {
-    let (mut theirs, mut ours) = (theirs.peekable(), ours.peekable());
+    let (mut source, mut target) = (source.peekable(), target.peekable());
     let mut pairs = Vec::new();
     loop {
-        let order = match (theirs.peek(), ours.peek()) {
+        let order = match (source.peek(), target.peek()) {
             (Some((a, _)), Some((b, _))) => storage_key(a).cmp(&storage_key(b)),
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (None, None) => return pairs,
         };
-        let their = if order.is_le() { theirs.next() } else { None };
-        let our = if order.is_ge() { ours.next() } else { None };
-        let key = their.as_ref().or(our.as_ref()).map(|(key, _)| key.clone());
-        let (theirs, ours) = (their.map(|(_, entry)| entry), our.map(|(_, entry)| entry));
-        pairs.extend(key.map(|key| RecordPair { key, theirs, ours }));
+        let source_item = if order.is_le() { source.next() } else { None };
+        let target_item = if order.is_ge() { target.next() } else { None };
+        let key = source_item.as_ref().or(target_item.as_ref()).map(|(key, _)| key.clone());
+        let (source, target) = (source_item.map(|(_, entry)| entry), target_item.map(|(_, entry)| entry));
+        pairs.extend(key.map(|key| RecordPair { key, source, target }));
     }
 }

@@ -173,12 +173,12 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     }
 
     /// Copies names with sorted keys: all, or only those without a record.
-    async fn copy_names(&mut self, names: Vec<NameKey>, is_of_gone: bool) -> Result<(), MigrationError> {
+    async fn copy_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
             let entries = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
             let later = rest.split_off(entries.len().clamp(1, rest.len()));
-            let known = rest.into_iter().zip(entries).filter(|(_, entry)| !is_of_gone || entry.is_none());
+            let known = rest.into_iter().zip(entries).filter(|(_, entry)| !only_removed || entry.is_none());
             let (names, entries): (Vec<_>, Vec<_>) = known.unzip();
             self.copy_records_with_history(&names, entries).await?;
             self.flush().await?;
@@ -198,21 +198,23 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let mut registration = RegistrationTracker::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
-            while let Some(past) = histories.next_for(number).await.map_err(MigrationError::Source)? {
-                if !self.position.includes(&past) {
-                    later = Some(past);
+            while let Some(history_entry) =
+                histories.next_for(number).await.map_err(MigrationError::Source)?
+            {
+                if !self.position.includes(&history_entry) {
+                    later = Some(history_entry);
                     break;
                 }
-                let registration_sequence = match &past.before {
+                let registration_sequence = match &history_entry.before {
                     PriorState::Record(entry) => registration.origin_of(entry, previous),
                     _ => None,
                 };
                 let is_first = previous.is_none();
-                previous = Some(past.line.sequence);
-                self.batch.size += history_memory_size(&past);
+                previous = Some(history_entry.line.sequence);
+                self.batch.size += history_memory_size(&history_entry);
                 self.batch.history.push(MigratedHistoryEntry {
                     key: key.clone(),
-                    past,
+                    history_entry,
                     is_first,
                     registration_sequence,
                 });
@@ -222,14 +224,14 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             }
             match self.position.record_at(now, later) {
                 RecordAtPosition::Known(entry) => {
-                    let taken = entry.map(|entry| {
+                    let migrated = entry.map(|entry| {
                         self.batch.size += record_memory_size(&entry);
                         MigratedRecord {
                             registration_sequence: registration.origin_of(&entry, previous),
                             entry,
                         }
                     });
-                    self.batch.records.push((key.clone(), taken));
+                    self.batch.records.push((key.clone(), migrated));
                 }
                 RecordAtPosition::Undetermined => self.has_undetermined = true,
             }

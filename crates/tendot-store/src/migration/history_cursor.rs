@@ -23,12 +23,12 @@ impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
     /// Returns the next history entry of the name with this index; skips the rest of earlier names.
     pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<HistoryEntry>, StoreError> {
         loop {
-            while let Some((of, past)) = self.fetched.pop_front() {
+            while let Some((of, history_entry)) = self.fetched.pop_front() {
                 if of == name {
-                    return Ok(Some(past));
+                    return Ok(Some(history_entry));
                 }
                 if of > name {
-                    self.fetched.push_front((of, past));
+                    self.fetched.push_front((of, history_entry));
                     return Ok(None);
                 }
             }

@@ -47,8 +47,8 @@ const MAX_REPORTED_DIFFERENCES: usize = 100;
 /// source.commit(ChangeSet { by: "operator".into(), at: 1_700_000_000_000, edits: vec![home] }).await?;
 ///
 /// let mut target = EmbeddedStore::open_target(&folder.path().join("target"))?;
-/// let moved = migrate(&source, &mut target, false, |_| {}).await?;
-/// assert_eq!((moved.sequence, moved.different), (1, 0));
+/// let report = migrate(&source, &mut target, false, |_| {}).await?;
+/// assert_eq!((report.sequence, report.different), (1, 0));
 /// drop(target);
 /// assert!(EmbeddedStore::open(&folder.path().join("target"))?.is_homed(b"10.1000").await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -143,10 +143,10 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
             Some((_, false)) => return Err(MigrationError::Written),
             Some((mut checkpoint, true)) => {
                 let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
-                let ours = target.store().read_log(last.saturating_sub(1), 1).await;
-                let theirs =
+                let target_entry = target.store().read_log(last.saturating_sub(1), 1).await;
+                let source_entry =
                     source.read_log(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
-                let is_same = last == 0 || ours.map_err(MigrationError::Target)? == theirs;
+                let is_same = last == 0 || target_entry.map_err(MigrationError::Target)? == source_entry;
                 if !is_same || checkpoint.copied_to > head.sequence {
                     return Err(MigrationError::OtherSource);
                 }
@@ -187,16 +187,16 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
 
     /// Marks the target as complete if there are no differences.
     async fn finish(mut self) -> Result<MigrationReport, MigrationError> {
-        let theirs = self.source.head().await.map_err(MigrationError::Source)?;
-        let ours = self.target.store().head().await.map_err(MigrationError::Target)?;
-        if ours.sequence != self.checkpoint.copied_to
-            || theirs.sequence == ours.sequence && theirs.revision != ours.revision
+        let source_head = self.source.head().await.map_err(MigrationError::Source)?;
+        let target_head = self.target.store().head().await.map_err(MigrationError::Target)?;
+        if target_head.sequence != self.checkpoint.copied_to
+            || source_head.sequence == target_head.sequence && source_head.revision != target_head.revision
         {
             self.report_difference(format!(
-                "the last numbers: {theirs:?} in the source, {ours:?} in the target"
+                "the last numbers: {source_head:?} in the source, {target_head:?} in the target"
             ));
         }
-        (self.report.sequence, self.report.revision) = (ours.sequence, ours.revision);
+        (self.report.sequence, self.report.revision) = (target_head.sequence, target_head.revision);
         if self.report.different == 0 {
             self.checkpoint.stage = MigrationStage::Complete;
             self.flush().await?;

@@ -19,8 +19,8 @@ pub(super) struct SnapshotPosition {
 }
 
 impl SnapshotPosition {
-    pub(super) const fn includes(self, past: &HistoryEntry) -> bool {
-        past.line.sequence <= self.sequence
+    pub(super) const fn includes(self, history_entry: &HistoryEntry) -> bool {
+        history_entry.line.sequence <= self.sequence
     }
 
     /// Derives the record at the position from the current record and the first later history entry, if there is one.
@@ -29,7 +29,7 @@ impl SnapshotPosition {
         now: Option<StoredRecord>,
         later: Option<HistoryEntry>,
     ) -> RecordAtPosition {
-        match (later.map(|past| past.before), now) {
+        match (later.map(|history_entry| history_entry.before), now) {
             // Records of an import in progress exist before its log entry.
             (None, Some(entry)) if entry.revision > self.revision => RecordAtPosition::Undetermined,
             (None, now) => RecordAtPosition::Known(now),

@@ -60,19 +60,19 @@ impl HistoryOrder {
 
 impl History {
     /// Adds an entry; returns false and sets `next` if the page is full, by number or by bytes.
-    pub(crate) fn push(&mut self, past: HistoryEntry, limit: usize, room: &mut usize) -> bool {
+    pub(crate) fn push(&mut self, history_entry: HistoryEntry, limit: usize, bytes_left: &mut usize) -> bool {
         if let Some(last) = self.items.last()
-            && (self.items.len() >= limit || *room == 0)
+            && (self.items.len() >= limit || *bytes_left == 0)
         {
             self.next = Some(last.line.sequence);
             return false;
         }
-        if let PriorState::Record(entry) = &past.before {
+        if let PriorState::Record(entry) = &history_entry.before {
             let size = |value: &HandleValue<'_>| size_of_val(value) + value.data.len();
             let size = entry.registration.len() + entry.values.iter().map(size).sum::<usize>();
-            *room = room.saturating_sub(size);
+            *bytes_left = bytes_left.saturating_sub(size);
         }
-        self.items.push(past);
+        self.items.push(history_entry);
         true
     }
 }

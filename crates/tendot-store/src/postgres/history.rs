@@ -60,7 +60,7 @@ impl PostgresStore {
             HistoryOrder::NewestFirst { before } => (SELECT_HISTORY_DESC, row::to_i64(before), true),
         };
         let key = storage_key(key);
-        let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
+        let (mut history, mut bytes_left) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
         let most = row::limit_to_i64(HISTORY_PAGE_LEN.min(limit.max(1).saturating_add(1)));
         let mut is_first = true;
         loop {
@@ -76,19 +76,21 @@ impl PostgresStore {
                 let line = row::log_entry(found, 0)?;
                 from = row::to_i64(line.sequence);
                 let before = row::prior_state(found, 7)?;
-                let (past, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
+                let (history_entry, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
                 if is_newest_first {
-                    changes.extend([Some(past), made].into_iter().flatten());
+                    changes.extend([Some(history_entry), made].into_iter().flatten());
                 } else {
-                    changes.extend([made, Some(past)].into_iter().flatten());
+                    changes.extend([made, Some(history_entry)].into_iter().flatten());
                 }
             }
             let is_last = row::limit_to_i64(rows.len()) < most;
             if is_last && !is_newest_first {
                 changes.extend(self.creating_import(&key, from).await?);
             }
-            for past in changes.into_iter().filter(|past| order.contains(past.line.sequence)) {
-                if !history.push(past, limit, &mut room) {
+            for history_entry in
+                changes.into_iter().filter(|history_entry| order.contains(history_entry.line.sequence))
+            {
+                if !history.push(history_entry, limit, &mut bytes_left) {
                     return Ok(history);
                 }
             }

@@ -106,9 +106,9 @@ const UPDATE_COUNTERS: &str =
 impl PostgresStore {
     /// Starts an import; this store and others may write meanwhile.
     pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
-        let unmade =
+        let io_error =
             |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
-        let buffer = ImportBuffer::in_temp_dir().map_err(unmade)?;
+        let buffer = ImportBuffer::in_temp_dir().map_err(io_error)?;
         let time = self.settings.statement + self.settings.patience;
         let cluster = Arc::clone(&self.cluster);
         Ok(PostgresImporter {

@@ -97,15 +97,15 @@ impl MigrationSource for PostgresStore {
         let (mut entries, mut size) = (Vec::new(), 0);
         for names in names.chunks(RECORD_PAGE_LEN) {
             let keys: Vec<_> = names.iter().map(storage_key).collect();
-            let mut there = HashMap::new();
+            let mut records = HashMap::new();
             self.for_each_row(SELECT_RECORDS, &[&keys], |found| {
                 let entry = row::record(found, 0)?;
                 size += entry.as_ref().map_or(0, record_memory_size);
-                there.insert(row::column::<&[u8]>(found, 5)?.to_vec(), entry);
+                records.insert(row::column::<&[u8]>(found, 5)?.to_vec(), entry);
                 Ok(true)
             })
             .await?;
-            entries.extend(keys.iter().map(|key| there.remove(&**key).flatten()));
+            entries.extend(keys.iter().map(|key| records.remove(&**key).flatten()));
             if size >= MAX_BATCH_BYTES {
                 break;
             }
@@ -128,18 +128,18 @@ impl MigrationSource for PostgresStore {
             SELECT_HISTORIES,
             &[&keys, &row::to_i64(after), &row::limit_to_i64(MAX_BATCH_ITEMS)],
             |found| {
-                let past =
+                let history_entry =
                     HistoryEntry { line: row::log_entry(found, 0)?, before: row::prior_state(found, 7)? };
-                size += history_memory_size(&past);
+                size += history_memory_size(&history_entry);
                 let number = numbers.get(row::column::<&[u8]>(found, 12)?);
-                entries.extend(number.map(|number| (*number, past)));
+                entries.extend(number.map(|number| (*number, history_entry)));
                 Ok(size < MAX_BATCH_BYTES)
             },
         )
         .await?;
         let next = match entries.last() {
-            Some((number, past)) if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
-                Some((*number, past.line.sequence))
+            Some((number, history_entry)) if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
+                Some((*number, history_entry.line.sequence))
             }
             _ => (end < names.len()).then_some((end, 0)),
         };
@@ -156,8 +156,8 @@ impl PostgresStore {
             Ok(true)
         })
         .await?;
-        let unread = || StoreError::Damaged { what: "what the store says of a move to it".into() };
-        checkpoint.map(|(checkpoint, is_last)| Ok((checkpoint.ok_or_else(unread)?, is_last))).transpose()
+        let corrupt = || StoreError::Damaged { what: "what the store says of a move to it".into() };
+        checkpoint.map(|(checkpoint, is_last)| Ok((checkpoint.ok_or_else(corrupt)?, is_last))).transpose()
     }
 
     /// Rejects the target of an incomplete migration.
@@ -209,8 +209,8 @@ impl MigrationTarget for PostgresTarget {
             |error: DatabaseError| MigrationError::Target(error.into_store_error("writing what is moved"));
         let mut client =
             self.store.cluster.primary().map_err(failed)?.write_connection().await.map_err(failed)?;
-        let taken = tokio::time::timeout(time, write_batch(&mut client, batch, checkpoint)).await;
-        match taken {
+        let migrated = tokio::time::timeout(time, write_batch(&mut client, batch, checkpoint)).await;
+        match migrated {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(MigrationError::Written),
             Ok(Err(error)) => Err(failed(error.into())),
@@ -257,9 +257,9 @@ async fn write_batch(
     let there = batch.aux.iter().filter_map(|(key, body)| Some((&**key, body.as_deref()?)));
     let (keys, bodies): (Vec<&[u8]>, Vec<&[u8]>) = there.unzip();
     runner.send(UPSERT_AUX, !keys.is_empty(), &[&keys, &bodies]).await?;
-    let gone = batch.aux.iter().filter(|(_, body)| body.is_none());
-    let gone: Vec<&[u8]> = gone.map(|(key, _)| &**key).collect();
-    runner.send(DELETE_AUX, !gone.is_empty(), &[&gone]).await?;
+    let removed = batch.aux.iter().filter(|(_, body)| body.is_none());
+    let removed: Vec<&[u8]> = removed.map(|(key, _)| &**key).collect();
+    runner.send(DELETE_AUX, !removed.is_empty(), &[&removed]).await?;
     let commits = commits + 1;
     runner.send(UPDATE_COUNTERS, true, &[&revision, &sequence, &commits]).await?;
     runner.send(INSERT_COMMIT_ID, true, &[]).await?;
@@ -273,30 +273,33 @@ async fn write_records_and_history(
     runner: &StatementRunner<'_>,
     batch: &MigrationBatch,
 ) -> Result<(), Error> {
-    let mut past = Columns::default();
-    for taken in &batch.history {
-        past.sequences.push(row::to_i64(taken.past.line.sequence));
-        let entry = if let PriorState::Record(entry) = &taken.past.before { Some(entry) } else { None };
-        past.push(&taken.key, entry);
-        if let (PriorState::Unknown, Some(state)) = (&taken.past.before, past.states.last_mut()) {
+    let mut history = Columns::default();
+    for migrated in &batch.history {
+        history.sequences.push(row::to_i64(migrated.history_entry.line.sequence));
+        let entry =
+            if let PriorState::Record(entry) = &migrated.history_entry.before { Some(entry) } else { None };
+        history.push(&migrated.key, entry);
+        if let (PriorState::Unknown, Some(state)) =
+            (&migrated.history_entry.before, history.states.last_mut())
+        {
             *state = Some(row::STATUS_UNKNOWN);
         }
     }
-    let Columns { keys, sequences, names, revisions, states, bodies, registrations } = &past;
+    let Columns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
     let columns: Parameters<'_> = &[keys, sequences, names, revisions, states, bodies, registrations];
     runner.send(UPSERT_HISTORY, !keys.is_empty(), columns).await?;
 
-    let (mut there, mut gone) = (Columns::default(), Vec::new());
-    for (key, taken) in &batch.records {
-        match taken {
-            Some(taken) => there.push(key, Some(&taken.entry)),
-            None => gone.push(storage_key(key)),
+    let (mut written, mut removed) = (Columns::default(), Vec::new());
+    for (key, migrated) in &batch.records {
+        match migrated {
+            Some(migrated) => written.push(key, Some(&migrated.entry)),
+            None => removed.push(storage_key(key)),
         }
     }
-    let Columns { keys, names, revisions, states, bodies, registrations, .. } = &there;
+    let Columns { keys, names, revisions, states, bodies, registrations, .. } = &written;
     let columns: Parameters<'_> = &[keys, names, revisions, states, bodies, registrations];
     runner.send(UPSERT_RECORDS, !keys.is_empty(), columns).await?;
-    runner.send(DELETE_RECORDS, !gone.is_empty(), &[&gone]).await
+    runner.send(DELETE_RECORDS, !removed.is_empty(), &[&removed]).await
 }
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];

@@ -193,11 +193,11 @@ impl Store for PostgresStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        self.list_notes(beginning, after, limit).await
+        self.list_notes(key_prefix, after, limit).await
     }
 
     async fn names_at_revision(

@@ -98,8 +98,8 @@ impl PostgresStore {
             self.query_row("reading a record", SELECT_RECORD, &&*storage_key(key), read).await?;
         if !is_current {
             // Invalidates caches: a response from a possibly stale record must not be cached.
-            let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
-            self.cluster.read_fence.versions.bump(Some(key), is_of_prefix);
+            let is_prefix_change = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
+            self.cluster.read_fence.versions.bump(Some(key), is_prefix_change);
         }
         let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
         // Two long names could have the same storage key; only one of them is stored.
@@ -206,21 +206,21 @@ impl PostgresStore {
         let doing = "reading records of a revision";
         let rows =
             self.query(doing, NAMES_AT_REVISION, &[&after, &MAX_SCANNED_RECORDS, &revision, &most]).await?;
-        let mut piece = NamePage::default();
+        let mut page = NamePage::default();
         for found in &rows {
             let listed = row::name_entry(found)?;
             let is_end = row::column::<i64>(found, 2)? < 0;
-            if is_end || piece.names.len() + 1 >= limit {
-                piece.next = NameKey::new(&listed.name).ok();
+            if is_end || page.names.len() + 1 >= limit {
+                page.next = NameKey::new(&listed.name).ok();
             }
             if !is_end {
-                piece.names.push(listed);
+                page.names.push(listed);
             }
-            if piece.next.is_some() {
+            if page.next.is_some() {
                 break;
             }
         }
-        Ok(piece)
+        Ok(page)
     }
 
     pub(crate) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -274,15 +274,15 @@ impl PostgresStore {
 
     pub(crate) async fn list_notes(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let after = after.unwrap_or_default();
         let (doing, limit) = ("reading notes", row::limit_to_i64(limit));
-        let rows = match prefix_end(beginning) {
-            Some(end) => self.query(doing, LIST_AUX, &[&beginning, &after, &end, &limit]).await?,
-            None => self.query(doing, LIST_AUX_TO_END, &[&beginning, &after, &limit]).await?,
+        let rows = match prefix_end(key_prefix) {
+            Some(end) => self.query(doing, LIST_AUX, &[&key_prefix, &after, &end, &limit]).await?,
+            None => self.query(doing, LIST_AUX_TO_END, &[&key_prefix, &after, &limit]).await?,
         };
         let note = |found: &Row| {
             Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
@@ -432,9 +432,9 @@ impl PrefixKeyRange {
 }
 
 /// Returns the first key after all keys with this prefix; `None` if there is none.
-fn prefix_end(beginning: &[u8]) -> Option<Vec<u8>> {
-    let last = beginning.iter().rposition(|byte| *byte < 0xff)?;
-    let mut end = beginning.get(..=last)?.to_vec();
+fn prefix_end(key_prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = key_prefix.iter().rposition(|byte| *byte < 0xff)?;
+    let mut end = key_prefix.get(..=last)?.to_vec();
     *end.last_mut()? += 1;
     Some(end)
 }

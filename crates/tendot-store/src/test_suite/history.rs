@@ -108,10 +108,10 @@ pub async fn history_paging(store: &impl Store) {
         for (order, is_back) in [(&mut forth, false), (&mut back, true)] {
             let mut seen = Vec::new();
             loop {
-                let piece = store.history(&name, *order, limit).await.unwrap();
-                assert!(piece.items.len() <= limit.max(1));
-                seen.extend(piece.items);
-                let Some(next) = piece.next else { break };
+                let page = store.history(&name, *order, limit).await.unwrap();
+                assert!(page.items.len() <= limit.max(1));
+                seen.extend(page.items);
+                let Some(next) = page.next else { break };
                 *order = if is_back {
                     HistoryOrder::NewestFirst { before: next }
                 } else {
@@ -131,8 +131,8 @@ pub async fn history_paging(store: &impl Store) {
     for _ in 0..5 {
         commit(store, vec![put("10.1000/large", &large, Precondition::Any)]).await.unwrap();
     }
-    let piece = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
-    assert!(piece.items.len() < 5 && piece.next.is_some());
+    let page = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
+    assert!(page.items.len() < 5 && page.next.is_some());
 }
 
 /// Values of secret types are not in the history.

@@ -50,12 +50,12 @@ impl Lmdb {
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        durable_dir::create_dir(directory).map_err(unmade)?;
+        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        durable_dir::create_dir(directory).map_err(io_error)?;
         let lock = DirectoryLock::acquire(directory)?;
-        restore::recover_interrupted(directory).map_err(unmade)?;
-        if directory.join("data.mdb").try_exists().map_err(unmade)? {
-            durable_dir::remove_dir(&directory.join(CREATE_DIR)).map_err(unmade)?;
+        restore::recover_interrupted(directory).map_err(io_error)?;
+        if directory.join("data.mdb").try_exists().map_err(io_error)? {
+            durable_dir::remove_dir(&directory.join(CREATE_DIR)).map_err(io_error)?;
         } else {
             Self::create(directory)?;
         }
@@ -77,11 +77,11 @@ impl Lmdb {
     /// store.
     fn create(directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let making = directory.join(CREATE_DIR);
-        durable_dir::recreate_private_dir(&making).map_err(unmade)?;
+        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let create_dir = directory.join(CREATE_DIR);
+        durable_dir::recreate_private_dir(&create_dir).map_err(io_error)?;
         fail_point::hit("create: the folder is made");
-        let env = environment::open_environment(&making, false)?;
+        let env = environment::open_environment(&create_dir, false)?;
         let databases = Databases::create(&env).map_err(failed)?;
         let lmdb =
             Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
@@ -96,10 +96,10 @@ impl Lmdb {
         lmdb.renew_lineage().map_err(failed)?;
         drop(lmdb);
         fail_point::hit("create: the store is made");
-        std::fs::rename(making.join("data.mdb"), directory.join("data.mdb")).map_err(unmade)?;
-        durable_dir::sync_dir(directory).map_err(unmade)?;
+        std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb")).map_err(io_error)?;
+        durable_dir::sync_dir(directory).map_err(io_error)?;
         fail_point::hit("create: the store is in place");
-        std::fs::remove_dir_all(&making).map_err(unmade)
+        std::fs::remove_dir_all(&create_dir).map_err(io_error)
     }
 
     /// Adds the databases that stores of earlier versions lack. A pending import must have been recovered before.

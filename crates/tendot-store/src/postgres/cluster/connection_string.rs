@@ -58,8 +58,8 @@ impl ConnectionString {
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
-        let unread = |error: tokio_postgres::Error| PostgresOpenError::Address { why: message(&error) };
-        let mut config: Config = address.parse().map_err(unread)?;
+        let invalid = |error: tokio_postgres::Error| PostgresOpenError::Address { why: message(&error) };
+        let mut config: Config = address.parse().map_err(invalid)?;
         // The driver treats the option `host` as a single host.
         for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
             config.host(host);

@@ -63,14 +63,14 @@ pub(crate) fn tls_config(certificates: Option<&str>) -> Result<ClientConfig, Pos
     match certificates {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(path) => {
-            let unread = |why: String| PostgresOpenError::Certificates { why: format!("{path}: {why}") };
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
+            let invalid = |why: String| PostgresOpenError::Certificates { why: format!("{path}: {why}") };
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| invalid(error.to_string()))?;
             for certificate in found {
-                let certificate = certificate.map_err(|error| unread(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unread(error.to_string()))?;
+                let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+                roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(unread("there is none in it".into()));
+                return Err(invalid("there is none in it".into()));
             }
         }
     }

@@ -61,10 +61,10 @@ impl ReadFence {
             self.everything.fetch_max(line.sequence, Ordering::SeqCst);
             self.versions.bump_all();
         } else {
-            let is_of_prefix = matches!(line.kind, EditKind::Home | EditKind::Unhome)
+            let is_prefix_change = matches!(line.kind, EditKind::Home | EditKind::Unhome)
                 || crate::change_counters::is_prefix_record(&line.name);
-            self.raise(&line.name, is_of_prefix, line.sequence);
-            self.versions.bump(NameKey::new(&line.name).ok().as_ref(), is_of_prefix);
+            self.raise(&line.name, is_prefix_change, line.sequence);
+            self.versions.bump(NameKey::new(&line.name).ok().as_ref(), is_prefix_change);
         }
         self.known.fetch_max(line.sequence, Ordering::SeqCst);
     }
@@ -82,11 +82,11 @@ impl ReadFence {
         self.versions.bump_all();
     }
 
-    fn raise(&self, name: &str, is_of_prefix: bool, line: u64) {
+    fn raise(&self, name: &str, is_prefix_change: bool, line: u64) {
         if let Some(needed) = NameKey::new(name).ok().and_then(|key| self.names.get(counter_index(&key))) {
             needed.fetch_max(line, Ordering::SeqCst);
         }
-        if is_of_prefix {
+        if is_prefix_change {
             self.prefixes.fetch_max(line, Ordering::SeqCst);
         }
     }
@@ -115,12 +115,12 @@ mod tests {
 
     /// Checks whether a log entry affects a name, and whether it affects prefixes.
     #[track_caller]
-    fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
+    fn check(kind: EditKind, name: &str, (is_about, is_prefix_change): (bool, bool)) {
         let (read_fence, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
         let before = read_fence.versions.version_of(&key).unwrap();
         read_fence.record_log_entry(&line(7, kind, name));
         assert_eq!(read_fence.versions.is_current(before), !is_about, "{kind:?} {name}");
-        assert_eq!(read_fence.position_for_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
+        assert_eq!(read_fence.position_for_prefixes() == 7, is_prefix_change, "{kind:?} {name}");
         assert_eq!(read_fence.known_position(), 7);
         assert!(read_fence.versions.version_of(&key).is_some(), "nothing is being changed");
     }

@@ -53,19 +53,19 @@ pub(crate) struct HistoryColumns<'b> {
 
 impl<'b> HistoryColumns<'b> {
     pub(crate) fn new(batch: &'b WriteBatch) -> Self {
-        let mut past = Self::default();
+        let mut columns = Self::default();
         for (line, before) in &batch.log_entries {
             let Some((key, before)) = before else { continue };
             let entry = if let PriorState::Record(entry) = before { Some(entry) } else { None };
-            past.keys.push(storage_key(key));
-            past.sequences.push(row::to_i64(line.sequence));
-            past.names.push(entry.map(|entry| entry.name.as_bytes()));
-            past.revisions.push(entry.map(|entry| row::to_i64(entry.revision)));
-            past.states.push(entry.map(|entry| row::status_code(entry.state)));
-            past.bodies.push(entry.map(|entry| values_codec::encode(&entry.values)));
-            past.registrations.push(entry.map(|entry| &*entry.registration));
+            columns.keys.push(storage_key(key));
+            columns.sequences.push(row::to_i64(line.sequence));
+            columns.names.push(entry.map(|entry| entry.name.as_bytes()));
+            columns.revisions.push(entry.map(|entry| row::to_i64(entry.revision)));
+            columns.states.push(entry.map(|entry| row::status_code(entry.state)));
+            columns.bodies.push(entry.map(|entry| values_codec::encode(&entry.values)));
+            columns.registrations.push(entry.map(|entry| &*entry.registration));
         }
-        past
+        columns
     }
 }
 

@@ -67,7 +67,7 @@ impl WriteQueue {
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let writer_stopped = || StoreError::ReadOnly { why: "its writer has stopped".into() };
         let enqueued_at = Instant::now();
         self.check_deadline(enqueued_at)?;
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
@@ -75,7 +75,7 @@ impl WriteQueue {
         let permits = loop {
             match timeout(DEADLINE_CHECK_INTERVAL, &mut permits).await {
                 Ok(Ok(permits)) => break permits,
-                Ok(Err(_)) => return Err(gone().into()),
+                Ok(Err(_)) => return Err(writer_stopped().into()),
                 Err(_) => self.check_deadline(enqueued_at)?,
             }
         };
@@ -89,7 +89,7 @@ impl WriteQueue {
             _permit: permits,
         };
         if self.requests.send(request).is_err() {
-            return Err(gone().into());
+            return Err(writer_stopped().into());
         }
         // It may have been sent already.
         let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
@@ -256,13 +256,13 @@ impl WriteRequest {
 }
 
 fn reject_all(changes: &[&ChangeSet], why: DatabaseError) -> CommitResults {
-    let told = why.to_string();
+    let message = why.to_string();
     let again = |error: &StoreError| match error {
         StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
         StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
         StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
         StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
-        _ => StoreError::Failed { doing: OPERATION, error: told.clone().into() },
+        _ => StoreError::Failed { doing: OPERATION, error: message.clone().into() },
     };
     let error = why.into_store_error(OPERATION);
     changes.iter().map(|_| Err(again(&error).into())).collect()

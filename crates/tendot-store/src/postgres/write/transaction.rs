@@ -131,13 +131,13 @@ async fn lock_and_prefetch(
     let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
-    let note_keys: Vec<&[u8]> = wanted.aux.iter().map(|key| &**key).collect();
+    let aux_keys: Vec<&[u8]> = wanted.aux.iter().map(|key| &**key).collect();
     let (begun, locked, records, homed, notes) = join5(
         client.batch_execute(BEGIN_READ_COMMITTED),
         client.query_one(lock, &[]),
         query_keys(client, records, &keys),
         query_keys(client, homed, &prefixes),
-        query_keys(client, notes, &note_keys),
+        query_keys(client, notes, &aux_keys),
     )
     .await;
     begun?;
@@ -174,10 +174,10 @@ async fn query_keys(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let (mut rows, mut room) = (Vec::new(), MAX_PREFETCH_BYTES);
+    let (mut rows, mut bytes_left) = (Vec::new(), MAX_PREFETCH_BYTES);
     let mut found = pin!(client.query_raw(statement, [&keys]).await?);
     while let Some(row) = found.try_next().await? {
-        room = room.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
+        bytes_left = bytes_left.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
         rows.push(row);
     }
     Ok(rows)
@@ -203,7 +203,8 @@ async fn write_and_commit(
     batch: &WriteBatch,
     commit: &CommitId,
 ) -> Result<(), DatabaseError> {
-    let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
+    let [number, forget, counters, put, remove, insert_history, log, home, unhome, put_aux, remove_aux] =
+        statements
     else {
         return Err(DatabaseError::Closed);
     };
@@ -216,14 +217,14 @@ async fn write_and_commit(
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
     let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
-    let (mut note_keys, mut bodies, mut removed_notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut aux_keys, mut bodies, mut removed_aux) = (Vec::new(), Vec::new(), Vec::new());
     for key in &batch.changed_aux {
         match batch.aux.get(key) {
             Some(body) => {
-                note_keys.push(&**key);
+                aux_keys.push(&**key);
                 bodies.push(&**body);
             }
-            None => removed_notes.push(&**key),
+            None => removed_aux.push(&**key),
         }
     }
 
@@ -240,7 +241,7 @@ async fn write_and_commit(
     }
     if !history.keys.is_empty() {
         let HistoryColumns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
-        pipeline.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
+        pipeline.push(insert_history, [keys, sequences, names, revisions, states, bodies, registrations]);
     }
     if !lines.sequences.is_empty() {
         let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
@@ -252,11 +253,11 @@ async fn write_and_commit(
     if !unhomed.is_empty() {
         pipeline.push(unhome, [&unhomed]);
     }
-    if !note_keys.is_empty() {
-        pipeline.push(put_note, [&note_keys, &bodies]);
+    if !aux_keys.is_empty() {
+        pipeline.push(put_aux, [&aux_keys, &bodies]);
     }
-    if !removed_notes.is_empty() {
-        pipeline.push(remove_note, [&removed_notes]);
+    if !removed_aux.is_empty() {
+        pipeline.push(remove_aux, [&removed_aux]);
     }
     pipeline.sent.push(Box::pin(client.batch_execute("commit")));
     // Awaits all in order; the first error is the cause.

@@ -74,10 +74,11 @@ impl WriteBatch {
         }
         // A change set of aux edits only gets no revision.
         self.revision += u64::from(!log_entries.is_empty());
-        for PendingLogEntry { kind, name, past } in log_entries {
+        for PendingLogEntry { kind, name, history_entry } in log_entries {
             self.sequence += 1;
             let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
-            self.log_entries.push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, past));
+            self.log_entries
+                .push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, history_entry));
         }
         Ok(CommitInfo { revision: self.revision })
     }
