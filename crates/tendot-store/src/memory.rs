@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: RwLock<MemoryTables>,
-    versions: ChangeCounters,
+    counters: ChangeCounters,
 }
 
 /// Tables of the memory store.
@@ -141,12 +141,12 @@ impl Store for MemoryStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let _changing = self.versions.begin_write([&change]);
+        let _changing = self.counters.begin_write([&change]);
         tables.commit(change)
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        Some(&self.versions)
+        Some(&self.counters)
     }
 
     async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {

@@ -68,7 +68,7 @@ pub(crate) fn encode_replaced(
     let without = redact_secrets(&entry);
     let stored = lmdb.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
     Ok(match stored {
-        Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
+        Some((body, _)) if without.is_none() && record::decode_revision(body) == Some(entry.revision) => {
             body.to_vec()
         }
         // Has secrets, or was written by an earlier edit of the same change set and is not stored.
@@ -230,9 +230,9 @@ impl<'a> NameHistory<'a> {
             Some((_, [])) => Ok(None),
             Some((_, old)) => {
                 let unknown = || checksum::corrupt(&self.record_key, ITEM, "its layout is not known");
-                record::revision(old).map(Some).ok_or_else(unknown)
+                record::decode_revision(old).map(Some).ok_or_else(unknown)
             }
-            None => Ok(self.lmdb.record_header(self.txn, &self.record_key)?.map(|head| head.decode_revision)),
+            None => Ok(self.lmdb.record_header(self.txn, &self.record_key)?.map(|head| head.revision)),
         }
     }
 

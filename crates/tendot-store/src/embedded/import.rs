@@ -272,7 +272,7 @@ impl ImportEncoder<'_> {
         }
         let name = there.as_ref().map_or(name, |record| &record.entry.name);
         // Imports have no registrations; existing ones stay.
-        let known = there.as_ref().and_then(|record| record.registration);
+        let registration = there.as_ref().and_then(|record| record.registration);
         let record_key = name_key::storage_key(&key);
         let is_shortened = name_key::is_hashed_key(&record_key);
         let mut value = record::encode_values(
@@ -280,7 +280,7 @@ impl ImportEncoder<'_> {
             self.revision,
             RecordStatus::Live,
             &values,
-            known,
+            registration,
             is_shortened,
             interner,
         );
@@ -410,8 +410,8 @@ impl ImportWriter<'_> {
         let writing = |error| backend_error("homing prefixes", error);
         let mut lines = Vec::new();
         for prefix in self.homed {
-            let known = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
-            if !known {
+            let is_homed = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
+            if !is_homed {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
                 lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;

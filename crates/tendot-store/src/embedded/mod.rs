@@ -191,7 +191,7 @@ impl Store for EmbeddedStore {
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
         // A read-only store does not see the commits of the writing process.
-        self.writer.as_ref().map(|writer| &*writer.versions)
+        self.writer.as_ref().map(|writer| &*writer.counters)
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

@@ -158,7 +158,7 @@ impl WriterLoop {
         }
         let head = self.lmdb.record_header(txn, &name_key::storage_key(key))?;
         Ok(head.map(|head| {
-            let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
+            let RecordHeader { name, revision, state, registration, .. } = head;
             let entry =
                 StoredRecord { name, revision, state, values: Vec::new(), registration: Box::default() };
             DiskRecord { entry, registration }

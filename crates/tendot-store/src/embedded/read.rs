@@ -250,7 +250,7 @@ impl Lmdb {
         for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(records) {
             let (key, value) = record.map_err(failed)?;
             // Decodes the name only if needed: few records match.
-            let there = record::revision(checksum::verify_and_strip(key, value, "record")?);
+            let there = record::decode_revision(checksum::verify_and_strip(key, value, "record")?);
             let unknown = || checksum::corrupt(key, "record", "its layout is not known");
             let is_match = there.ok_or_else(unknown)? == revision;
             if !is_match && number < MAX_SCANNED_RECORDS {

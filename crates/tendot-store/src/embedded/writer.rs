@@ -35,7 +35,7 @@ pub(crate) struct WriteQueue {
     requests: Mutex<Option<Sender<WriteRequest>>>,
     permits: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
-    pub(crate) versions: Arc<ChangeCounters>,
+    pub(crate) counters: Arc<ChangeCounters>,
 }
 
 #[derive(Debug)]
@@ -50,15 +50,15 @@ impl WriteQueue {
     pub(crate) fn start(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
         let state = WriterLoop::load(lmdb)?;
         let (requests, inbox) = channel();
-        let versions = Arc::new(ChangeCounters::new());
-        let shared = Arc::clone(&versions);
+        let counters = Arc::new(ChangeCounters::new());
+        let shared = Arc::clone(&counters);
         let spawned = std::thread::Builder::new()
             .name("tendot-writer".into())
             .spawn(move || state.run(&inbox, &shared));
         let thread = spawned
             .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
         let permits = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
-        Ok(Self { requests: Mutex::new(Some(requests)), permits, thread: Some(thread), versions })
+        Ok(Self { requests: Mutex::new(Some(requests)), permits, thread: Some(thread), counters })
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
@@ -123,7 +123,7 @@ impl WriterLoop {
         })
     }
 
-    fn run(mut self, inbox: &Receiver<WriteRequest>, versions: &ChangeCounters) {
+    fn run(mut self, inbox: &Receiver<WriteRequest>, counters: &ChangeCounters) {
         while let Ok(first) = inbox.recv() {
             let mut edits = first.change.edits.len();
             let mut requests = vec![first];
@@ -134,7 +134,7 @@ impl WriterLoop {
                 edits += request.change.edits.len();
                 requests.push(request);
             }
-            let changing = versions.begin_write(requests.iter().map(|request| &request.change));
+            let changing = counters.begin_write(requests.iter().map(|request| &request.change));
             let results = self.commit_group(&mut requests);
             drop(changing);
             for (request, result) in requests.into_iter().zip(results) {

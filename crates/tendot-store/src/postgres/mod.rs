@@ -164,7 +164,7 @@ impl Store for PostgresStore {
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        Some(&self.cluster.read_fence.versions)
+        Some(&self.cluster.read_fence.counters)
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {

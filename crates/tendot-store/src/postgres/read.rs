@@ -99,7 +99,7 @@ impl PostgresStore {
         if !is_current {
             // Invalidates caches: a response from a possibly stale record must not be cached.
             let is_prefix_change = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
-            self.cluster.read_fence.versions.bump(Some(key), is_prefix_change);
+            self.cluster.read_fence.counters.bump(Some(key), is_prefix_change);
         }
         let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
         // Two long names could have the same storage key; only one of them is stored.
@@ -243,7 +243,7 @@ impl PostgresStore {
                 .is_some());
         }
         let read_fence = &self.cluster.read_fence;
-        let version = read_fence.versions.prefix_version();
+        let version = read_fence.counters.prefix_version();
         if let Some(is_homed) = self.homed.get(version, &prefix) {
             return Ok(is_homed);
         }
@@ -252,7 +252,7 @@ impl PostgresStore {
         if is_current {
             self.homed.put(version, prefix, found.is_some());
         } else {
-            read_fence.versions.bump(None, true);
+            read_fence.counters.bump(None, true);
         }
         Ok(found.is_some())
     }

@@ -148,7 +148,7 @@ pub(crate) fn decode<'p>(
         };
         Some((timestamp, decode_data(bytes, suffix, &mut part)?))
     })?;
-    let RecordHeader { name, decode_revision: revision, state, registration, .. } = head;
+    let RecordHeader { name, revision, state, registration, .. } = head;
     let entry = StoredRecord { name, revision, state, values, registration: Box::default() };
     bytes.is_empty().then_some(DiskRecord { entry, registration })
 }
@@ -175,7 +175,7 @@ fn decode_data<'p>(
 /// Header of an encoded record: all but the values.
 pub(crate) struct RecordHeader {
     pub(crate) name: Box<str>,
-    pub(crate) decode_revision: u64,
+    pub(crate) revision: u64,
     pub(crate) state: RecordStatus,
     pub(crate) registration: Option<u64>,
     timestamps_differ: bool,
@@ -199,12 +199,12 @@ impl RecordHeader {
         let state = if has(FLAG_TOMBSTONE) { RecordStatus::Tombstone } else { RecordStatus::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
         let timestamps_differ = has(FLAG_TIMESTAMPS_DIFFER);
-        Some((Self { name, decode_revision: revision, state, registration, timestamps_differ }, bytes))
+        Some((Self { name, revision, state, registration, timestamps_differ }, bytes))
     }
 }
 
 /// Decodes only the revision of a record.
-pub(crate) fn revision(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn decode_revision(bytes: &[u8]) -> Option<u64> {
     let (header, mut bytes) = bytes.split_first()?;
     (header & LAYOUT_MASK == LAYOUT_VERSION).then(|| varint::read(&mut bytes))?
 }

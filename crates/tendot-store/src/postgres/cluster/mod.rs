@@ -141,28 +141,28 @@ impl Cluster {
             tracing::warn!(host = %host.place, "this server of the database takes no more changes");
             self.clear_primary(&mut primary);
         }
-        let (is_lead, is_led) = (primary.number == Some(number), primary.number.is_some());
+        let (is_current_primary, has_primary) = (primary.number == Some(number), primary.number.is_some());
         drop(primary);
         let mut observation = host.observation();
         if observation.state == HostState::Unreachable {
             tracing::info!(host = %host.place, "a server of the database is there");
         }
         let was_primary = matches!(observation.state, HostState::Primary(_));
-        if status.is_primary && !is_lead && !was_primary {
+        if status.is_primary && !is_current_primary && !was_primary {
             tracing::warn!(host = %host.place, "another server of the database takes changes, too; it is not asked");
         }
         observation.state =
             if status.is_primary { HostState::Primary(status.line) } else { HostState::Standby(status.line) };
         observation.commit.clone_from(&status.commit);
         // Without any commit there is nothing to confirm.
-        observation.is_confirmed |= status.commit.is_none() || !is_led && status.is_confirmed;
+        observation.is_confirmed |= status.commit.is_none() || !has_primary && status.is_confirmed;
         if observation.is_confirmed && status.commit.is_some() {
             observation.confirmed.clone_from(&status.commit);
         }
         if status.is_primary || status.line >= self.read_fence.known_position() {
             observation.caught_up_at = Instant::now();
         }
-        is_lead || !is_led && !status.is_primary
+        is_current_primary || !has_primary && !status.is_primary
     }
 
     /// Standbys not yet confirmed against the primary, with their last commits.

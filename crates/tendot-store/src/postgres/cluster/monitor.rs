@@ -52,7 +52,7 @@ pub(crate) struct Monitor {
 /// State shared by the polling tasks.
 struct MonitorTask {
     cluster: Arc<Cluster>,
-    followed: Mutex<Option<LogCursor>>,
+    cursor: Mutex<Option<LogCursor>>,
     /// Timeout of a poll.
     time: Duration,
 }
@@ -61,12 +61,11 @@ impl Monitor {
     /// Starts the polling tasks after polling each host once.
     pub(crate) async fn start(cluster: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
         let time = settings.probe_timeout.min(settings.patience / 2);
-        let watching =
-            Arc::new(MonitorTask { cluster: Arc::clone(cluster), followed: Mutex::new(None), time });
+        let monitor = Arc::new(MonitorTask { cluster: Arc::clone(cluster), cursor: Mutex::new(None), time });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
         for number in 0..cluster.iter().count() {
-            let (now, later) = (Arc::clone(&watching), Arc::clone(&watching));
+            let (now, later) = (Arc::clone(&monitor), Arc::clone(&monitor));
             first.spawn(async move { now.poll_host(number).await });
             tasks.spawn(async move { later.run(number).await });
         }
@@ -89,7 +88,7 @@ impl MonitorTask {
 
     async fn poll_host(&self, number: usize) {
         let Some(host) = self.cluster.get(number) else { return };
-        let commit = self.log_cursor().as_ref().and_then(|followed| followed.commit.clone());
+        let commit = self.log_cursor().as_ref().and_then(|cursor| cursor.commit.clone());
         let commits = [commit, self.cluster.confirmed_commit(number)];
         let known = self.cluster.read_fence.known_position();
         let mut asked = self.query_status(host, &commits).await;
@@ -174,7 +173,7 @@ impl MonitorTask {
         if status.is_primary {
             self.confirm_standbys(client).await?;
         }
-        let known = self.log_cursor().as_ref().map(|followed| followed.line);
+        let known = self.log_cursor().as_ref().map(|cursor| cursor.line);
         let Some(mut line) = known.filter(|line| {
             // A standby may lag behind.
             !status.is_primary
@@ -185,8 +184,8 @@ impl MonitorTask {
         };
         for _ in 0..MAX_LOG_PAGES {
             if status.line <= line {
-                if let Some(followed) = self.log_cursor().as_mut().filter(|_| status.is_primary) {
-                    followed.commit.clone_from(&status.commit);
+                if let Some(cursor) = self.log_cursor().as_mut().filter(|_| status.is_primary) {
+                    cursor.commit.clone_from(&status.commit);
                 }
                 return Ok(());
             }
@@ -194,8 +193,8 @@ impl MonitorTask {
             lines.iter().for_each(|line| self.cluster.read_fence.record_log_entry(line));
             line = lines.last().map_or(status.line, |last| last.sequence);
             // Of two concurrent readers, the further one wins; extra invalidations are harmless.
-            if let Some(followed) = self.log_cursor().as_mut() {
-                followed.line = followed.line.max(line);
+            if let Some(cursor) = self.log_cursor().as_mut() {
+                cursor.line = cursor.line.max(line);
             }
         }
         begin();
@@ -236,6 +235,6 @@ impl MonitorTask {
     }
 
     fn log_cursor(&self) -> MutexGuard<'_, Option<LogCursor>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

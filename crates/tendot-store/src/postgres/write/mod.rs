@@ -168,7 +168,7 @@ impl WriterLoop {
         let mut pause = MIN_BACKOFF;
         loop {
             // Responses made meanwhile are not cached.
-            let changing = self.cluster.read_fence.versions.begin_write(changes.iter().copied());
+            let changing = self.cluster.read_fence.counters.begin_write(changes.iter().copied());
             let why = match self.try_commit(changes).await {
                 Ok(done) => return self.record_committed(changes, done),
                 Err(TxError::RolledBack(why)) => why,
