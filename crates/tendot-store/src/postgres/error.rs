@@ -9,28 +9,28 @@ use crate::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DatabaseError {
     #[error("{}", message(.0))]
-    Server(#[from] tokio_postgres::Error),
+    Sql(#[from] tokio_postgres::Error),
     /// The host rejects connections, and will not accept one soon: a fault of the host, not of the request.
     #[error("{}", message(.0))]
-    Refused(tokio_postgres::Error),
+    ConnectionRefused(tokio_postgres::Error),
     #[error("no connection was free in time")]
-    Busy,
+    PoolTimeout,
     #[error("there was no answer in time")]
-    Silent,
+    Timeout,
     #[error("the connections are closed")]
-    Closed,
+    PoolClosed,
     #[error("no server of the database takes changes now")]
     NoPrimary,
     #[error("no server of the database is reached now")]
-    Gone,
+    NoHost,
     #[error("its tables need a newer version of this program")]
-    Newer,
+    SchemaTooNew,
     #[error("it is too long ago to tell")]
-    Forgotten,
+    CommitIdExpired,
     #[error("the records of these changes are too large together")]
-    TooMuch,
+    PrefetchTooLarge,
     #[error(transparent)]
-    Unread(#[from] StoreError),
+    Corrupt(#[from] StoreError),
 }
 
 impl From<PoolError> for DatabaseError {
@@ -38,15 +38,15 @@ impl From<PoolError> for DatabaseError {
         match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 if is_retryable_sql(&error) {
-                    Self::Server(error)
+                    Self::Sql(error)
                 } else {
-                    Self::Refused(error)
+                    Self::ConnectionRefused(error)
                 }
             }
-            PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
+            PoolError::Timeout(TimeoutType::Wait) => Self::PoolTimeout,
             // The post-create hook reports its own timeout as a message.
-            PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => Self::Silent,
-            _ => Self::Closed,
+            PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => Self::Timeout,
+            _ => Self::PoolClosed,
         }
     }
 }
@@ -55,8 +55,8 @@ impl DatabaseError {
     /// Whether a retry may succeed. Only valid if nothing was written.
     pub(crate) fn is_retryable(&self) -> bool {
         match self {
-            Self::Server(error) => is_retryable_sql(error),
-            Self::Silent | Self::NoPrimary => true,
+            Self::Sql(error) => is_retryable_sql(error),
+            Self::Timeout | Self::NoPrimary => true,
             _ => false,
         }
     }
@@ -67,8 +67,8 @@ impl DatabaseError {
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
         match self {
             // Stored data is corrupt or too large.
-            Self::TooMuch | Self::Unread(_) => true,
-            Self::Server(error) => {
+            Self::PrefetchTooLarge | Self::Corrupt(_) => true,
+            Self::Sql(error) => {
                 error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_retryable()
             }
             _ => false,
@@ -77,22 +77,22 @@ impl DatabaseError {
 
     /// Whether a table is missing.
     pub(crate) fn is_missing_table(&self) -> bool {
-        matches!(self, Self::Server(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
+        matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
     }
 
     /// Whether another host may answer: the host or the connection is the cause.
     pub(crate) fn is_caused_by_host(&self) -> bool {
-        let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
-        self.is_retryable() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
+        let is_conflict = matches!(self, Self::Sql(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
+        self.is_retryable() && !is_conflict || matches!(self, Self::PoolTimeout | Self::ConnectionRefused(_))
     }
 
     /// Converts to a [`StoreError`].
     pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         let error = match self {
-            Self::Server(ref error) => error,
+            Self::Sql(ref error) => error,
             Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
-            Self::Unread(error) => return error,
-            Self::TooMuch => return StoreError::Failed { doing, error: Box::new(self) },
+            Self::Corrupt(error) => return error,
+            Self::PrefetchTooLarge => return StoreError::Failed { doing, error: Box::new(self) },
             _ => return StoreError::Unreachable { doing, why: self.to_string() },
         };
         match error.code() {
@@ -133,10 +133,10 @@ pub(crate) fn message(error: &tokio_postgres::Error) -> String {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
         None => {
             let cause = std::error::Error::source(error).map(ToString::to_string);
-            let told = error.to_string();
-            match cause.filter(|cause| !told.contains(cause)) {
-                Some(cause) => format!("{told}: {cause}"),
-                None => told,
+            let text = error.to_string();
+            match cause.filter(|cause| !text.contains(cause)) {
+                Some(cause) => format!("{text}: {cause}"),
+                None => text,
             }
         }
     }

@@ -227,7 +227,7 @@ impl PostgresImporter {
             self.cluster.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
         );
         let made = timeout(self.time, client.batch_execute(CREATE_STAGING_TABLE)).await;
-        made.map_err(|_| store_error(DatabaseError::Silent))?.map_err(|error| store_error(error.into()))?;
+        made.map_err(|_| store_error(DatabaseError::Timeout))?.map_err(|error| store_error(error.into()))?;
         Ok(client)
     }
 }
@@ -333,7 +333,7 @@ impl ImportWriter<'_> {
     async fn commit(&self) -> Result<Option<DatabaseError>, StoreError> {
         match self.with_timeout(self.client.batch_execute("commit")).await {
             Ok(()) => Ok(None),
-            Err(DatabaseError::Server(error)) if error.code().is_some() => Ok(Some(error.into())),
+            Err(DatabaseError::Sql(error)) if error.code().is_some() => Ok(Some(error.into())),
             Err(error) => {
                 Err(StoreError::Unknown { why: format!("{error}; the same import again does the rest") })
             }
@@ -456,7 +456,7 @@ impl ImportWriter<'_> {
         &self,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(timeout(self.time, asked).await.map_err(|_| DatabaseError::Silent)??)
+        Ok(timeout(self.time, asked).await.map_err(|_| DatabaseError::Timeout)??)
     }
 }
 
@@ -480,7 +480,7 @@ impl From<StoreError> for ImportTxError {
 
 /// Whether the error is a write conflict on an intact connection.
 fn is_write_conflict(error: &DatabaseError) -> bool {
-    let DatabaseError::Server(error) = error else { return false };
+    let DatabaseError::Sql(error) = error else { return false };
     let is_conflict =
         |code: &SqlState| code.code().starts_with("40") || *code == SqlState::LOCK_NOT_AVAILABLE;
     !error.is_closed() && error.code().is_some_and(is_conflict)

@@ -214,7 +214,7 @@ impl MigrationTarget for PostgresTarget {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(MigrationError::Written),
             Ok(Err(error)) => Err(failed(error.into())),
-            Err(_) => Err(failed(DatabaseError::Silent)),
+            Err(_) => Err(failed(DatabaseError::Timeout)),
         }
     }
 }

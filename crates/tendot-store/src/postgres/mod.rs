@@ -125,7 +125,7 @@ async fn find_primary(cluster: &Cluster) -> Result<&ClusterHost, DatabaseError> 
     let best =
         found.iter().position(is(Some(true))).or_else(|| found.iter().position(is(Some(false)))).unwrap_or(0);
     if found.is_empty() {
-        return Err(DatabaseError::Gone);
+        return Err(DatabaseError::NoHost);
     }
     let (host, answer) = found.swap_remove(best);
     answer.map(|_| host)

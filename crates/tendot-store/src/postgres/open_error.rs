@@ -152,7 +152,7 @@ impl PostgresOpenError {
     /// Classifies a database error that occurred while opening.
     pub(crate) fn from_database(place: &str, error: &DatabaseError) -> Self {
         let (place, why) = (place.to_owned(), error.to_string());
-        let (DatabaseError::Server(error) | DatabaseError::Refused(error)) = error else {
+        let (DatabaseError::Sql(error) | DatabaseError::ConnectionRefused(error)) = error else {
             return Self::Unreachable { place, why };
         };
         match error.code() {

@@ -380,7 +380,9 @@ impl PostgresStore {
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(tokio::time::timeout(self.request_timeout(), asked).await.map_err(|_| DatabaseError::Silent)??)
+        Ok(tokio::time::timeout(self.request_timeout(), asked)
+            .await
+            .map_err(|_| DatabaseError::Timeout)??)
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn ensure_current(
 ) -> Result<(), PostgresOpenError> {
     let known = steps.len() as u32;
     let failed =
-        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Server(error));
+        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Sql(error));
     let mut is_locked = false;
     for _ in 0..MAX_ATTEMPTS {
         let (found, needed) = read_version(client, false).await.map_err(failed)?;

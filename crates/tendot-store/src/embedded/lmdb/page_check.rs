@@ -150,9 +150,9 @@ impl PageFile {
 }
 
 /// Data of a node: inline or on overflow pages.
-enum Data<'a> {
-    Here(&'a [u8]),
-    OnPages { first: u64, length: usize },
+enum NodeData<'a> {
+    Inline(&'a [u8]),
+    Overflow { first: u64, length: usize },
 }
 
 /// Tree walk that visits every page at most once.
@@ -163,7 +163,7 @@ struct PageWalk<'a> {
 }
 
 /// Callback for each leaf entry.
-type EntryVisitor<'a> = &'a mut dyn FnMut(&mut PageWalk<'_>, &[u8], u16, Data<'_>) -> PageCheckResult<()>;
+type EntryVisitor<'a> = &'a mut dyn FnMut(&mut PageWalk<'_>, &[u8], u16, NodeData<'_>) -> PageCheckResult<()>;
 
 /// Pages and entries counted in one tree.
 struct TreeCounts<'a> {
@@ -211,8 +211,8 @@ impl<'a> PageWalk<'a> {
             }
             let read;
             let list = match data {
-                Data::Here(list) => list,
-                Data::OnPages { first, length } => {
+                NodeData::Inline(list) => list,
+                NodeData::Overflow { first, length } => {
                     let count = (PAGE_HEADER_LEN + length).div_ceil(walk.pages.size) as u64;
                     read = walk.pages.read_pages(first, count)?;
                     read.get(PAGE_HEADER_LEN..PAGE_HEADER_LEN + length).unwrap_or_default()
@@ -232,7 +232,7 @@ impl<'a> PageWalk<'a> {
     fn named_databases(&mut self, state: &MetaPage) -> PageCheckResult<Vec<(String, TreeHeader)>> {
         let mut trees = Vec::new();
         self.walk_tree("databases", state.main, &mut |_, key, flags, data| match data {
-            Data::Here(data) if flags == NODE_SUBTREE && data.len() == 48 => {
+            NodeData::Inline(data) if flags == NODE_SUBTREE && data.len() == 48 => {
                 let tree = TreeHeader::parse(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
                 let name = key.escape_ascii().to_string();
                 trees.push((name, tree.ok_or("a database has another layout")?));
@@ -249,7 +249,7 @@ impl<'a> PageWalk<'a> {
         let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
         let mut found = None;
         self.walk_tree(&name, tree, &mut |_, key, _, data| {
-            if let (b"transaction", Data::Here(data)) = (key, data) {
+            if let (b"transaction", NodeData::Inline(data)) = (key, data) {
                 let body =
                     checksum::verify_and_strip(key, data, "setting").map_err(|error| error.to_string())?;
                 found = body.try_into().map(u64::from_le_bytes).ok();
@@ -322,11 +322,11 @@ impl<'a> PageWalk<'a> {
             }
             counted.entries += 1;
             let data = if node.flags & NODE_OVERFLOW == 0 {
-                Data::Here(node.data)
+                NodeData::Inline(node.data)
             } else {
                 let first = u64_at(node.data, 0).ok_or_else(|| wrong("has entries that are not whole"))?;
                 counted.overflows += self.walk_overflow(name, first, node.length)?;
-                Data::OnPages { first, length: node.length }
+                NodeData::Overflow { first, length: node.length }
             };
             if node.flags & !(NODE_OVERFLOW | NODE_SUBTREE) != 0 {
                 return Err(wrong("has entries of another kind"));

@@ -93,8 +93,8 @@ impl ClusterHost {
     {
         tokio::select! {
             biased;
-            answer = timeout(time, asked) => Ok(answer.map_err(|_| DatabaseError::Silent)??),
-            () = self.abandoned.notified() => Err(DatabaseError::Silent),
+            answer = timeout(time, asked) => Ok(answer.map_err(|_| DatabaseError::Timeout)??),
+            () = self.abandoned.notified() => Err(DatabaseError::Timeout),
         }
     }
 

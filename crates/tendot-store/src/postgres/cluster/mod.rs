@@ -254,8 +254,8 @@ impl PrimaryHandle<'_> {
         };
         tokio::select! {
             biased;
-            answer = timeout(self.time, asked) => answer.map_err(|_| DatabaseError::Silent),
-            () = deposed => Err(DatabaseError::Silent),
+            answer = timeout(self.time, asked) => answer.map_err(|_| DatabaseError::Timeout),
+            () = deposed => Err(DatabaseError::Timeout),
         }
     }
 }

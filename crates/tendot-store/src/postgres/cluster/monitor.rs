@@ -94,7 +94,7 @@ impl MonitorTask {
         let mut asked = self.query_status(host, &commits).await;
         // A broken connection says nothing about the host, but failure to reconnect does. The new connection may reach another
         // host if there is a proxy.
-        let is_other = matches!(asked, Err(DatabaseError::Server(_)));
+        let is_other = matches!(asked, Err(DatabaseError::Sql(_)));
         if is_other {
             asked = self.query_status(host, &commits).await;
         }
@@ -113,7 +113,7 @@ impl MonitorTask {
         // The next poll checks reachability.
         match self.with_timeout(self.read_new_log_entries(&client, &status, begin)).await {
             Ok(()) => {}
-            Err(DatabaseError::Unread(error)) => {
+            Err(DatabaseError::Corrupt(error)) => {
                 tracing::error!(host = %host.place, %error, "a line of the log can't be read; nothing is kept");
                 begin();
             }
@@ -130,7 +130,7 @@ impl MonitorTask {
     ) -> Result<(Object, HostStatus, bool), DatabaseError> {
         // The host may have two addresses, the first of which does not answer.
         let connecting = timeout(2 * self.time, host.monitor_connection());
-        let client = connecting.await.map_err(|_| DatabaseError::Silent)??;
+        let client = connecting.await.map_err(|_| DatabaseError::Timeout)??;
         let [last, shared] =
             commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
         let asked = async {
@@ -146,7 +146,7 @@ impl MonitorTask {
         };
         let compatible: Option<i32> = row::column(&row, 6)?;
         if compatible.is_some_and(|compatible| compatible > schema::latest_version()) {
-            return Err(DatabaseError::Newer);
+            return Err(DatabaseError::SchemaTooNew);
         }
         let commit = row::column::<i64>(&row, 2)?;
         let knows = |commit: &Option<CommitId>, column| {
@@ -231,7 +231,7 @@ impl MonitorTask {
         &self,
         asked: impl Future<Output = Result<T, DatabaseError>>,
     ) -> Result<T, DatabaseError> {
-        timeout(self.time, asked).await.unwrap_or(Err(DatabaseError::Silent))
+        timeout(self.time, asked).await.unwrap_or(Err(DatabaseError::Timeout))
     }
 
     fn log_cursor(&self) -> MutexGuard<'_, Option<LogCursor>> {

@@ -68,9 +68,9 @@ impl PipelinedPool {
             (None, Some(slot)) => self.connect_slot(slot).await,
             (None, None) => {
                 let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-                let slot = self.slots.get(number).ok_or(DatabaseError::Closed)?;
+                let slot = self.slots.get(number).ok_or(DatabaseError::PoolClosed)?;
                 let made = async { self.connect_slot(slot.lock().await).await };
-                timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Silent))
+                timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Timeout))
             }
         }
     }

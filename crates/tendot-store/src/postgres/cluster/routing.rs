@@ -95,7 +95,7 @@ impl PostgresStore {
     where
         F: Future<Output = Result<T, DatabaseError>>,
     {
-        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::Gone);
+        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::NoHost);
         let begun = Instant::now();
         loop {
             let Some(ReadTarget { host, is_current }) = self.cluster.pick_read_target(read, &mut tried)

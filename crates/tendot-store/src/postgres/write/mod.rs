@@ -110,7 +110,7 @@ impl WriteQueue {
     fn check_deadline(&self, enqueued_at: Instant) -> Result<(), StoreError> {
         let why = match () {
             () if self.cluster.is_without_primary() => DatabaseError::NoPrimary,
-            () if enqueued_at.elapsed() > self.patience => DatabaseError::Busy,
+            () if enqueued_at.elapsed() > self.patience => DatabaseError::PoolTimeout,
             () => return Ok(()),
         };
         Err(why.into_store_error(OPERATION))
@@ -204,7 +204,7 @@ impl WriterLoop {
 
     /// Records committed change sets in the read fence and returns their results.
     fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
-        self.cluster.read_fence.record_commit(changes.iter().copied(), done.last);
+        self.cluster.read_fence.record_commit(changes.iter().copied(), done.last_sequence);
         done.results
     }
 

@@ -30,7 +30,7 @@ pub(crate) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
 pub(crate) struct CommittedGroup {
     pub(crate) results: CommitResults,
     /// Last log sequence number.
-    pub(crate) last: u64,
+    pub(crate) last_sequence: u64,
 }
 
 /// Error of a write transaction: rolled back, or in doubt.
@@ -89,7 +89,7 @@ pub(crate) async fn try_commit_group(
     // On timeout the lock is held until the server notices, but nothing was written.
     let (write, (mut batch, commit)) = primary.within(loading).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
-    let done = CommittedGroup { results, last: batch.sequence };
+    let done = CommittedGroup { results, last_sequence: batch.sequence };
     if batch.is_empty() {
         primary.within(client.batch_execute("rollback")).await??;
         return Ok(done);
@@ -107,7 +107,7 @@ pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> R
     let locked = client.query_one(LOCK_COUNTERS, &[]).await?;
     // Its commit id has been deleted by now.
     if commit.number <= row::column::<i64>(&locked, 2)? - RETAINED_COMMIT_IDS {
-        return Err(DatabaseError::Forgotten);
+        return Err(DatabaseError::CommitIdExpired);
     }
     let found = client.query_opt(SELECT_COMMIT_ID, &[&commit.number]).await?;
     client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
@@ -127,7 +127,7 @@ async fn lock_and_prefetch(
     statements: &[Statement],
     wanted: PrefetchKeys,
 ) -> Result<(WriteBatch, CommitId), TxError> {
-    let [records, homed, notes, lock] = statements else { return Err(DatabaseError::Closed.into()) };
+    let [records, homed, notes, lock] = statements else { return Err(DatabaseError::PoolClosed.into()) };
     let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
@@ -177,7 +177,7 @@ async fn query_keys(
     let (mut rows, mut bytes_left) = (Vec::new(), MAX_PREFETCH_BYTES);
     let mut found = pin!(client.query_raw(statement, [&keys]).await?);
     while let Some(row) = found.try_next().await? {
-        bytes_left = bytes_left.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::TooMuch)?;
+        bytes_left = bytes_left.checked_sub(row.raw_size_bytes()).ok_or(DatabaseError::PrefetchTooLarge)?;
         rows.push(row);
     }
     Ok(rows)
@@ -206,7 +206,7 @@ async fn write_and_commit(
     let [number, forget, counters, put, remove, insert_history, log, home, unhome, put_aux, remove_aux] =
         statements
     else {
-        return Err(DatabaseError::Closed);
+        return Err(DatabaseError::PoolClosed);
     };
     let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
     let forgotten = commit.number - RETAINED_COMMIT_IDS;
