@@ -1,3 +1,5 @@
+//! One type for all stores, chosen at startup.
+
 use std::fmt;
 
 #[cfg(feature = "postgres")]
@@ -8,25 +10,25 @@ use crate::{
     LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
-/// The store of a server, chosen at start.
+/// Store of a server, chosen at startup.
 ///
-/// Everything above the store is compiled once for this type instead of once for each store.
+/// Code above the store is compiled once for this type instead of once per store.
 ///
 /// ```
 /// use tendot_store::{AnyStore, MemoryStore, Store};
 ///
 /// let store = AnyStore::from(MemoryStore::new());
-/// assert!(pollster::block_on(store.changes(0, 1))?.is_empty());
+/// assert!(pollster::block_on(store.read_log(0, 1))?.is_empty());
 /// # Ok::<(), tendot_store::StoreError>(())
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnyStore {
-    /// In memory, lost with the process.
+    /// Memory store; lost with the process.
     Memory(MemoryStore),
-    /// In LMDB, on this machine's disk.
+    /// Embedded store (LMDB).
     Embedded(EmbeddedStore),
-    /// In PostgreSQL.
+    /// PostgreSQL store.
     #[cfg(feature = "postgres")]
     Postgres(PostgresStore),
     /// Any other store; each call allocates a future. For test doubles.
@@ -59,9 +61,9 @@ impl From<PostgresStore> for AnyStore {
     }
 }
 
-/// Awaits the same call on whichever store it is.
+/// Delegates a call to the chosen store.
 ///
-/// The future for PostgreSQL is boxed: it is larger by far than the others, and would be part of every request's future.
+/// The future of PostgreSQL is boxed: it is by far the largest, and would enlarge every request's future.
 macro_rules! delegate {
     ($any:ident, $store:ident => $call:expr) => {
         match $any {
@@ -146,11 +148,11 @@ impl Store for AnyStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        delegate!(self, store => store.list_aux(beginning, after, limit))
+        delegate!(self, store => store.list_aux(key_prefix, after, limit))
     }
 
     async fn names_at_revision(

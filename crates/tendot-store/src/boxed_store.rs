@@ -1,3 +1,5 @@
+//! Any store behind a pointer.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +9,7 @@ use crate::{
     NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
 };
 
-/// A store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
+/// Store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
 #[derive(Debug)]
 pub struct BoxedStore(Box<dyn DynStore>);
 
@@ -28,7 +30,7 @@ impl Store for BoxedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<Vec<NameEntry>, StoreError> {
-        self.0.list(prefix, after, limit).await
+        self.0.list_names(prefix, after, limit).await
     }
 
     async fn count_names(
@@ -37,7 +39,7 @@ impl Store for BoxedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<CountPage, StoreError> {
-        self.0.count_under(prefix, after, limit).await
+        self.0.count_names(prefix, after, limit).await
     }
 
     async fn scan_records(
@@ -46,15 +48,15 @@ impl Store for BoxedStore {
         after: Option<&NameKey>,
         mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        self.0.visit(prefix, after, &mut visit).await
+        self.0.scan_records(prefix, after, &mut visit).await
     }
 
     async fn name_count(&self) -> Result<Option<u64>, StoreError> {
-        self.0.size().await
+        self.0.name_count().await
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        self.0.versions()
+        self.0.change_counters()
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
@@ -62,7 +64,7 @@ impl Store for BoxedStore {
     }
 
     async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.0.homed(after, limit).await
+        self.0.list_homed(after, limit).await
     }
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
@@ -70,7 +72,7 @@ impl Store for BoxedStore {
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        self.0.changes(after, limit).await
+        self.0.read_log(after, limit).await
     }
 
     async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
@@ -78,16 +80,16 @@ impl Store for BoxedStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.0.note(key).await
+        self.0.get_aux(key).await
     }
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        self.0.notes(beginning, after, limit).await
+        self.0.list_aux(key_prefix, after, limit).await
     }
 
     async fn names_at_revision(
@@ -96,57 +98,57 @@ impl Store for BoxedStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<NamePage, StoreError> {
-        self.0.of_revision(revision, after, limit).await
+        self.0.names_at_revision(revision, after, limit).await
     }
 }
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// [`Store`] as a trait that can be a trait object: futures are boxed.
+/// Object-safe form of [`Store`]: futures are boxed.
 trait DynStore: fmt::Debug + Send + Sync {
     fn get<'a>(&'a self, key: &'a NameKey) -> BoxFuture<'a, Result<Option<StoredRecord>, StoreError>>;
-    fn list<'a>(
+    fn list_names<'a>(
         &'a self,
         prefix: &'a [u8],
         after: Option<&'a NameKey>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<NameEntry>, StoreError>>;
-    fn count_under<'a>(
+    fn count_names<'a>(
         &'a self,
         prefix: &'a [u8],
         after: Option<&'a NameKey>,
         limit: usize,
     ) -> BoxFuture<'a, Result<CountPage, StoreError>>;
-    fn visit<'a>(
+    fn scan_records<'a>(
         &'a self,
         prefix: Option<&'a [u8]>,
         after: Option<&'a NameKey>,
         visit: &'a mut (dyn FnMut(&StoredRecord) -> bool + Send),
     ) -> BoxFuture<'a, Result<(), StoreError>>;
-    fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
-    fn versions(&self) -> Option<&ChangeCounters>;
+    fn name_count(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
+    fn change_counters(&self) -> Option<&ChangeCounters>;
     fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>>;
-    fn homed<'a>(
+    fn list_homed<'a>(
         &'a self,
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>>;
     fn commit(&self, change: ChangeSet) -> BoxFuture<'_, Result<CommitInfo, CommitError>>;
-    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>>;
+    fn read_log(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>>;
     fn history<'a>(
         &'a self,
         key: &'a NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> BoxFuture<'a, Result<History, StoreError>>;
-    fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>>;
-    fn notes<'a>(
+    fn get_aux<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>>;
+    fn list_aux<'a>(
         &'a self,
-        beginning: &'a [u8],
+        key_prefix: &'a [u8],
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>>;
-    fn of_revision<'a>(
+    fn names_at_revision<'a>(
         &'a self,
         revision: u64,
         after: Option<&'a NameKey>,
@@ -159,7 +161,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::get(self, key))
     }
 
-    fn list<'a>(
+    fn list_names<'a>(
         &'a self,
         prefix: &'a [u8],
         after: Option<&'a NameKey>,
@@ -168,7 +170,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::list_names(self, prefix, after, limit))
     }
 
-    fn count_under<'a>(
+    fn count_names<'a>(
         &'a self,
         prefix: &'a [u8],
         after: Option<&'a NameKey>,
@@ -177,7 +179,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::count_names(self, prefix, after, limit))
     }
 
-    fn visit<'a>(
+    fn scan_records<'a>(
         &'a self,
         prefix: Option<&'a [u8]>,
         after: Option<&'a NameKey>,
@@ -186,11 +188,11 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::scan_records(self, prefix, after, visit))
     }
 
-    fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+    fn name_count(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
         Box::pin(Store::name_count(self))
     }
 
-    fn versions(&self) -> Option<&ChangeCounters> {
+    fn change_counters(&self) -> Option<&ChangeCounters> {
         Store::change_counters(self)
     }
 
@@ -198,7 +200,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::is_homed(self, prefix))
     }
 
-    fn homed<'a>(
+    fn list_homed<'a>(
         &'a self,
         after: Option<&'a [u8]>,
         limit: usize,
@@ -210,7 +212,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::commit(self, change))
     }
 
-    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>> {
+    fn read_log(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>> {
         Box::pin(Store::read_log(self, after, limit))
     }
 
@@ -223,20 +225,20 @@ impl<S: Store + fmt::Debug> DynStore for S {
         Box::pin(Store::history(self, key, order, limit))
     }
 
-    fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>> {
+    fn get_aux<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>> {
         Box::pin(Store::get_aux(self, key))
     }
 
-    fn notes<'a>(
+    fn list_aux<'a>(
         &'a self,
-        beginning: &'a [u8],
+        key_prefix: &'a [u8],
         after: Option<&'a [u8]>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>> {
-        Box::pin(Store::list_aux(self, beginning, after, limit))
+        Box::pin(Store::list_aux(self, key_prefix, after, limit))
     }
 
-    fn of_revision<'a>(
+    fn names_at_revision<'a>(
         &'a self,
         revision: u64,
         after: Option<&'a NameKey>,

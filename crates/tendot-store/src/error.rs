@@ -1,95 +1,94 @@
+//! Errors of store operations and commits.
+
 use crate::{NameKeyError, RecordStatus};
 
 /// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// What was read is not what was written.
+    /// Stored data is corrupt.
     #[error("damaged: {what}")]
     Damaged {
-        /// What was found, and where.
+        /// What is corrupt, and where.
         what: String,
     },
-    /// The disk, the network or the engine failed.
+    /// The disk, the network, LMDB or the database failed.
     #[error("{doing}: {error}")]
     Failed {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// What it said.
+        /// Underlying error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no room on the disk. What was to be written was not, and may be once there is.
+    /// The disk is full. Nothing was written; a retry may succeed later.
     #[error("{doing}: there is no room on the disk ({error})")]
     Full {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// What was said.
+        /// Underlying error.
         error: String,
     },
-    /// Nothing can be written: the store was opened for reading only, or its disk failed before.
+    /// The store is read-only: opened so, or its disk failed before.
     #[error("the store can only be read: {why}")]
     ReadOnly {
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// The database is not reached at present, or has no time. What was to be done was not, and may be later.
+    /// The database is unreachable or overloaded. Nothing was written; a retry may succeed.
     #[error("{doing}: the database is not reached, or does not do it now: {why}")]
     Unreachable {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// What happened.
+        /// Reason.
         why: String,
     },
-    /// The store was lost while a change was made durable, and was not found again in time to tell whether it is. All of it
-    /// was carried out, or nothing.
+    /// The commit is in doubt: the connection was lost before its result arrived. Either all of it was committed or nothing.
     #[error("it is not known whether the change was carried out: {why}")]
     Unknown {
-        /// What happened.
+        /// Reason.
         why: String,
     },
 }
 
-/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::InDoubt`].
-///
-/// Nothing of it was, but for [`StoreError::Unknown`].
+/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// What was expected is not what is there.
+    /// A precondition on a record failed.
     #[error(transparent)]
     Conflict(#[from] RecordConflict),
-    /// A prefix is homed that was not to be, or the other way round.
+    /// A precondition on a homed prefix failed.
     #[error("edit {edit}: names under `{prefix}` are {}kept here", if *is_homed { "" } else { "not " })]
     Homed {
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         edit: usize,
-        /// The prefix, as the edit spells it.
+        /// Prefix as spelled in the edit.
         prefix: Box<str>,
-        /// Whether it is.
+        /// Current state of the prefix.
         is_homed: bool,
     },
-    /// A name cannot be kept.
+    /// A name is invalid.
     #[error("edit {edit}: {error}")]
     Name {
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         edit: usize,
-        /// What is wrong with its name.
+        /// Reason.
         error: NameKeyError,
     },
-    /// A note is not what it was, or its key is none.
+    /// A precondition on an aux entry failed, or its key is invalid.
     #[error("edit {edit}: the note is not what it was, or has a key that is not kept")]
     Note {
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         edit: usize,
     },
-    /// A record or a note is too large to be kept.
+    /// A record or an aux entry is too large.
     #[error("edit {edit}: it has {length} bytes, at most {limit} are kept")]
     TooLarge {
-        /// Which edit, from 0.
+        /// Index of the edit, from 0.
         edit: usize,
-        /// The bytes of its values and its registration, or of the note.
+        /// Size of values and registration, or of the aux entry.
         length: usize,
-        /// The most that are kept.
+        /// Maximum size.
         limit: usize,
     },
     /// The store failed.
@@ -101,11 +100,11 @@ pub enum CommitError {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), describe_current))]
 pub struct RecordConflict {
-    /// Which edit, from 0.
+    /// Index of the edit, from 0.
     pub edit: usize,
-    /// The name, as the edit spells it.
+    /// Name as spelled in the edit.
     pub name: Box<str>,
-    /// The spelling, the revision and the state of what is there; none if nothing is.
+    /// Spelling, revision and status of the current record; `None` if there is none.
     pub there: Option<(Box<str>, u64, RecordStatus)>,
 }
 

@@ -1,7 +1,6 @@
-//! Places where a test ends the process, to see what is on the disk then. Without the feature `fail-points` there are
-//! none.
+//! Abort points for crash tests; compiled out without the feature `fail-points`.
 
-/// All of them, so that a test can go through them one by one.
+/// Names of all fail points.
 #[cfg(feature = "fail-points")]
 pub const FAIL_POINTS: [&str; 26] = [
     "create: the folder is made",
@@ -32,8 +31,7 @@ pub const FAIL_POINTS: [&str; 26] = [
     "restore: the old store is aside",
 ];
 
-/// Ends the process here, without a word, if that was asked for: by `TENDOT_FAIL_POINT`, the name, and
-/// `TENDOT_FAIL_PASS`, the how-manieth time.
+/// Aborts the process here if `TENDOT_FAIL_POINT` is this name and this is the pass number given by `TENDOT_FAIL_PASS`.
 #[cfg(feature = "fail-points")]
 pub(crate) fn hit(name: &'static str) {
     use std::sync::atomic::{AtomicU32, Ordering};

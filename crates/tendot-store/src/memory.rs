@@ -1,19 +1,21 @@
+//! Memory store; reference for the other stores.
+
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
-use crate::prepare::{PendingLogEntry, StateView, WriteSet};
+use crate::apply::{PendingLogEntry, StateView, WriteSet};
+use crate::model::history;
 use crate::{
     ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry, HistoryOrder,
     LogEntry, NameEntry, NameKey, NamePage, Note, PriorState, RecordStatus, Store, StoreError, StoredRecord,
-    history,
 };
 
 /// Volatile in-memory store, for trials and as the reference implementation.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: RwLock<MemoryTables>,
-    versions: ChangeCounters,
+    counters: ChangeCounters,
 }
 
 /// Tables of the memory store.
@@ -21,21 +23,21 @@ pub struct MemoryStore {
 struct MemoryTables {
     records: BTreeMap<NameKey, StoredRecord>,
     homed: BTreeSet<NameKey>,
-    notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
     log: Vec<LogEntry>,
-    /// By the numbers of their lines, what was there before.
+    /// Prior states by name and log sequence number.
     history: BTreeMap<NameKey, BTreeMap<u64, PriorState>>,
     revision: u64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&MemoryTables) -> T) -> T {
-        // No call panics between two changes of the tables, so they are whole even then.
+        // No call panics between two writes, so the tables are consistent even if the lock is poisoned.
         read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -107,13 +109,13 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         Ok(self.with_tables(|tables| {
-            let mut piece = NamePage::default();
-            let of_it = tables.records_after(after).filter(|(_, entry)| entry.revision == revision);
-            for (key, entry) in of_it.take(limit.max(1)) {
-                piece.names.push(from(entry));
-                piece.next = (piece.names.len() >= limit).then(|| key.clone());
+            let mut page = NamePage::default();
+            let matching = tables.records_after(after).filter(|(_, entry)| entry.revision == revision);
+            for (key, entry) in matching.take(limit.max(1)) {
+                page.names.push(from(entry));
+                page.next = (page.names.len() >= limit).then(|| key.clone());
             }
-            piece
+            page
         }))
     }
 
@@ -139,12 +141,12 @@ impl Store for MemoryStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let _changing = self.versions.begin_write([&change]);
+        let _changing = self.counters.begin_write([&change]);
         tables.commit(change)
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
-        Some(&self.versions)
+        Some(&self.counters)
     }
 
     async fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> Result<History, StoreError> {
@@ -152,23 +154,23 @@ impl Store for MemoryStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        Ok(self.with_tables(|tables| tables.notes.get(key).cloned()))
+        Ok(self.with_tables(|tables| tables.aux.get(key).cloned()))
     }
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let from = match after {
-            Some(after) if after >= beginning => Bound::Excluded(after),
-            _ => Bound::Included(beginning),
+            Some(after) if after >= key_prefix => Bound::Excluded(after),
+            _ => Bound::Included(key_prefix),
         };
         Ok(self.with_tables(|tables| {
-            let later = tables.notes.range::<[u8], _>((from, Bound::Unbounded));
-            let notes = later.take_while(|(key, _)| key.starts_with(beginning)).take(limit);
-            notes.map(|(key, body)| (key.clone(), body.clone())).collect()
+            let later = tables.aux.range::<[u8], _>((from, Bound::Unbounded));
+            let aux = later.take_while(|(key, _)| key.starts_with(key_prefix)).take(limit);
+            aux.map(|(key, body)| (key.clone(), body.clone())).collect()
         }))
     }
 
@@ -183,14 +185,14 @@ fn from(entry: &StoredRecord) -> NameEntry {
 }
 
 impl MemoryTables {
-    /// The records after a key, in order.
+    /// Records after a key, in key order.
     fn records_after(&self, after: Option<&NameKey>) -> btree_map::Range<'_, NameKey, StoredRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.records.range((from, Bound::Unbounded))
     }
 
     fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> History {
-        let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
+        let (mut history, mut bytes_left) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
         let none = BTreeMap::new();
         let entries = self.history.get(key).unwrap_or(&none).iter();
         let mut entries: Vec<_> = entries.filter(|(sequence, _)| order.contains(**sequence)).collect();
@@ -199,8 +201,9 @@ impl MemoryTables {
         }
         for (sequence, before) in entries {
             let line = usize::try_from(*sequence - 1).ok().and_then(|at| self.log.get(at));
-            let past = line.map(|line| HistoryEntry { line: line.clone(), before: before.clone() });
-            if !past.is_none_or(|past| history.push(past, limit, &mut room)) {
+            let history_entry = line.map(|line| HistoryEntry { line: line.clone(), before: before.clone() });
+            if !history_entry.is_none_or(|history_entry| history.push(history_entry, limit, &mut bytes_left))
+            {
                 break;
             }
         }
@@ -209,14 +212,14 @@ impl MemoryTables {
 
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
-        let WriteSet { records, homed, notes, lines } = WriteSet::compute(self, &change, revision)?;
-        for (key, body) in notes {
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, &change, revision)?;
+        for (key, body) in aux {
             match body {
-                Some(body) => self.notes.insert(key, body),
-                None => self.notes.remove(&key),
+                Some(body) => self.aux.insert(key, body),
+                None => self.aux.remove(&key),
             };
         }
-        if lines.is_empty() {
+        if log_entries.is_empty() {
             return Ok(CommitInfo { revision: self.revision });
         }
         for (key, entry) in records {
@@ -232,9 +235,9 @@ impl MemoryTables {
                 self.homed.remove(&prefix)
             };
         }
-        for PendingLogEntry { kind, name, past } in lines {
+        for PendingLogEntry { kind, name, history_entry } in log_entries {
             let sequence = self.log.len() as u64 + 1;
-            if let Some((key, before)) = past {
+            if let Some((key, before)) = history_entry {
                 self.history.entry(key).or_default().insert(sequence, before);
             }
             let (at, by) = (change.at, change.by.clone());
@@ -255,6 +258,6 @@ impl StateView for MemoryTables {
     }
 
     fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.notes.get(key).map(|body| &**body)
+        self.aux.get(key).map(|body| &**body)
     }
 }

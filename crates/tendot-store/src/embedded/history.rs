@@ -1,83 +1,86 @@
-//! What was under a name before each of its changes: see `docs/storage-format.md`.
+//! Reads and writes history entries: see `docs/storage-format.md`.
 //!
-//! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
-//! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
+//! Most changes have an entry with the replaced record. A creation usually has none: it is found by the revision of the next
+//! entry's record, or of the current record, and its log entry.
 
 use std::ops::Bound;
 
 use heed::{RoTxn, RwTxn};
 
-use super::record::{DiskRecord, Intern};
-use super::{Lmdb, MAX_SCANNED_RECORDS, backend_error, checksum, key, log, record};
-use crate::history::{MAX_HISTORY_PAGE_BYTES, is_record_change, redact_secrets};
+use super::format::record::{self, DiskRecord, Intern};
+use super::format::{checksum, log_entry};
+use super::read::MAX_SCANNED_RECORDS;
+use super::{Lmdb, backend_error};
+use crate::model::history::{MAX_HISTORY_PAGE_BYTES, is_record_change, redact_secrets};
+use crate::model::name_key;
 use crate::{
     EditKind, History, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, StoreError, StoredRecord,
 };
 
-/// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
-/// stands together.
-const MARK: u8 = 0xfe;
+/// Separator between storage key and sequence number: occurs neither in UTF-8 nor at its place in a shortened key, so the
+/// entries of a name are adjacent.
+const KEY_SEPARATOR: u8 = 0xfe;
 
-/// Edits of a change at most for creations without an entry: so many lines are looked through for one of them.
-pub(super) const LINES: usize = 4_096;
+/// Maximum number of edits of a change set whose creations have no entry: as many log entries are scanned to find one.
+pub(crate) const MAX_IMPLICIT_CREATIONS: usize = 4_096;
 
-/// The setting that tells the last line of the log that may have no entry.
-pub(super) const SINCE: &[u8] = b"history";
+/// Key in `meta` of the last log sequence number that may have no history entry.
+pub(crate) const HISTORY_START_META_KEY: &[u8] = b"history";
 
-pub(super) const WHAT: &str = "change in the history";
+pub(crate) const ITEM: &str = "change in the history";
 
 fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
-    [record_key, &[MARK], &sequence.to_be_bytes()].concat()
+    [record_key, &[KEY_SEPARATOR], &sequence.to_be_bytes()].concat()
 }
 
-/// The record's key and the number of an entry's key.
-pub(super) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
+/// Splits an entry key into storage key and sequence number.
+pub(crate) fn split_key(entry_key: &[u8]) -> Option<(&[u8], u64)> {
     let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
     let (mark, record_key) = rest.split_last()?;
-    (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
+    (*mark == KEY_SEPARATOR).then_some((record_key, u64::from_be_bytes(*sequence)))
 }
 
-/// Writes the entry of a change: the record that was there, without its checksum, or nothing.
-pub(super) fn write_entry(
-    tables: &Lmdb,
+/// Writes a history entry: the replaced record without its checksum, or nothing.
+pub(crate) fn write_entry(
+    lmdb: &Lmdb,
     txn: &mut RwTxn<'_>,
     record_key: &[u8],
     sequence: u64,
     old: &[u8],
 ) -> Result<(), heed::Error> {
-    // Only stores that are opened for reading can be without.
-    let Some(history) = tables.databases.history else { return Ok(()) };
+    // Only read-only stores of earlier versions lack it.
+    let Some(history) = lmdb.databases.history else { return Ok(()) };
     let entry_key = entry_key(record_key, sequence);
     let mut value = old.to_vec();
     checksum::append(&entry_key, &mut value);
     history.put(txn, &entry_key, &value)
 }
 
-/// A record that is about to be replaced, as its history keeps it: as it stands, if it does and has no secrets.
-pub(super) fn encode_replaced(
-    tables: &Lmdb,
+/// Encodes a replaced record for the history: the stored bytes, unless it has secrets or was never stored.
+pub(crate) fn encode_replaced(
+    lmdb: &Lmdb,
     txn: &RoTxn<'_>,
     record_key: &[u8],
     record: DiskRecord,
-    share: &mut impl Intern,
+    interner: &mut impl Intern,
 ) -> Result<Vec<u8>, heed::Error> {
     let DiskRecord { entry, registration } = record;
     let without = redact_secrets(&entry);
-    let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
+    let stored = lmdb.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
     Ok(match stored {
-        Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
+        Some((body, _)) if without.is_none() && record::decode_revision(body) == Some(entry.revision) => {
             body.to_vec()
         }
-        // Or it was made by an earlier edit of the same change, and is nowhere.
+        // Has secrets, or was written by an earlier edit of the same change set and is not stored.
         _ => {
             let record = DiskRecord { entry: without.unwrap_or(entry), registration };
-            record::encode(&record, key::is_hashed_key(record_key), share)
+            record::encode(&record, name_key::is_hashed_key(record_key), interner)
         }
     })
 }
 
 impl Lmdb {
-    pub(super) fn history(
+    pub(crate) fn history(
         &self,
         key: &NameKey,
         order: HistoryOrder,
@@ -86,8 +89,8 @@ impl Lmdb {
         self.history_in_txn(&*self.begin_read()?, key, order, limit)
     }
 
-    /// The same within a transaction.
-    pub(super) fn history_in_txn(
+    /// Reads a history page inside a transaction.
+    pub(crate) fn history_in_txn(
         &self,
         txn: &RoTxn<'_>,
         key: &NameKey,
@@ -95,7 +98,7 @@ impl Lmdb {
         limit: usize,
     ) -> Result<History, StoreError> {
         let name = NameHistory::new(self, txn, key)?;
-        let (mut history, mut room) = (History::default(), MAX_HISTORY_PAGE_BYTES);
+        let (mut history, mut bytes_left) = (History::default(), MAX_HISTORY_PAGE_BYTES);
         let mut at = match order {
             HistoryOrder::OldestFirst { after } => name.last_entry_at(after)?,
             HistoryOrder::NewestFirst { before } => name.last_entry_at(before.saturating_sub(1))?,
@@ -105,8 +108,12 @@ impl Lmdb {
             if matches!(order, HistoryOrder::NewestFirst { .. }) {
                 changes.reverse();
             }
-            for past in changes.into_iter().flatten().filter(|past| order.contains(past.line.sequence)) {
-                if !history.push(past, limit, &mut room) {
+            for history_entry in changes
+                .into_iter()
+                .flatten()
+                .filter(|history_entry| order.contains(history_entry.line.sequence))
+            {
+                if !history.push(history_entry, limit, &mut bytes_left) {
                     return Ok(history);
                 }
             }
@@ -123,20 +130,20 @@ impl Lmdb {
         }
     }
 
-    /// A line of the log; none if it is not there, or not yet.
-    pub(super) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
+    /// Reads a log entry; `None` if there is none (yet).
+    pub(crate) fn log_entry(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<LogEntry>, StoreError> {
         let key = sequence.to_be_bytes();
         let found =
             self.databases.log.get(txn, &key).map_err(|error| backend_error("reading the log", error))?;
         found.map(|value| Self::decode_log_entry(&key, value)).transpose()
     }
 
-    /// The line that stands under a key.
-    pub(super) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
+    /// Decodes the log entry stored under a key.
+    pub(crate) fn decode_log_entry(key: &[u8], value: &[u8]) -> Result<LogEntry, StoreError> {
         let what = "line of the log";
         let body = checksum::verify_and_strip(key, value, what)?;
         let sequence = key.try_into().map(u64::from_be_bytes).ok();
-        let line = sequence.and_then(|sequence| log::decode(sequence, body));
+        let line = sequence.and_then(|sequence| log_entry::decode(sequence, body));
         line.ok_or_else(|| checksum::corrupt(key, what, "it is not understood"))
     }
 }
@@ -145,39 +152,39 @@ impl Lmdb {
 type RawEntry<'a> = (&'a [u8], &'a [u8]);
 
 /// Reader of one name's history.
-pub(super) struct NameHistory<'a> {
-    tables: &'a Lmdb,
+pub(crate) struct NameHistory<'a> {
+    lmdb: &'a Lmdb,
     txn: &'a RoTxn<'a>,
     key: &'a NameKey,
     record_key: std::borrow::Cow<'a, [u8]>,
-    /// The last line of the log that may have no entry though it is about this record.
+    /// Last log sequence number that may have no history entry.
     since: u64,
 }
 
 impl<'a> NameHistory<'a> {
-    pub(super) fn new(tables: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
-        let since = match tables.databases.history {
-            Some(_) => tables.read_counter(txn, SINCE)?,
+    pub(crate) fn new(lmdb: &'a Lmdb, txn: &'a RoTxn<'a>, key: &'a NameKey) -> Result<Self, StoreError> {
+        let since = match lmdb.databases.history {
+            Some(_) => lmdb.read_counter(txn, HISTORY_START_META_KEY)?,
             None => u64::MAX,
         };
-        Ok(Self { tables, txn, key, record_key: key::storage_key(key), since })
+        Ok(Self { lmdb, txn, key, record_key: name_key::storage_key(key), since })
     }
 
-    /// The last entry up to a sequence number.
+    /// Sequence number of the last entry up to `sequence`.
     fn last_entry_at(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
-        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let Some(history) = self.lmdb.databases.history else { return Ok(None) };
         let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
         Ok(self.entry_of_name(found)?.map(|(sequence, _)| sequence))
     }
 
-    /// The entry after another one, or the first one.
+    /// Next entry after `at`, or the first one.
     fn next_entry(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
-        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let Some(history) = self.lmdb.databases.history else { return Ok(None) };
         let after = entry_key(&self.record_key, at.unwrap_or_default());
         self.entry_of_name(history.get_greater_than(self.txn, &after))
     }
 
-    /// What was found, if it is of this name: the number, and the record that was there before.
+    /// Returns sequence number and replaced record of an LMDB entry if it belongs to this name.
     fn entry_of_name(
         &self,
         found: Result<Option<RawEntry<'a>>, heed::Error>,
@@ -186,22 +193,22 @@ impl<'a> NameHistory<'a> {
         let Some((entry_key, value)) = found else { return Ok(None) };
         match split_key(entry_key) {
             Some((record_key, sequence)) if *record_key == *self.record_key => {
-                Ok(Some((sequence, checksum::verify_and_strip(entry_key, value, WHAT)?)))
+                Ok(Some((sequence, checksum::verify_and_strip(entry_key, value, ITEM)?)))
             }
             _ => Ok(None),
         }
     }
 
-    /// The change that has an entry, and the one that has none and came between it and the next that has. Without an entry
-    /// to begin with, it is the one before all of them.
+    /// Returns the change at `at`, and the implicit creation between it and the next entry. With `at` = `None`, the creation
+    /// before all entries.
     fn changes_at(&self, at: Option<u64>) -> Result<[Option<HistoryEntry>; 2], StoreError> {
         let mut first = None;
         if let Some(sequence) = at
-            // While an import is under way its line is not there yet.
-            && let Some(line) = self.tables.log_entry(self.txn, sequence)?
+            // The log entry of an import in progress is not written yet.
+            && let Some(line) = self.lmdb.log_entry(self.txn, sequence)?
             && let Some((_, old)) = self.next_entry(Some(sequence.saturating_sub(1)))?
         {
-            let before = self.tables.decode_replaced(self.txn, &self.record_key, old)?;
+            let before = self.lmdb.decode_replaced(self.txn, &self.record_key, old)?;
             first =
                 Some(HistoryEntry { line, before: before.map_or(PriorState::Nothing, PriorState::Record) });
         }
@@ -216,53 +223,52 @@ impl<'a> NameHistory<'a> {
         Ok([first, second])
     }
 
-    /// The revision of the record as it was when the next entry was made, or as it is now; none if there was none.
-    pub(super) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
+    /// Revision of the record after `at`: that of the next entry's replaced record, or of the current record; `None` if there
+    /// was none.
+    pub(crate) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
         match self.next_entry(at)? {
             Some((_, [])) => Ok(None),
             Some((_, old)) => {
-                let unknown = || checksum::corrupt(&self.record_key, WHAT, "its layout is not known");
-                record::revision(old).map(Some).ok_or_else(unknown)
+                let unknown = || checksum::corrupt(&self.record_key, ITEM, "its layout is not known");
+                record::decode_revision(old).map(Some).ok_or_else(unknown)
             }
-            None => {
-                Ok(self.tables.record_header(self.txn, &self.record_key)?.map(|head| head.decode_revision))
-            }
+            None => Ok(self.lmdb.record_header(self.txn, &self.record_key)?.map(|head| head.revision)),
         }
     }
 
-    /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
+    /// Finds the log entry of a revision between `at` and the next entry, by bisection: revisions grow with the log.
     fn log_entry_of_revision(&self, revision: u64, at: Option<u64>) -> Result<Option<LogEntry>, StoreError> {
         let first = at.unwrap_or_default().saturating_add(1);
         let end = match self.next_entry(at)? {
             Some((sequence, _)) => sequence,
-            None => self.tables.read_counter(self.txn, b"sequence")?.saturating_add(1),
+            None => self.lmdb.read_counter(self.txn, b"sequence")?.saturating_add(1),
         };
         let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.tables.log_entry(self.txn, middle)? {
+            match self.lmdb.log_entry(self.txn, middle)? {
                 Some(line) if line.revision <= revision => low = middle + 1,
                 _ => high = middle,
             }
         }
-        // From the last on: that of an import stands after those of all prefixes that it homed.
+        // Backwards: the entry of an import follows those of the prefixes it homed.
         let range = first.to_be_bytes()..low.to_be_bytes();
         let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
         let reading = |error| backend_error("reading the log", error);
         for line in
-            self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(MAX_SCANNED_RECORDS)
+            self.lmdb.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(MAX_SCANNED_RECORDS)
         {
             let (key, value) = line.map_err(reading)?;
             let line = Lmdb::decode_log_entry(key, value)?;
             if line.revision != revision {
                 break;
             }
-            let is_it = match line.kind {
-                // One without records was interrupted before it had any, and its number was given again.
+            let is_match = match line.kind {
+                // An import without records was interrupted before its first transaction, and its revision was reused.
                 EditKind::Import => line.count > 0,
                 kind => is_record_change(kind) && NameKey::new(&line.name).is_ok_and(|key| key == *self.key),
             };
-            if is_it {
+            if is_match {
                 return Ok(Some(line));
             }
         }
@@ -271,8 +277,8 @@ impl<'a> NameHistory<'a> {
 }
 
 impl Lmdb {
-    /// The record that an entry of the history has, if any.
-    pub(super) fn decode_replaced(
+    /// Decodes the replaced record of a history entry, if it has one.
+    pub(crate) fn decode_replaced(
         &self,
         txn: &RoTxn<'_>,
         record_key: &[u8],
@@ -295,10 +301,11 @@ mod tests {
     use pollster::block_on;
     use tendot_proto::HandleValue;
 
-    use super::super::open::{Databases, open_environment};
-    use super::super::parts::DictionaryCache;
+    use super::super::EmbeddedStore;
+    use super::super::format::dictionary::DictionaryCache;
+    use super::super::lmdb::STORE_FORMAT;
+    use super::super::lmdb::environment::{Databases, open_environment};
     use super::super::writer::WriteQueue;
-    use super::super::{EmbeddedStore, STORE_FORMAT};
     use super::*;
     use crate::{ChangeSet, Edit, Precondition, Store as _};
 
@@ -309,7 +316,7 @@ mod tests {
         ChangeSet { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
-    /// A store as it was made and written before there was a history, or when there was nothing more than that.
+    /// Creates a store of an earlier version, without history or without aux entries.
     fn old_store(directory: &Path, has_history: bool, changes: Vec<ChangeSet>) {
         let env = open_environment(directory, false).unwrap();
         env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
@@ -321,21 +328,22 @@ mod tests {
         })
         .unwrap();
         let databases = Databases::open(&env).unwrap().unwrap();
-        assert!(databases.history.is_some() == has_history && databases.notes.is_none());
-        let tables = Lmdb { env, databases, parts: DictionaryCache::new(), standby: OnceLock::new() };
-        let mut txn = tables.env.write_txn().unwrap();
+        assert!(databases.history.is_some() == has_history && databases.aux.is_none());
+        let lmdb =
+            Lmdb { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
+        let mut txn = lmdb.env.write_txn().unwrap();
         let mut format = STORE_FORMAT.to_vec();
         checksum::append(b"format", &mut format);
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
-            tables.write_counter(&mut txn, counter, 0).unwrap();
+            lmdb.write_counter(&mut txn, counter, 0).unwrap();
         }
         if has_history {
-            tables.write_counter(&mut txn, SINCE, 0).unwrap();
+            lmdb.write_counter(&mut txn, HISTORY_START_META_KEY, 0).unwrap();
         }
-        tables.commit(txn).unwrap();
-        tables.renew_lineage().unwrap();
-        let writer = WriteQueue::start(Arc::new(tables)).unwrap();
+        lmdb.commit(txn).unwrap();
+        lmdb.renew_lineage().unwrap();
+        let writer = WriteQueue::start(Arc::new(lmdb)).unwrap();
         for change in changes {
             block_on(writer.commit(change)).unwrap();
         }
@@ -350,11 +358,11 @@ mod tests {
         let all = HistoryOrder::OldestFirst { after: 0 };
         let check = |store: &EmbeddedStore, key: &NameKey, expected: &[(u64, &str)]| {
             assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
-            let told = |past: HistoryEntry| match past.before {
-                PriorState::Nothing => (past.line.sequence, "nothing".into()),
-                PriorState::Unknown => (past.line.sequence, "unknown".into()),
+            let told = |history_entry: HistoryEntry| match history_entry.before {
+                PriorState::Nothing => (history_entry.line.sequence, "nothing".into()),
+                PriorState::Unknown => (history_entry.line.sequence, "unknown".into()),
                 PriorState::Record(entry) => {
-                    (past.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
+                    (history_entry.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
                 }
             };
             let items = block_on(store.history(key, all, 10)).unwrap().items;

@@ -1,55 +1,57 @@
-//! Many records at once: sorted first, then written in the order of their keys, which is what the engine does best.
+//! Bulk import: records are sorted and then written in key order, which is LMDB's fastest path.
 //!
-//! One thread merges the sorted runs and makes of each record what is to be stored, another puts that into the engine.
+//! One thread merges the sorted runs and encodes records, another writes them to LMDB.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, thread};
+use std::thread;
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::HandleValue;
 use tendot_proto::wire::{ListItem as _, WireReader};
 
-use super::gather::{ImportBatch, ImportBuffer};
-use super::run::RunMerge;
-use super::share::Interner;
-use super::{DirectoryLock, Lmdb, OpenError, backend_error, checksum, history, key, log, record};
-use crate::{EditKind, LogEntry, NameKey, NameKeyError, RecordStatus, StoreError, fail_point};
+use super::format::dictionary::Interner;
+use super::format::{checksum, log_entry, record};
+use super::lmdb::directory_lock::DirectoryLock;
+use super::{Lmdb, OpenError, backend_error, history};
+use crate::import::MAX_REPORTED_TOMBSTONES;
+use crate::import::import_buffer::ImportBuffer;
+use crate::import::merge::RunMerge;
+use crate::model::name_key;
+use crate::{
+    EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, RecordStatus, StoreError,
+    fail_point,
+};
 
-/// Records that are committed together, unless told otherwise, and what they may take in memory until then.
+/// Default number of records per transaction, and maximum size of a transaction in memory.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 50_000;
 const MAX_TRANSACTION_BYTES: usize = 16 << 20;
 
-/// Records that go from one thread to the other together, and how many bytes.
+/// Maximum size of a batch between the threads.
 const MAX_BATCH_RECORDS: u64 = 1_000;
 const MAX_BATCH_BYTES: usize = 1 << 18;
 
-/// A page of the engine: what a record may take that is not put beside the one before.
+/// LMDB page size: what a record may take in memory that is not adjacent to the previous one.
 const LMDB_PAGE_BYTES: usize = 4_096;
-
-/// Names that were ended and are told one by one.
-pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 
 /// Bulk import into an embedded store; has exclusive access.
 ///
-/// It has the store for itself.
-///
-/// Records that come twice count once, the last one; those that are there as they are stay untouched. If it is
-/// interrupted, what was written stays, and the same import again writes the rest.
+/// Of records with equal names the last one counts; unchanged records are not written. After an interruption, committed records
+/// stay, and repeating the import writes the rest.
 ///
 /// ```
-/// use tendot_store::{EmbeddedStore, EmbeddedImporter, NameKey, Store};
+/// use tendot_store::{EmbeddedImporter, EmbeddedStore};
 /// use tendot_proto::HandleValue;
 ///
 /// let directory = tempfile::tempdir()?;
 /// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
-/// importer.put("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
-/// importer.put("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
-/// importer.home("10.1000")?;
-/// let imported = importer.finish(|_| {})?;
-/// assert_eq!((imported.created, imported.changed, imported.unchanged), (2, 0, 0));
+/// importer.add("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
+/// importer.add("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
+/// importer.home_prefix("10.1000")?;
+/// let summary = importer.finish(|_| {})?;
+/// assert_eq!((summary.created, summary.changed, summary.unchanged), (2, 0, 0));
 ///
 /// let store = EmbeddedStore::open(directory.path())?;
 /// assert_eq!(store.scan(None, 10)?.len(), 2);
@@ -57,62 +59,33 @@ pub(crate) const MAX_REPORTED_TOMBSTONES: usize = 100;
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedImporter {
-    tables: Arc<Lmdb>,
-    sharing: Interner,
+    lmdb: Arc<Lmdb>,
+    interner: Interner,
     by: Box<str>,
     at: u64,
-    together: u64,
-    /// Gone before the lock is.
-    gathered: ImportBuffer,
+    records_per_transaction: u64,
+    /// Dropped before the lock.
+    buffer: ImportBuffer,
     _lock: DirectoryLock,
 }
 
-/// Counts of an import: created, changed, unchanged, superseded and tombstoned records.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ImportSummary {
-    /// Records that were not there.
-    pub created: u64,
-    /// Records that were there and were something else.
-    pub changed: u64,
-    /// Records that were there as they are.
-    pub unchanged: u64,
-    /// Records in whose place another one of the same import was taken.
-    pub superseded: u64,
-    /// Records whose names have been ended, and are not given again.
-    pub ended: u64,
-    /// The first hundred of these names.
-    pub ended_names: Vec<Box<str>>,
-}
-
-impl ImportSummary {
-    pub(crate) fn merge(&mut self, more: Self) {
-        self.created += more.created;
-        self.changed += more.changed;
-        self.unchanged += more.unchanged;
-        self.superseded += more.superseded;
-        self.ended += more.ended;
-        self.ended_names.extend(more.ended_names);
-        self.ended_names.truncate(MAX_REPORTED_TOMBSTONES);
-    }
-}
-
 impl EmbeddedImporter {
-    /// Begins an import into the store of a directory, which is made if it is not there.
+    /// Opens the store in a directory for an import; creates it if missing.
     pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
-        let (tables, lock) = Lmdb::open(directory)?;
+        let (lmdb, lock) = Lmdb::open(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = tables.begin_read().map_err(store)?;
-        let sharing = Interner::load(&tables.databases, &txn).map_err(store)?;
+        let txn = lmdb.begin_read().map_err(store)?;
+        let interner = Interner::load(&lmdb.databases, &txn).map_err(store)?;
         drop(txn);
-        let gathered = ImportBuffer::new(directory.join("tendot-import-runs"))
+        let buffer = ImportBuffer::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
         Ok(Self {
-            tables,
-            sharing,
+            lmdb,
+            interner,
             by: by.into(),
             at,
-            together: DEFAULT_RECORDS_PER_TRANSACTION,
-            gathered,
+            records_per_transaction: DEFAULT_RECORDS_PER_TRANSACTION,
+            buffer,
             _lock: lock,
         })
     }
@@ -120,65 +93,74 @@ impl EmbeddedImporter {
     /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
     pub const fn buffer_bytes(mut self, bytes: usize) -> Self {
-        self.gathered.buffer = bytes;
+        self.buffer.max_buffer_bytes = bytes;
         self
     }
 
     /// Sets the number of records per transaction.
     #[must_use]
     pub const fn records_per_transaction(mut self, records: u64) -> Self {
-        self.together = if records == 0 { 1 } else { records };
+        self.records_per_transaction = if records == 0 { 1 } else { records };
         self
     }
 
-    /// Adds a record. It is written when the import is finished.
+    /// Adds a record. Nothing is written before [`finish`](Self::finish).
     pub fn add(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-        self.gathered.add(&name, values)
+        self.buffer.add(&name, values)
     }
 
-    /// Adds all records of a batch, which come after those that were added before.
+    /// Adds the records of a batch, after those added before.
     pub fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
-        self.gathered.add_batch(batch)
+        self.buffer.add_batch(batch)
     }
 
     /// Homes a prefix when the import is written.
     pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.gathered.home(prefix)
+        self.buffer.home(prefix)
     }
 
-    /// Writes all records. `progress` is told after each transaction how many there are so far.
+    /// Writes all records. `progress` is called after each transaction.
     pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
-        let tables = &*self.tables;
-        let txn = tables.begin_read()?;
-        let empty = tables.databases.records.is_empty(&txn);
+        let lmdb = &*self.lmdb;
+        let txn = lmdb.begin_read()?;
+        let empty = lmdb.databases.records.is_empty(&txn);
         let appends = empty.map_err(|error| backend_error("reading records", error))?;
-        let revision = tables.read_counter(&txn, b"revision")? + 1;
+        let revision = lmdb.read_counter(&txn, b"revision")? + 1;
         drop(txn);
 
-        let homed = &std::mem::take(&mut self.gathered.homed);
-        let (merge, superseded) = self.gathered.merge()?;
+        let homed = &std::mem::take(&mut self.buffer.homed);
+        let (merge, superseded) = self.buffer.merge()?;
         let imported = ImportSummary { superseded, ..ImportSummary::default() };
-        let sharing = Mutex::new(self.sharing);
-        let together = self.together;
-        let preparing = ImportEncoder {
-            tables,
-            sharing: &sharing,
+        let interner = Mutex::new(self.interner);
+        let records_per_transaction = self.records_per_transaction;
+        let encoder = ImportEncoder {
+            lmdb,
+            interner: &interner,
             revision,
             appends,
-            piece: together.min(MAX_BATCH_RECORDS),
+            batch_records: records_per_transaction.min(MAX_BATCH_RECORDS),
         };
         let (by, at) = (&*self.by, self.at);
-        let writing =
-            ImportWriter { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
+        let writing = ImportWriter {
+            lmdb,
+            interner: &interner,
+            revision,
+            appends,
+            records_per_transaction,
+            by,
+            at,
+            homed,
+            imported,
+        };
         thread::scope(|scope| {
-            let (sender, pieces) = sync_channel(2);
+            let (sender, batches) = sync_channel(2);
             let prepares = thread::Builder::new()
                 .name("tendot-import".into())
-                .spawn_scoped(scope, move || preparing.run(merge, &sender))
+                .spawn_scoped(scope, move || encoder.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
-            let written = writing.run(pieces, progress);
-            // The scope waits for its function only. Then the thread still has to clear its entry in the engine's table of
-            // readers, which is gone when the store is closed. If it panicked, pieces are missing and that is told already.
+            let written = writing.run(batches, progress);
+            // The scope waits only for the thread's function, but the thread must also have cleared its slot in LMDB's reader
+            // table before the store is closed. If it panicked, batches are missing, which is reported already.
             let _ = prepares.join();
             written
         })
@@ -189,9 +171,9 @@ impl EmbeddedImporter {
 #[derive(Default)]
 struct EncodedBatch {
     bytes: Vec<u8>,
-    /// The lengths of each key and value, and of what was there before, if anything was.
+    /// Lengths of key, value and replaced record, if there was one.
     lengths: Vec<(usize, usize, Option<usize>)>,
-    /// Records that were looked at.
+    /// Number of records processed.
     records: u64,
     imported: ImportSummary,
 }
@@ -218,61 +200,61 @@ impl EncodedBatch {
 
 /// Encoder thread: merges sorted runs and encodes records.
 struct ImportEncoder<'a> {
-    tables: &'a Lmdb,
-    sharing: &'a Mutex<Interner>,
+    lmdb: &'a Lmdb,
+    interner: &'a Mutex<Interner>,
     revision: u64,
-    /// Whether nothing was there, so that nothing has to be looked for.
+    /// Whether the store was empty, so that no lookups are needed.
     appends: bool,
-    /// Records of a piece.
-    piece: u64,
+    /// Maximum number of records per batch.
+    batch_records: u64,
 }
 
 impl ImportEncoder<'_> {
     fn run(&self, mut merge: RunMerge<'_>, sender: &SyncSender<Result<EncodedBatch, ImportError>>) {
         loop {
-            let piece = self.next_batch(&mut merge);
-            let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
-            // Nobody takes it when the other thread has failed.
-            if sender.send(piece).is_err() || is_last {
+            let batch = self.next_batch(&mut merge);
+            let is_last = !matches!(&batch, Ok(batch) if batch.records > 0);
+            // Fails when the writer thread has failed.
+            if sender.send(batch).is_err() || is_last {
                 return;
             }
         }
     }
 
-    /// The next records; none at the end.
+    /// Encodes the next batch; empty at the end.
     fn next_batch(&self, merge: &mut RunMerge<'_>) -> Result<EncodedBatch, ImportError> {
-        let mut piece = EncodedBatch::default();
-        // A new one for each piece, so that pages that are not used any more can be used again. No key comes twice, so
-        // what is there was there before this import.
-        let txn = self.tables.begin_read()?;
-        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = EncodedBatch::default();
+        // A new transaction per batch, so that old pages can be reused. No key occurs twice, so existing records are older than
+        // this import.
+        let txn = self.lmdb.begin_read()?;
+        let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = merge.superseded;
-        while piece.records < self.piece
-            && piece.bytes.len() < MAX_BATCH_BYTES
+        while batch.records < self.batch_records
+            && batch.bytes.len() < MAX_BATCH_BYTES
             && let Some((name, values)) = merge.next()?
         {
-            piece.records += 1;
-            self.encode_record(&txn, &mut sharing, name, values, &mut piece)?;
+            batch.records += 1;
+            self.encode_record(&txn, &mut interner, name, values, &mut batch)?;
         }
-        piece.imported.superseded = merge.superseded - before;
-        Ok(piece)
+        batch.imported.superseded = merge.superseded - before;
+        Ok(batch)
     }
 
     fn encode_record(
         &self,
         txn: &heed::RoTxn<'_>,
-        sharing: &mut Interner,
+        interner: &mut Interner,
         name: &[u8],
         values: &[u8],
-        piece: &mut EncodedBatch,
+        batch: &mut EncodedBatch,
     ) -> Result<(), ImportError> {
         let damaged =
             || StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) };
         let name = std::str::from_utf8(name).map_err(|_| damaged())?;
         let values = decode_values(values).ok_or_else(damaged)?;
         let key = NameKey::new(name)?;
-        let there = if self.appends { None } else { self.tables.get_disk_record(txn, &key)? };
-        let imported = &mut piece.imported;
+        let there = if self.appends { None } else { self.lmdb.get_disk_record(txn, &key)? };
+        let imported = &mut batch.imported;
         match there.as_ref().map(|record| &record.entry) {
             None => imported.created += 1,
             Some(entry) if entry.state == RecordStatus::Tombstone => {
@@ -289,39 +271,39 @@ impl ImportEncoder<'_> {
             Some(_) => imported.changed += 1,
         }
         let name = there.as_ref().map_or(name, |record| &record.entry.name);
-        // What the registry knows of a name is not in imports, and stays.
-        let known = there.as_ref().and_then(|record| record.registration);
-        let record_key = key::storage_key(&key);
-        let is_shortened = key::is_hashed_key(&record_key);
+        // Imports have no registrations; existing ones stay.
+        let registration = there.as_ref().and_then(|record| record.registration);
+        let record_key = name_key::storage_key(&key);
+        let is_shortened = name_key::is_hashed_key(&record_key);
         let mut value = record::encode_values(
             name,
             self.revision,
             RecordStatus::Live,
             &values,
-            known,
+            registration,
             is_shortened,
-            sharing,
+            interner,
         );
         checksum::append(&record_key, &mut value);
         let old = match there {
             Some(record) => Some(
-                history::encode_replaced(self.tables, txn, &record_key, record, sharing)
+                history::encode_replaced(self.lmdb, txn, &record_key, record, interner)
                     .map_err(|error| backend_error("reading a record", error))?,
             ),
             None => None,
         };
-        piece.push(&record_key, &value, old.as_deref());
+        batch.push(&record_key, &value, old.as_deref());
         Ok(())
     }
 }
 
-/// The other thread: puts it into the engine.
+/// Writer thread of an import.
 struct ImportWriter<'a> {
-    tables: &'a Lmdb,
-    sharing: &'a Mutex<Interner>,
+    lmdb: &'a Lmdb,
+    interner: &'a Mutex<Interner>,
     revision: u64,
     appends: bool,
-    together: u64,
+    records_per_transaction: u64,
     by: &'a str,
     at: u64,
     homed: &'a BTreeSet<NameKey>,
@@ -331,41 +313,41 @@ struct ImportWriter<'a> {
 impl ImportWriter<'_> {
     fn run(
         mut self,
-        pieces: Receiver<Result<EncodedBatch, ImportError>>,
+        batches: Receiver<Result<EncodedBatch, ImportError>>,
         mut progress: impl FnMut(&ImportSummary),
     ) -> Result<ImportSummary, ImportError> {
         let (mut is_first, mut is_last) = (true, false);
         while !is_last {
-            is_last = self.write_transaction(&pieces, is_first)?;
+            is_last = self.write_transaction(&batches, is_first)?;
             is_first = false;
             progress(&self.imported);
         }
         Ok(self.imported)
     }
 
-    /// Commits as much as is committed together. Gives whether that was all.
+    /// Writes one transaction; returns whether it was the last.
     fn write_transaction(
         &mut self,
-        pieces: &Receiver<Result<EncodedBatch, ImportError>>,
+        batches: &Receiver<Result<EncodedBatch, ImportError>>,
         is_first: bool,
     ) -> Result<bool, ImportError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let committing = |error| backend_error("committing an import", error);
         fail_point::hit("import: before a transaction");
-        let mut txn = tables.env.write_txn().map_err(committing)?;
+        let mut txn = lmdb.env.write_txn().map_err(committing)?;
         if is_first {
             self.home_prefixes(&mut txn)?;
         }
-        // That of its line, which comes next, since nobody else writes until it is in the log.
-        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
+        // Sequence number of the import's log entry: it is next, since this is the only writer.
+        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
-        while !is_last && records < self.together && bytes < MAX_TRANSACTION_BYTES {
+        while !is_last && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
             let stopped =
                 || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
-            let piece = pieces.recv().map_err(|_| stopped())??;
-            for (key, value, old) in piece.iter() {
+            let batch = batches.recv().map_err(|_| stopped())??;
+            for (key, value, old) in batch.iter() {
                 if let Some(old) = old {
-                    history::write_entry(tables, &mut txn, key, sequence, old)
+                    history::write_entry(lmdb, &mut txn, key, sequence, old)
                         .map_err(|error| backend_error("writing the history", error))?;
                     bytes += key.len() + old.len() + LMDB_PAGE_BYTES;
                 }
@@ -374,34 +356,34 @@ impl ImportWriter<'_> {
                 let is_beside = self.appends && value.len() < LMDB_PAGE_BYTES / 4;
                 bytes += key.len() + value.len() + if is_beside { 0 } else { LMDB_PAGE_BYTES };
             }
-            records += piece.records;
-            is_last = piece.records == 0;
-            self.imported.merge(piece.imported);
+            records += batch.records;
+            is_last = batch.records == 0;
+            self.imported.merge(batch.imported);
         }
         {
-            let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-            sharing.write_new(&tables.databases, &mut txn).map_err(committing)?;
-            // If the transaction comes to nothing, so does the import, and nobody asks for parts any more.
-            sharing.commit();
+            let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
+            interner.write_new(&lmdb.databases, &mut txn).map_err(committing)?;
+            // If the transaction fails, so does the import, and the interner is not used again.
+            interner.commit();
         }
         let count = self.imported.created + self.imported.changed;
         if count > 0 {
-            tables.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
+            lmdb.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
         }
         if is_last {
             if count > 0 {
                 self.append_log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
             }
-            tables.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
+            lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
         } else {
             let interrupted =
                 PendingImport { revision: self.revision, count, at: self.at, by: self.by.into() };
-            interrupted.save(tables, &mut txn).map_err(committing)?;
+            interrupted.save(lmdb, &mut txn).map_err(committing)?;
         }
         if is_last {
             fail_point::hit("import: before the last commit");
         }
-        tables.commit(txn).map_err(committing)?;
+        lmdb.commit(txn).map_err(committing)?;
         fail_point::hit(if is_last {
             "import: after the last commit"
         } else {
@@ -411,9 +393,9 @@ impl ImportWriter<'_> {
     }
 
     fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
-        let records = self.tables.databases.records;
-        // Long names share the beginning of their keys, and are in order only up to there.
-        if self.appends && !key::is_hashed_key(record_key) {
+        let records = self.lmdb.databases.records;
+        // Long names with the same start are not in storage-key order.
+        if self.appends && !name_key::is_hashed_key(record_key) {
             match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
                 Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
                 put => return put,
@@ -422,17 +404,17 @@ impl ImportWriter<'_> {
         records.put(txn, record_key, value)
     }
 
-    /// Homes the prefixes that are new here: before the first record, so that none is there and denied.
+    /// Homes new prefixes before the first record is written, so that no stored name is denied.
     fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let writing = |error| backend_error("homing prefixes", error);
         let mut lines = Vec::new();
         for prefix in self.homed {
-            let known = tables.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
-            if !known {
+            let is_homed = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
+            if !is_homed {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
-                tables.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
+                lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
                 lines.push((EditKind::Home, prefix.to_string().into(), 1));
             }
         }
@@ -444,25 +426,25 @@ impl ImportWriter<'_> {
         txn: &mut RwTxn<'_>,
         lines: Vec<(EditKind, Box<str>, u64)>,
     ) -> Result<(), StoreError> {
-        let tables = self.tables;
+        let lmdb = self.lmdb;
         let writing = |error| backend_error("writing the log", error);
         if lines.is_empty() {
             return Ok(());
         }
-        let mut sequence = tables.read_counter(txn, b"sequence")?;
+        let mut sequence = lmdb.read_counter(txn, b"sequence")?;
         for (kind, name, count) in lines {
             sequence += 1;
             let (revision, at, by) = (self.revision, self.at, self.by.into());
-            log::append(tables, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
+            log_entry::append(lmdb, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
                 .map_err(writing)?;
         }
-        tables.write_counter(txn, b"sequence", sequence).map_err(writing)?;
-        tables.write_counter(txn, b"revision", self.revision).map_err(writing)
+        lmdb.write_counter(txn, b"sequence", sequence).map_err(writing)?;
+        lmdb.write_counter(txn, b"revision", self.revision).map_err(writing)
     }
 }
 
 /// Log entry of an import in progress, kept in `meta` so that it is logged even after a crash.
-pub(super) struct PendingImport {
+pub(crate) struct PendingImport {
     revision: u64,
     count: u64,
     at: u64,
@@ -470,33 +452,33 @@ pub(super) struct PendingImport {
 }
 
 impl PendingImport {
-    pub(super) const META_KEY: &'static [u8] = b"import";
+    pub(crate) const META_KEY: &'static [u8] = b"import";
 
-    /// Writes the line of an import that was interrupted, if one was.
-    pub(super) fn recover_interrupted(tables: &Lmdb) -> Result<(), StoreError> {
+    /// Writes the log entry of an interrupted import, if there is one.
+    pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
         let settling = |error| backend_error("settling an interrupted import", error);
-        let mut txn = tables.env.write_txn().map_err(settling)?;
-        let found = tables.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
+        let mut txn = lmdb.env.write_txn().map_err(settling)?;
+        let found = lmdb.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
         let Some(found) = found else { return Ok(()) };
         let body = checksum::verify_and_strip(Self::META_KEY, found, "interrupted import")?;
-        let line = log::decode(0, body)
+        let line = log_entry::decode(0, body)
             .ok_or_else(|| checksum::corrupt(Self::META_KEY, "interrupted import", "it is not understood"))?;
-        let sequence = tables.read_counter(&txn, b"sequence")? + 1;
-        log::append(tables, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
-        tables.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
-        tables.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
+        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
+        log_entry::append(lmdb, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
+        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
+        lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
         fail_point::hit("import: before it is settled");
-        tables.commit(txn).map_err(settling)?;
+        lmdb.commit(txn).map_err(settling)?;
         fail_point::hit("import: after it is settled");
         Ok(())
     }
 
-    fn save(self, tables: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    fn save(self, lmdb: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let Self { revision, count, at, by } = self;
         let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
-        let mut value = log::encode(&line);
+        let mut value = log_entry::encode(&line);
         checksum::append(Self::META_KEY, &mut value);
-        tables.databases.meta.put(txn, Self::META_KEY, &value)
+        lmdb.databases.meta.put(txn, Self::META_KEY, &value)
     }
 }
 
@@ -507,32 +489,4 @@ fn decode_values(bytes: &[u8]) -> Option<Vec<HandleValue<'_>>> {
         values.push(HandleValue::decode(&mut reader).ok()?);
     }
     reader.is_empty().then_some(values)
-}
-
-/// Reason why an import failed or a record was rejected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
-    /// A name cannot be kept.
-    #[error(transparent)]
-    Name(#[from] NameKeyError),
-    /// A record is too large to be kept.
-    #[error("the record has {length} bytes, at most {limit} are kept")]
-    TooLarge {
-        /// Its bytes.
-        length: usize,
-        /// The most that are kept.
-        limit: usize,
-    },
-    /// What waits on disk cannot be written or read.
-    #[error("{}: {error}", path.display())]
-    Run {
-        /// Where it waits.
-        path: PathBuf,
-        /// What is wrong.
-        error: io::Error,
-    },
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }

@@ -1,25 +1,27 @@
-//! What the registry knows of names: see `docs/storage-format.md`.
+//! Registrations by log sequence number: see `docs/storage-format.md`.
 //!
-//! Each stands under the number of the line of the log that brought it, and stays: records refer to it, and so does their
-//! history. That is not beside the record because deposits come in any order: so they change few pages, and small ones.
+//! A registration is stored under the sequence number of the log entry that introduced it and is never removed: records and
+//! history entries refer to it. It is separate from the record because deposits arrive in random key order: so few and small
+//! pages change.
 
 use heed::{PutFlags, RoTxn, RwTxn};
 
-use super::record::DiskRecord;
-use super::{Lmdb, backend_error, checksum};
+use super::format::checksum;
+use super::format::record::DiskRecord;
+use super::{Lmdb, backend_error};
 use crate::{StoreError, StoredRecord};
 
-pub(super) const ITEM: &str = "registration";
+pub(crate) const ITEM: &str = "registration";
 
-/// Appends one.
-pub(super) fn append(
-    tables: &Lmdb,
+/// Appends a registration.
+pub(crate) fn append(
+    lmdb: &Lmdb,
     txn: &mut RwTxn<'_>,
     number: u64,
     registration: &[u8],
 ) -> Result<(), heed::Error> {
-    // Only stores that are opened for reading can be without.
-    let Some(registrations) = tables.databases.registrations else { return Ok(()) };
+    // Only read-only stores of earlier versions lack it.
+    let Some(registrations) = lmdb.databases.registrations else { return Ok(()) };
     let key = number.to_be_bytes();
     let mut value = Vec::with_capacity(registration.len() + 4);
     value.extend_from_slice(registration);
@@ -28,8 +30,8 @@ pub(super) fn append(
 }
 
 impl Lmdb {
-    /// A record with its registration.
-    pub(super) fn with_registration(
+    /// Adds the registration to a record.
+    pub(crate) fn with_registration(
         &self,
         txn: &RoTxn<'_>,
         record: DiskRecord,

@@ -1,72 +1,23 @@
-//! Reading everything there is, to find what is damaged.
+//! Verification: checks LMDB's pages and every stored entry.
 
 use std::ops::Bound;
 
 use heed::RoTxn;
 
-use super::open::BytesDatabase;
-use super::pages::PageFile;
-use super::{EmbeddedStore, Lmdb, STORE_FORMAT, checksum, history, import, key, log, moving, registration};
-use crate::{EditKind, LogEntry, NameKey, RecordStatus, StoreError, StoredRecord};
+use super::format::{checksum, log_entry};
+use super::lmdb::STORE_FORMAT;
+use super::lmdb::environment::BytesDatabase;
+use super::lmdb::page_check::PageFile;
+use super::{EmbeddedStore, Lmdb, history, import, migration, registration};
+use crate::model::name_key;
+use crate::verify::find_inconsistency;
+use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
 
-/// Entries that are read in one transaction, so that no old page is kept from being used again for long.
+/// Entries read per transaction, so that old pages can be reused soon.
 const ENTRIES_PER_TRANSACTION: usize = 10_000;
 
-/// Damage that is told one by one; the rest is counted.
-const MAX_REPORTED_ERRORS: usize = 1_000;
-
-/// Result of a verification: counts, and the corruption found.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct VerifyReport {
-    /// Records that resolve.
-    pub records: u64,
-    /// Names that have been ended.
-    pub tombstones: u64,
-    /// What records share.
-    pub parts: u64,
-    /// Homed prefixes.
-    pub prefixes: u64,
-    /// Lines of the log.
-    pub lines: u64,
-    /// Changes with what was there before them.
-    pub history: u64,
-    /// Notes.
-    pub notes: u64,
-    /// What the registry knows of names, or knew.
-    pub registrations: u64,
-    /// Damage, what and where; at most 1,000.
-    pub damage: Vec<String>,
-    /// How much damage there is in all.
-    pub damaged: u64,
-}
-
-impl VerifyReport {
-    pub(crate) fn report(&mut self, what: impl ToString) {
-        self.damaged += 1;
-        if self.damage.len() < MAX_REPORTED_ERRORS {
-            self.damage.push(what.to_string());
-        }
-    }
-
-    /// Keeps what is right, and tells of what is not.
-    pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
-        match result {
-            Ok(right) => Some(right),
-            Err(StoreError::Damaged { what }) => {
-                self.report(what);
-                None
-            }
-            Err(error) => {
-                self.report(error);
-                None
-            }
-        }
-    }
-}
-
 impl EmbeddedStore {
-    /// Reads all that is stored and tells what is damaged; others may write meanwhile. `progress` is told now and then
-    /// how far it is.
+    /// Verifies everything that is stored, while others may write. `progress` is called now and then.
     ///
     /// ```
     /// use tendot_store::EmbeddedStore;
@@ -78,14 +29,14 @@ impl EmbeddedStore {
     /// ```
     pub fn verify(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport, StoreError> {
         let mut inspection = Verifier {
-            tables: self.lmdb(),
+            lmdb: self.lmdb(),
             verified: VerifyReport::default(),
             progress: &mut progress,
             started: self.lmdb().begin_read()?.id(),
         };
         inspection.check_pages()?;
         if inspection.verified.damaged > 0 {
-            // The engine would trust them.
+            // LMDB trusts its pages, so reading on is unsafe.
             return Ok(inspection.verified);
         }
         inspection.check_meta()?;
@@ -101,33 +52,33 @@ impl EmbeddedStore {
 }
 
 struct Verifier<'a> {
-    tables: &'a Lmdb,
+    lmdb: &'a Lmdb,
     verified: VerifyReport,
     progress: &'a mut dyn FnMut(&VerifyReport),
-    /// The transaction that was the last one for readers when it began.
+    /// LMDB transaction id at the start.
     started: usize,
 }
 
 impl Verifier<'_> {
-    /// Looks at the pages of the engine, while nobody changes those of the last state.
+    /// Checks LMDB's pages while a read transaction keeps those of the last state unchanged.
     fn check_pages(&mut self) -> Result<(), StoreError> {
         if !PageFile::IS_SUPPORTED {
             return Ok(());
         }
-        let env = &self.tables.env;
+        let env = &self.lmdb.env;
         let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
         let page_size = env.unnamed_database_stat().page_size;
         let mut tries = 0;
         let checked = loop {
-            let txn = self.tables.begin_read()?;
+            let txn = self.lmdb.begin_read()?;
             let pages = PageFile::open(&file, page_size);
             tries += 1;
-            // The state that is just being made durable is in the file already, and not yet for readers: its pages and
-            // those of the one before are kept as long as we read.
+            // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
+            // while we read.
             let read = txn.id() as u64;
             let is_last = |pages: &PageFile| (read..=read + 1).contains(&pages.transaction_id());
             match pages {
-                // Somebody may have written twice meanwhile, but not each time.
+                // Two commits may have happened in between, but not every time.
                 Ok(pages) if !is_last(&pages) && tries < 1_000 => {
                     drop(txn);
                     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -145,8 +96,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Gives every entry of a database to `check`, and looks each up as a reader would: a key that is damaged above the
-    /// leaves leads readers astray, though who goes through all leaves sees nothing of it.
+    /// Passes every entry of a database to `check` and also looks it up by key: a corrupt branch page misleads lookups, but not
+    /// a scan of the leaves.
     fn walk_database(
         &mut self,
         what: &str,
@@ -156,7 +107,7 @@ impl Verifier<'_> {
         let mut after: Option<Vec<u8>> = None;
         let mut count = 0;
         loop {
-            let txn = self.tables.begin_read()?;
+            let txn = self.lmdb.begin_read()?;
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let unreadable = |after: &Option<Vec<u8>>, error: &heed::Error| match after {
                 Some(after) => format!("{what}s after `{}` can't be read: {error}", after.escape_ascii()),
@@ -182,7 +133,7 @@ impl Verifier<'_> {
                 };
                 if last.or(after.as_deref()).is_some_and(|before| before >= key) {
                     self.verified.report(format!("{what} `{}`: it is out of order", key.escape_ascii()));
-                    // What comes next could be what came before.
+                    // The scan could loop.
                     return Ok(());
                 }
                 if !matches!(database.get(&txn, key), Ok(Some(found)) if found == value) {
@@ -195,7 +146,7 @@ impl Verifier<'_> {
             count += in_slice as u64;
             (self.progress)(&self.verified);
             if in_slice < ENTRIES_PER_TRANSACTION {
-                // Only who reads a store that nobody writes can know how many there should have been.
+                // The count is only comparable if nothing was written meanwhile.
                 let is_still = txn.id() == self.started;
                 match database.len(&txn) {
                     Ok(length) if is_still && length != count => {
@@ -211,16 +162,18 @@ impl Verifier<'_> {
     }
 
     fn check_meta(&mut self) -> Result<(), StoreError> {
-        self.walk_database("setting", self.tables.databases.meta, |this, _, key, value| {
+        self.walk_database("setting", self.lmdb.databases.meta, |this, _, key, value| {
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "setting")) else {
                 return;
             };
             let is_right = match key {
                 b"format" => body == STORE_FORMAT,
-                b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
+                b"revision" | b"sequence" | b"transaction" | history::HISTORY_START_META_KEY => {
+                    body.len() == 8
+                }
                 b"lineage" => body.len() == 16,
-                import::PendingImport::META_KEY => log::decode(0, body).is_some(),
-                moving::CHECKPOINT_META_KEY => moving::decode_checkpoint(body).is_some(),
+                import::PendingImport::META_KEY => log_entry::decode(0, body).is_some(),
+                migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
                 _ => false,
             };
             if !is_right {
@@ -230,7 +183,7 @@ impl Verifier<'_> {
     }
 
     fn check_dictionary(&mut self) -> Result<(), StoreError> {
-        self.walk_database("part", self.tables.databases.parts, |this, _, key, value| {
+        self.walk_database("part", self.lmdb.databases.dictionary, |this, _, key, value| {
             let expected = this.verified.parts;
             this.verified.parts += 1;
             let number = key.try_into().map(u32::from_be_bytes);
@@ -243,13 +196,13 @@ impl Verifier<'_> {
     }
 
     fn check_records(&mut self) -> Result<(), StoreError> {
-        self.walk_database("record", self.tables.databases.records, |this, txn, key, value| {
-            let Some(entry) = this.verified.check(this.tables.decode_record(txn, key, value)) else { return };
+        self.walk_database("record", self.lmdb.databases.records, |this, txn, key, value| {
+            let Some(entry) = this.verified.check(this.lmdb.decode_record(txn, key, value)) else { return };
             let of_name = NameKey::new(&entry.name).ok();
-            if of_name.is_none_or(|name| *key::storage_key(&name) != *key) {
+            if of_name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
                 this.verified.report(format!("record `{}`: it has another name", key.escape_ascii()));
             }
-            let last = this.tables.read_counter(txn, b"revision");
+            let last = this.lmdb.read_counter(txn, b"revision");
             if this.verified.check(last).is_some_and(|last| entry.revision > last) {
                 let (key, revision) = (key.escape_ascii(), entry.revision);
                 this.verified.report(format!("record `{key}`: revision {revision} has not been given yet"));
@@ -262,7 +215,7 @@ impl Verifier<'_> {
     }
 
     fn check_prefixes(&mut self) -> Result<(), StoreError> {
-        self.walk_database("prefix", self.tables.databases.homed, |this, _, key, value| {
+        self.walk_database("prefix", self.lmdb.databases.homed, |this, _, key, value| {
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "prefix")) else {
                 return;
             };
@@ -276,14 +229,14 @@ impl Verifier<'_> {
     fn check_log(&mut self) -> Result<(), StoreError> {
         let what = "line of the log";
         let mut expected = 0_u64;
-        self.walk_database(what, self.tables.databases.log, |this, _, key, value| {
+        self.walk_database(what, self.lmdb.databases.log, |this, _, key, value| {
             expected += 1;
             this.verified.lines += 1;
             let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, what)) else {
                 return;
             };
             match key.try_into().map(u64::from_be_bytes) {
-                Ok(sequence) if log::decode(sequence, body).is_some() => {
+                Ok(sequence) if log_entry::decode(sequence, body).is_some() => {
                     if sequence != expected {
                         this.verified.report(format!("{what} {expected} is missing, {sequence} is there"));
                         expected = sequence;
@@ -292,11 +245,11 @@ impl Verifier<'_> {
                 _ => this.verified.report(format!("{what} {expected}: it is not understood")),
             }
         })?;
-        let txn = self.tables.begin_read()?;
-        let Some(last) = self.verified.check(self.tables.read_counter(&txn, b"sequence")) else {
+        let txn = self.lmdb.begin_read()?;
+        let Some(last) = self.verified.check(self.lmdb.read_counter(&txn, b"sequence")) else {
             return Ok(());
         };
-        // Lines may have come since; fewer than there were are damage.
+        // Entries may have been appended; missing ones are corruption.
         if last < expected || (last > expected && txn.id() == self.started) {
             self.verified.report(format!("the last {what} should be {last}, and is {expected}"));
         }
@@ -304,15 +257,15 @@ impl Verifier<'_> {
     }
 
     fn check_history(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.history else { return Ok(()) };
-        self.walk_database(history::WHAT, database, |this, txn, key, value| {
+        let Some(database) = self.lmdb.databases.history else { return Ok(()) };
+        self.walk_database(history::ITEM, database, |this, txn, key, value| {
             this.verified.history += 1;
-            let Some(old) = this.verified.check(checksum::verify_and_strip(key, value, history::WHAT)) else {
+            let Some(old) = this.verified.check(checksum::verify_and_strip(key, value, history::ITEM)) else {
                 return;
             };
-            let result = this.tables.check_history_entry(txn, key, old);
+            let result = this.lmdb.check_history_entry(txn, key, old);
             if let Some(Some(problem)) = this.verified.check(result) {
-                this.verified.report(format!("{} `{}`: {problem}", history::WHAT, key.escape_ascii()));
+                this.verified.report(format!("{} `{}`: {problem}", history::ITEM, key.escape_ascii()));
             }
         })
     }
@@ -320,7 +273,7 @@ impl Verifier<'_> {
 
 impl Verifier<'_> {
     fn check_aux(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.notes else { return Ok(()) };
+        let Some(database) = self.lmdb.databases.aux else { return Ok(()) };
         self.walk_database("note", database, |this, _, key, value| {
             this.verified.notes += 1;
             this.verified.check(checksum::verify_and_strip(key, value, "note"));
@@ -328,13 +281,13 @@ impl Verifier<'_> {
     }
 
     fn check_registrations(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.tables.databases.registrations else { return Ok(()) };
+        let Some(database) = self.lmdb.databases.registrations else { return Ok(()) };
         self.walk_database(registration::ITEM, database, |this, txn, key, value| {
             this.verified.registrations += 1;
             this.verified.check(checksum::verify_and_strip(key, value, registration::ITEM));
-            let line = key.try_into().map(|key| this.tables.log_entry(txn, u64::from_be_bytes(key)));
+            let line = key.try_into().map(|key| this.lmdb.log_entry(txn, u64::from_be_bytes(key)));
             let line = line.map_or(Some(None), |line| this.verified.check(line));
-            // That of the log tells of itself if it is damaged.
+            // A corrupt log entry is reported by `check_log`.
             if line.is_some_and(|line| line.is_none()) {
                 let (what, key) = (registration::ITEM, key.escape_ascii());
                 this.verified.report(format!("{what} `{key}`: the log has no such line"));
@@ -344,7 +297,7 @@ impl Verifier<'_> {
 }
 
 impl Lmdb {
-    /// What is wrong with an entry of the history, if anything is: it agrees with the log, and with the record after it.
+    /// Checks a history entry against its log entry and the following record; returns the contradiction.
     fn check_history_entry(
         &self,
         txn: &RoTxn<'_>,
@@ -355,9 +308,9 @@ impl Lmdb {
             return Ok(Some("its key is not understood"));
         };
         let before = self.decode_replaced(txn, record_key, old)?;
-        let is_of_it =
-            |name: &str| NameKey::new(name).is_ok_and(|name| *key::storage_key(&name) == *record_key);
-        if before.as_ref().is_some_and(|before| !is_of_it(&before.name)) {
+        let is_match =
+            |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *record_key);
+        if before.as_ref().is_some_and(|before| !is_match(&before.name)) {
             return Ok(Some("it has another name"));
         }
         let line = match self.log_entry(txn, sequence)? {
@@ -377,25 +330,9 @@ impl Lmdb {
             Some(before) => &before.name,
             None => return Ok(Some("an import has no such entry")),
         };
-        let key = NameKey::new(name).ok().filter(|_| is_of_it(name));
+        let key = NameKey::new(name).ok().filter(|_| is_match(name));
         let Some(key) = key else { return Ok(Some("its line of the log is about another name")) };
         let after = history::NameHistory::new(self, txn, &key)?.revision_after(Some(sequence))?;
         Ok(find_inconsistency(&line, before.as_ref(), after))
-    }
-}
-
-/// What is wrong with a change, by what was there before, and the revision of what was there after it.
-pub(crate) fn find_inconsistency(
-    line: &LogEntry,
-    before: Option<&StoredRecord>,
-    after: Option<u64>,
-) -> Option<&'static str> {
-    if before.is_some_and(|before| before.revision > line.revision) {
-        return Some("what was there before came later");
-    }
-    match after {
-        None if line.kind != EditKind::Remove => Some("what it made is not there"),
-        Some(after) if after < line.revision => Some("what was there after it came earlier"),
-        _ => None,
     }
 }

@@ -1,20 +1,21 @@
-//! What ever changed under a name.
+//! History queries.
 //!
-//! Each change has a row with what was there before, but for records that an import made: that they came to be shows by their
-//! revision, in the row after it or in the record itself, and the log has the line.
+//! Each change has a row with the prior state, except for records created by an import: their creation is found by the revision
+//! of the next row, or of the current record, and the log entry of the import.
 
 use tokio_postgres::Row;
 
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError, history};
+use crate::model::history;
+use crate::model::name_key::storage_key;
+use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError};
 
-/// Changes of one page; each may be as large as a record.
-const PAGE: usize = 16;
+/// Rows per page; each may be as large as a record.
+const HISTORY_PAGE_LEN: usize = 16;
 
-const DOING: &str = "reading a history";
+const OPERATION: &str = "reading a history";
 
-macro_rules! rows {
+macro_rules! history_query {
     ($compare:literal, $order:literal) => {
         concat!(
             "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
@@ -32,12 +33,12 @@ macro_rules! rows {
     };
 }
 
-/// Rows, and with each the import that made what was there before, if it has no row of its own.
-const OLDEST_FIRST: &str = rows!(">", "");
-const NEWEST_FIRST: &str = rows!("<", "desc");
+/// History rows, each with the import that created its prior record, if that has no row.
+const SELECT_HISTORY_ASC: &str = history_query!(">", "");
+const SELECT_HISTORY_DESC: &str = history_query!("<", "desc");
 
-/// The import that made what the row after a sequence number found, or what is there now if there is no such row.
-const MADE: &str = "\
+/// Import that created the record found by the next row after a sequence number, or the current record.
+const SELECT_CREATING_IMPORT: &str = "\
     select i.sequence, i.revision, i.made_at, i.made_by, i.kind, i.name, i.records from tendot_log i \
     where i.kind = 7 and i.records > 0 and i.revision = case \
         when exists (select 1 from tendot_history h where h.name_key = $1 and h.sequence > $2) \
@@ -48,25 +49,25 @@ const MADE: &str = "\
     order by i.sequence desc limit 1";
 
 impl PostgresStore {
-    pub(super) async fn read_history(
+    pub(crate) async fn read_history(
         &self,
         key: &NameKey,
         order: HistoryOrder,
         limit: usize,
     ) -> Result<History, StoreError> {
         let (sql, mut from, is_newest_first) = match order {
-            HistoryOrder::OldestFirst { after } => (OLDEST_FIRST, row::to_i64(after), false),
-            HistoryOrder::NewestFirst { before } => (NEWEST_FIRST, row::to_i64(before), true),
+            HistoryOrder::OldestFirst { after } => (SELECT_HISTORY_ASC, row::to_i64(after), false),
+            HistoryOrder::NewestFirst { before } => (SELECT_HISTORY_DESC, row::to_i64(before), true),
         };
         let key = storage_key(key);
-        let (mut history, mut room) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
-        let most = row::limit_to_i64(PAGE.min(limit.max(1).saturating_add(1)));
+        let (mut history, mut bytes_left) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
+        let most = row::limit_to_i64(HISTORY_PAGE_LEN.min(limit.max(1).saturating_add(1)));
         let mut is_first = true;
         loop {
-            let rows = self.query(DOING, sql, &[&&*key, &from, &most]).await?;
+            let rows = self.query(OPERATION, sql, &[&&*key, &from, &most]).await?;
             let mut changes = Vec::with_capacity(rows.len() + 1);
             if is_newest_first && is_first {
-                // What came after the newest of them, which has no row.
+                // A creation by import after the newest row has no row.
                 let newest = rows.first().map(|row| row::column(row, 0)).transpose()?.unwrap_or(0);
                 changes.extend(self.creating_import(&key, newest).await?);
             }
@@ -75,19 +76,21 @@ impl PostgresStore {
                 let line = row::log_entry(found, 0)?;
                 from = row::to_i64(line.sequence);
                 let before = row::prior_state(found, 7)?;
-                let (past, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
+                let (history_entry, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
                 if is_newest_first {
-                    changes.extend([Some(past), made].into_iter().flatten());
+                    changes.extend([Some(history_entry), made].into_iter().flatten());
                 } else {
-                    changes.extend([made, Some(past)].into_iter().flatten());
+                    changes.extend([made, Some(history_entry)].into_iter().flatten());
                 }
             }
             let is_last = row::limit_to_i64(rows.len()) < most;
             if is_last && !is_newest_first {
                 changes.extend(self.creating_import(&key, from).await?);
             }
-            for past in changes.into_iter().filter(|past| order.contains(past.line.sequence)) {
-                if !history.push(past, limit, &mut room) {
+            for history_entry in
+                changes.into_iter().filter(|history_entry| order.contains(history_entry.line.sequence))
+            {
+                if !history.push(history_entry, limit, &mut bytes_left) {
                     return Ok(history);
                 }
             }
@@ -97,14 +100,14 @@ impl PostgresStore {
         }
     }
 
-    /// The import that made what was there after a change.
+    /// Finds the import that created the record after a sequence number.
     async fn creating_import(&self, key: &[u8], after: i64) -> Result<Option<HistoryEntry>, StoreError> {
-        let rows = self.query(DOING, MADE, &[&key, &after]).await?;
+        let rows = self.query(OPERATION, SELECT_CREATING_IMPORT, &[&key, &after]).await?;
         Ok(rows.first().map(|found| import_entry(found, 0)).transpose()?.flatten())
     }
 }
 
-/// A change by an import, before which there was nothing; none if there is no line.
+/// Decodes the creation of a record by an import; `None` without a log entry.
 fn import_entry(found: &Row, from: usize) -> Result<Option<HistoryEntry>, StoreError> {
     if row::column::<Option<i64>>(found, from)?.is_none() {
         return Ok(None);

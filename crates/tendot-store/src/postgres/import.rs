@@ -1,9 +1,8 @@
-//! Many records at once: sorted first, then sent by COPY to a table of this connection alone, and from there written under the
-//! lock, so many at a time that nobody else who writes waits for long.
+//! Bulk import: records are sorted, sent by COPY to a temporary table, and written from there under the write lock, in
+//! transactions short enough for other writers.
 //!
-//! What is judged, is judged under the lock: what others committed before is there, and what they commit afterwards finds the
-//! records of the import. Nothing is sent while the lock is held but short statements, so that an import that stops, or whose
-//! connection does, keeps nobody out for longer than the server waits for it.
+//! All checks run under the lock, so they see earlier commits of others, and later ones see the import. Only short statements
+//! are sent while the lock is held, so that a stalled import or connection blocks others no longer than the server's timeout.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -20,35 +19,34 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
+use super::cluster::Cluster;
 use super::error::DatabaseError;
-use super::nodes::Cluster;
-use super::transaction::{self, FORGET_NUMBER, NUMBER};
-use super::{PostgresStore, row, values};
-use crate::embedded::gather::ImportBuffer;
-use crate::embedded::import::MAX_REPORTED_TOMBSTONES;
-use crate::embedded::key::storage_key;
-use crate::embedded::run::RunMerge;
-use crate::embedded::{ImportBatch, ImportError, ImportSummary};
-use crate::{EditKind, NameKey, StoreError, history};
+use super::write::statements::{DELETE_OLD_COMMIT_ID, INSERT_COMMIT_ID, RETAINED_COMMIT_IDS};
+use super::{PostgresStore, row};
+use crate::import::MAX_REPORTED_TOMBSTONES;
+use crate::import::import_buffer::ImportBuffer;
+use crate::import::merge::RunMerge;
+use crate::model::name_key::storage_key;
+use crate::model::{history, values_codec};
+use crate::{EditKind, ImportBatch, ImportError, ImportSummary, NameKey, StoreError};
 
-/// Records that are written in one transaction, unless told otherwise, and their bytes.
+/// Default number of records per transaction, and maximum size of a transaction.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 100_000;
 const MAX_TRANSACTION_BYTES: usize = 64 << 20;
 
-/// Bytes that are sent in one message.
+/// Size of a COPY message.
 const COPY_CHUNK_BYTES: usize = 1 << 16;
 
-/// How often a transaction is tried if others are in the way.
+/// Maximum number of attempts on write conflicts, and the delay between them.
 const MAX_ATTEMPTS: u32 = 8;
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Old records that are looked through for secrets together.
+/// Replaced records per check for secrets.
 const SECRET_CHECK_BATCH: usize = 100;
 
 const OPERATION: &str = "importing records";
 
-// Of this connection alone, so that nothing is left of it, however the import ends. How long one statement takes is for the
-// client to say, since it may send slowly.
+// Temporary, so that nothing remains however the import ends. No statement timeout, since the client may send slowly.
 const CREATE_STAGING_TABLE: &str = "set statement_timeout = 0; create temporary table if not exists tendot_import \
      (name_key bytea not null, name bytea not null, body bytea not null)";
 
@@ -58,7 +56,7 @@ const COPY_STAGING: &str = "copy tendot_import (name_key, name, body) from stdin
 
 const LOCK_COUNTERS: &str = "select revision, sequence from tendot_counters where id = 1 for update";
 
-// All of them say between which keys, since otherwise some plans would look at all records before.
+// With the key range, since otherwise some plans scan all records before it.
 const COUNT_EXISTING: &str = "select count(*), count(*) filter (where r.state = 1), \
      count(*) filter (where r.state = 0 and r.body = s.body) \
      from tendot_import s join tendot_records r on r.name_key = s.name_key where r.name_key between $1 and $2";
@@ -71,7 +69,7 @@ const INSERT_HISTORY: &str = "insert into tendot_history (name_key, sequence, na
      from tendot_import s join tendot_records r on r.name_key = s.name_key \
      where r.name_key between $1 and $2 and r.state = 0 and r.body <> s.body";
 
-// Whatever may have a type of this name, in any spelling.
+// Records that may have a value of this type, in any case.
 const SELECT_POSSIBLE_SECRETS: &str = "select h.name_key from tendot_import s join tendot_history h \
      on h.name_key = s.name_key and h.sequence = $3 \
      where h.name_key between $1 and $2 and upper(encode(h.body, 'escape')) like '%HS_SECKEY%'";
@@ -84,7 +82,7 @@ const UPDATE_HISTORY_BODY: &str = "update tendot_history set body = $3 where nam
 const INSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
      select name_key, name, $1::bigint, 0::smallint, body, ''::bytea from tendot_import";
 
-// What the registry knows of a name is not in imports, and stays; so does how it was spelled first.
+// Imports have no registrations; existing ones and the first spelling stay.
 const UPSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
      select name_key, name, $1::bigint, 0::smallint, body, ''::bytea from tendot_import \
      on conflict (name_key) do update set revision = excluded.revision, body = excluded.body \
@@ -106,32 +104,32 @@ const UPDATE_COUNTERS: &str =
     "update tendot_counters set revision = $1, sequence = $2, commits = commits + 1 where id = 1";
 
 impl PostgresStore {
-    /// Begins an import, while this store and others may write the same database.
+    /// Starts an import; this store and others may write meanwhile.
     pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
-        let unmade =
+        let io_error =
             |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
-        let gathered = ImportBuffer::in_temp_dir().map_err(unmade)?;
+        let buffer = ImportBuffer::in_temp_dir().map_err(io_error)?;
         let time = self.settings.statement + self.settings.patience;
-        let nodes = Arc::clone(&self.nodes);
+        let cluster = Arc::clone(&self.cluster);
         Ok(PostgresImporter {
-            nodes,
+            cluster,
             by: by.into(),
             at,
             together: DEFAULT_RECORDS_PER_TRANSACTION,
             time,
-            gathered,
+            buffer,
         })
     }
 }
 
 /// Bulk import into a PostgreSQL store; others may write meanwhile.
 ///
-/// Records that come twice count once, the last one; those that are there as they are stay untouched. They are written in
-/// the order of their keys, in transactions of up to 100,000 records, each with its revision and its line in the log. If it is
-/// interrupted, what was committed stays, with its lines, and the same import again writes the rest.
+/// Of records with equal names the last one counts; unchanged records are not written. Records are written in key order in
+/// transactions of up to 100,000, each with its own revision and log entry. After an interruption, committed transactions stay,
+/// and repeating the import writes the rest.
 ///
-/// What others commit meanwhile is there either before a transaction of the import, which then changes it (and keeps it in
-/// the history), or after it.
+/// A concurrent commit is ordered either before a transaction of the import, which then replaces the record and adds it to the
+/// history, or after it.
 ///
 /// ```no_run
 /// use tendot_proto::HandleValue;
@@ -148,54 +146,54 @@ impl PostgresStore {
 /// ```
 #[derive(Debug)]
 pub struct PostgresImporter {
-    /// Connections of the store. One is taken when all records are there, which may be hours later.
-    nodes: Arc<Cluster>,
+    /// Hosts of the store. Connections are opened in `finish`, perhaps hours later.
+    cluster: Arc<Cluster>,
     by: Box<str>,
     at: u64,
     together: u64,
-    /// After which the server will not answer any more.
+    /// Timeout of a request.
     time: Duration,
-    gathered: ImportBuffer,
+    buffer: ImportBuffer,
 }
 
 impl PostgresImporter {
-    /// Lets so many bytes of records wait in memory before they go to disk.
+    /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
     pub fn buffer(mut self, bytes: usize) -> Self {
-        self.gathered.buffer = bytes;
+        self.buffer.max_buffer_bytes = bytes;
         self
     }
 
-    /// Commits so many records together.
+    /// Sets the number of records per transaction.
     #[must_use]
     pub fn together(mut self, records: u64) -> Self {
         self.together = records.max(1);
         self
     }
 
-    /// Adds a record. It is written when the import is finished.
+    /// Adds a record. Nothing is written before [`finish`](Self::finish).
     pub fn put(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-        self.gathered.add(&name, values)
+        self.buffer.add(&name, values)
     }
 
-    /// Adds all records of a batch, which come after those that were added before.
+    /// Adds the records of a batch, after those added before.
     pub fn put_all(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
-        self.gathered.add_batch(batch)
+        self.buffer.add_batch(batch)
     }
 
-    /// Names under this prefix are to be kept here.
+    /// Homes a prefix when the import is written.
     pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.gathered.home(prefix)
+        self.buffer.home(prefix)
     }
 
-    /// Writes all records. `progress` is told after each transaction how many there are so far.
+    /// Writes all records. `progress` is called after each transaction.
     pub async fn finish(
         mut self,
         mut progress: impl FnMut(&ImportSummary),
     ) -> Result<ImportSummary, ImportError> {
-        let mut homed = std::mem::take(&mut self.gathered.homed);
+        let mut homed = std::mem::take(&mut self.buffer.homed);
         let clients = [self.connect_staging().await?, self.connect_staging().await?];
-        let (mut merge, superseded) = self.gathered.merge()?;
+        let (mut merge, superseded) = self.buffer.merge()?;
         let [mut one, mut other] = clients.each_ref().map(|client| ImportWriter {
             client,
             by: &self.by,
@@ -211,7 +209,7 @@ impl PostgresImporter {
                 return Ok(imported);
             }
             let room = MAX_REPORTED_TOMBSTONES.saturating_sub(imported.ended_names.len());
-            // The next ones are sent on the other connection meanwhile.
+            // The next records are staged on the other connection meanwhile.
             let (written, next) =
                 join(one.write_staged(&staged, &homed, room), other.stage_records(&mut merge, self.together))
                     .await;
@@ -223,13 +221,13 @@ impl PostgresImporter {
         }
     }
 
-    /// A connection with a table of its own, which nobody else is to get afterwards.
+    /// Opens a connection with a staging table; it is not returned to the pool.
     async fn connect_staging(&self) -> Result<ClientWrapper, StoreError> {
         let client = Object::take(
-            self.nodes.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
+            self.cluster.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
         );
         let made = timeout(self.time, client.batch_execute(CREATE_STAGING_TABLE)).await;
-        made.map_err(|_| store_error(DatabaseError::Silent))?.map_err(|error| store_error(error.into()))?;
+        made.map_err(|_| store_error(DatabaseError::Timeout))?.map_err(|error| store_error(error.into()))?;
         Ok(client)
     }
 }
@@ -242,7 +240,7 @@ struct StagedRecords {
     last: Vec<u8>,
 }
 
-/// How the transactions of an import are made.
+/// Writes the transactions of an import.
 struct ImportWriter<'a> {
     client: &'a ClientWrapper,
     by: &'a str,
@@ -251,7 +249,7 @@ struct ImportWriter<'a> {
 }
 
 impl ImportWriter<'_> {
-    /// Sends the next records to the table of this connection.
+    /// Sends the next records to the staging table.
     async fn stage_records(
         &self,
         merge: &mut RunMerge<'_>,
@@ -275,7 +273,7 @@ impl ImportWriter<'_> {
             let key = storage_key(&key);
             chunk.extend(COPY_FIELD_COUNT.to_be_bytes());
             for field in [&*key, name, body] {
-                // Each has at most a few million bytes.
+                // Fields have at most a few MiB.
                 chunk.extend((field.len() as u32).to_be_bytes());
                 chunk.extend_from_slice(field);
             }
@@ -284,7 +282,7 @@ impl ImportWriter<'_> {
             if staged.records == 1 || *key < *staged.first {
                 staged.first = key.to_vec();
             }
-            // Long names have keys that are not quite in order.
+            // Storage keys of long names are not in key order.
             if *key > *staged.last {
                 staged.last.clear();
                 staged.last.extend_from_slice(&key);
@@ -303,8 +301,8 @@ impl ImportWriter<'_> {
         Ok(staged)
     }
 
-    /// Writes what is there in one transaction, and homes prefixes before. If others are in the way, all of it again: nothing
-    /// was done.
+    /// Writes the staged records in one transaction, after homing prefixes; retries on write conflicts, which roll everything
+    /// back.
     async fn write_staged(
         &self,
         staged: &StagedRecords,
@@ -319,8 +317,8 @@ impl ImportWriter<'_> {
                     None => return Ok(imported),
                     Some(error) => error,
                 },
-                Err(Trouble::Damaged(error)) => return Err(error.into()),
-                Err(Trouble::Failed(error)) => error,
+                Err(ImportTxError::Damaged(error)) => return Err(error.into()),
+                Err(ImportTxError::Failed(error)) => error,
             };
             if tries == MAX_ATTEMPTS || !is_write_conflict(&error) {
                 return Err(store_error(error).into());
@@ -331,11 +329,11 @@ impl ImportWriter<'_> {
         }
     }
 
-    /// Commits; gives why not, if that is sure.
+    /// Commits; returns the error if the transaction was certainly rolled back.
     async fn commit(&self) -> Result<Option<DatabaseError>, StoreError> {
         match self.with_timeout(self.client.batch_execute("commit")).await {
             Ok(()) => Ok(None),
-            Err(DatabaseError::Server(error)) if error.code().is_some() => Ok(Some(error.into())),
+            Err(DatabaseError::Sql(error)) if error.code().is_some() => Ok(Some(error.into())),
             Err(error) => {
                 Err(StoreError::Unknown { why: format!("{error}; the same import again does the rest") })
             }
@@ -347,7 +345,7 @@ impl ImportWriter<'_> {
         staged: &StagedRecords,
         homed: &BTreeSet<NameKey>,
         room: usize,
-    ) -> Result<ImportSummary, Trouble> {
+    ) -> Result<ImportSummary, ImportTxError> {
         self.with_timeout(self.client.batch_execute("begin isolation level read committed")).await?;
         let counters = self.query_one(LOCK_COUNTERS, &[]).await?;
         let (revision, mut sequence): (i64, i64) = (row::column(&counters, 0)?, row::column(&counters, 1)?);
@@ -381,19 +379,19 @@ impl ImportWriter<'_> {
         }
         if homes > 0 || created + changed > 0 {
             self.execute(UPDATE_COUNTERS, &[&revision, &sequence]).await?;
-            self.execute(NUMBER, &[]).await?;
-            self.execute(FORGET_NUMBER, &[&transaction::KEPT]).await?;
+            self.execute(INSERT_COMMIT_ID, &[]).await?;
+            self.execute(DELETE_OLD_COMMIT_ID, &[&RETAINED_COMMIT_IDS]).await?;
         }
         Ok(imported)
     }
 
-    /// Homes the prefixes that are new here, with their lines after `sequence`. Gives how many there are.
+    /// Homes new prefixes, logged after `sequence`; returns their number.
     async fn home_prefixes(
         &self,
         homed: &BTreeSet<NameKey>,
         revision: i64,
         sequence: i64,
-    ) -> Result<i64, Trouble> {
+    ) -> Result<i64, ImportTxError> {
         let keys: Vec<&[u8]> = homed.iter().map(NameKey::as_bytes).collect();
         if keys.is_empty() {
             return Ok(0);
@@ -415,8 +413,8 @@ impl ImportWriter<'_> {
         Ok(row::limit_to_i64(new.len()))
     }
 
-    /// Keeps the records that are about to be changed in the history, without their secrets.
-    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), Trouble> {
+    /// Copies the records to be replaced to the history, without secrets.
+    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), ImportTxError> {
         let (first, last) = (&staged.first, &staged.last);
         self.execute(INSERT_HISTORY, &[first, last, &sequence]).await?;
         let keys = self.rows(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
@@ -426,7 +424,8 @@ impl ImportWriter<'_> {
                 let without = row::record(&kept, 0)?.as_ref().and_then(history::redact_secrets);
                 let Some(entry) = without else { continue };
                 let key: &[u8] = row::column(&kept, 5)?;
-                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values::encode(&entry.values)]).await?;
+                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values_codec::encode(&entry.values)])
+                    .await?;
             }
         }
         Ok(())
@@ -457,31 +456,31 @@ impl ImportWriter<'_> {
         &self,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(timeout(self.time, asked).await.map_err(|_| DatabaseError::Silent)??)
+        Ok(timeout(self.time, asked).await.map_err(|_| DatabaseError::Timeout)??)
     }
 }
 
-/// Why a transaction was not carried out.
-enum Trouble {
+/// Error of an import transaction.
+enum ImportTxError {
     Failed(DatabaseError),
     Damaged(StoreError),
 }
 
-impl From<DatabaseError> for Trouble {
+impl From<DatabaseError> for ImportTxError {
     fn from(error: DatabaseError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ImportTxError {
     fn from(error: StoreError) -> Self {
         Self::Damaged(error)
     }
 }
 
-/// Whether others were in the way, on a connection that is still there.
+/// Whether the error is a write conflict on an intact connection.
 fn is_write_conflict(error: &DatabaseError) -> bool {
-    let DatabaseError::Server(error) = error else { return false };
+    let DatabaseError::Sql(error) = error else { return false };
     let is_conflict =
         |code: &SqlState| code.code().starts_with("40") || *code == SqlState::LOCK_NOT_AVAILABLE;
     !error.is_closed() && error.code().is_some_and(is_conflict)
@@ -495,9 +494,9 @@ fn corrupt_run(name: &[u8]) -> StoreError {
     StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) }
 }
 
-/// How PostgreSQL's binary format for COPY begins: its signature, no flags, no more of a header.
+/// Header of PostgreSQL's binary COPY format: signature, no flags, no extension.
 const COPY_HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// The fields of each row, and what stands in place of their number after the last one.
+/// Field count of each row, and the end marker.
 const COPY_FIELD_COUNT: i16 = 3;
 const COPY_TRAILER: i16 = -1;

@@ -1,33 +1,26 @@
-//! What is asked of the tables. Each answer is one statement's, or one transaction's, and so one state.
+//! Queries for records, names, prefixes, aux entries and the log. Each result is a snapshot of one statement or transaction.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
-use tokio::time::sleep;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
+use super::cluster::host::ClusterHost;
+use super::cluster::routing::ReadConsistency;
 use super::error::DatabaseError;
-use super::nodes::{ClusterHost, Read, ReadTarget};
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::recent::{allows_stale_reads, memoize, memoized};
-use crate::versions::is_prefix_record;
+use crate::change_counters::is_prefix_record;
+use crate::model::name_key::storage_key;
+use crate::stale_reads::{allows_stale_reads, memoize, memoized};
 use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
 
-/// How often is asked again when the way to the server breaks: reading twice does no harm.
-const MAX_ATTEMPTS: u32 = 3;
-
-/// How long is waited for a server that was lost just now, and between two looks.
-const PRIMARY_WAIT: Duration = Duration::from_secs(1);
-const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
-
-/// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
+/// Records per page of a scan; the rest of a page is wasted when the visitor stops.
 const SCAN_PAGE_LEN: usize = 256;
 
-/// Records that are looked at in one call for those of a revision.
+/// Maximum number of records scanned per call for those of a revision.
 const MAX_SCANNED_RECORDS: i64 = 10_000;
 
 const SELECT_RECORD: &str =
@@ -36,7 +29,7 @@ const SELECT_RECORD: &str =
 const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
 
-// A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
+// The name that equals the prefix sorts before all names with a slash, but not directly before them.
 const SCAN_PREFIX: &str = "\
     (select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = $1 and name_key > $2) \
@@ -62,7 +55,7 @@ const COUNT_NAMES: &str = "\
     select (select count(*) from under where state = 0), (select count(*) from under), \
         (select name from under order by name_key desc limit 1)";
 
-// The records of an import are between two keys; no key begins with the last byte.
+// The records of an import are in a key range; no key starts with 0xff.
 const NAMES_AT_REVISION: &str = "\
     with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), looked_at as (\
         select name, state, revision, name_key from tendot_records \
@@ -92,30 +85,30 @@ const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where not
 type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl PostgresStore {
-    pub(super) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
+    pub(crate) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
         if let Some(entry) = memoized(key) {
             return Ok(entry);
         }
         let read = if allows_stale_reads() {
-            Read::Since(self.nodes.freshness.position_for_name(key))
+            ReadConsistency::AtLeast(self.cluster.read_fence.position_for_name(key))
         } else {
-            Read::Current
+            ReadConsistency::Latest
         };
-        let (found, is_sure) =
+        let (found, is_current) =
             self.query_row("reading a record", SELECT_RECORD, &&*storage_key(key), read).await?;
-        if !is_sure {
-            // Whatever is made of it is not kept.
-            let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
-            self.nodes.freshness.versions.bump(Some(key), is_of_prefix);
+        if !is_current {
+            // Invalidates caches: a response from a possibly stale record must not be cached.
+            let is_prefix_change = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
+            self.cluster.read_fence.counters.bump(Some(key), is_prefix_change);
         }
         let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
-        // Two long names could have the same key; then only one of them is here.
+        // Two long names could have the same storage key; only one of them is stored.
         let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
         memoize(key, entry.as_ref());
         Ok(entry)
     }
 
-    pub(super) async fn list_under(
+    pub(crate) async fn list_under(
         &self,
         prefix: &[u8],
         after: Option<&NameKey>,
@@ -129,7 +122,7 @@ impl PostgresStore {
         rows.iter().map(row::name_entry).collect()
     }
 
-    pub(super) async fn count_names(
+    pub(crate) async fn count_names(
         &self,
         prefix: &[u8],
         after: Option<&NameKey>,
@@ -147,7 +140,7 @@ impl PostgresStore {
         Ok(CountPage { live: row::to_u64(live), next: last.and_then(|name| NameKey::new(&name).ok()) })
     }
 
-    pub(super) async fn visit_records(
+    pub(crate) async fn visit_records(
         &self,
         prefix: Option<&[u8]>,
         after: Option<&NameKey>,
@@ -201,70 +194,70 @@ impl PostgresStore {
         }
     }
 
-    pub(super) async fn list_revision(
+    pub(crate) async fn list_revision(
         &self,
         revision: u64,
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         let (after, revision, limit) = (start_key(after), row::to_i64(revision), limit.max(1));
-        // The last one that was looked at is among the rows once more, with a revision that none has.
+        // The last scanned record is returned twice, the second time with revision -1.
         let most = row::limit_to_i64(limit.saturating_add(1));
         let doing = "reading records of a revision";
         let rows =
             self.query(doing, NAMES_AT_REVISION, &[&after, &MAX_SCANNED_RECORDS, &revision, &most]).await?;
-        let mut piece = NamePage::default();
+        let mut page = NamePage::default();
         for found in &rows {
             let listed = row::name_entry(found)?;
             let is_end = row::column::<i64>(found, 2)? < 0;
-            if is_end || piece.names.len() + 1 >= limit {
-                piece.next = NameKey::new(&listed.name).ok();
+            if is_end || page.names.len() + 1 >= limit {
+                page.next = NameKey::new(&listed.name).ok();
             }
             if !is_end {
-                piece.names.push(listed);
+                page.names.push(listed);
             }
-            if piece.next.is_some() {
+            if page.next.is_some() {
                 break;
             }
         }
-        Ok(piece)
+        Ok(page)
     }
 
-    pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+    pub(crate) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let rows = self
             .query("reading the log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
             .await?;
         rows.iter().map(|found| row::log_entry(found, 0)).collect()
     }
 
-    pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         if prefix.is_empty() || prefix.len() > NameKey::MAX_PREFIX_LEN {
             return Ok(false);
         }
         let prefix = prefix.to_ascii_uppercase();
         if !allows_stale_reads() {
             return Ok(self
-                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, Read::Current)
+                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, ReadConsistency::Latest)
                 .await?
                 .0
                 .is_some());
         }
-        let freshness = &self.nodes.freshness;
-        let version = freshness.versions.prefix_version();
+        let read_fence = &self.cluster.read_fence;
+        let version = read_fence.counters.prefix_version();
         if let Some(is_homed) = self.homed.get(version, &prefix) {
             return Ok(is_homed);
         }
-        let read = Read::Since(freshness.position_for_prefixes());
-        let (found, is_sure) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
-        if is_sure {
+        let read = ReadConsistency::AtLeast(read_fence.position_for_prefixes());
+        let (found, is_current) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
+        if is_current {
             self.homed.put(version, prefix, found.is_some());
         } else {
-            freshness.versions.bump(None, true);
+            read_fence.counters.bump(None, true);
         }
         Ok(found.is_some())
     }
 
-    pub(super) async fn list_homed(
+    pub(crate) async fn list_homed(
         &self,
         after: Option<&[u8]>,
         limit: usize,
@@ -274,22 +267,22 @@ impl PostgresStore {
         rows.iter().map(|found| row::utf8(row::column(found, 0)?)).collect()
     }
 
-    pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, Read::Current).await?;
+    pub(crate) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, ReadConsistency::Latest).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
-    pub(super) async fn list_notes(
+    pub(crate) async fn list_notes(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let after = after.unwrap_or_default();
         let (doing, limit) = ("reading notes", row::limit_to_i64(limit));
-        let rows = match prefix_end(beginning) {
-            Some(end) => self.query(doing, LIST_AUX, &[&beginning, &after, &end, &limit]).await?,
-            None => self.query(doing, LIST_AUX_TO_END, &[&beginning, &after, &limit]).await?,
+        let rows = match prefix_end(key_prefix) {
+            Some(end) => self.query(doing, LIST_AUX, &[&key_prefix, &after, &end, &limit]).await?,
+            None => self.query(doing, LIST_AUX_TO_END, &[&key_prefix, &after, &limit]).await?,
         };
         let note = |found: &Row| {
             Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
@@ -297,112 +290,99 @@ impl PostgresStore {
         rows.iter().map(note).collect()
     }
 
-    /// The rows of one statement, which may be many.
-    pub(super) async fn query(
+    /// Runs a statement that may return many rows.
+    pub(crate) async fn query(
         &self,
         doing: &'static str,
         sql: &str,
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let asked = self.try_hosts(Read::Current, |node| self.try_query(node, sql, parameters)).await;
+        let asked =
+            self.try_hosts(ReadConsistency::Latest, |host| self.try_query(host, sql, parameters)).await;
         asked.map(|(rows, _)| rows).map_err(store_error(doing))
     }
 
     async fn try_query(
         &self,
-        node: &ClusterHost,
+        host: &ClusterHost,
         sql: &str,
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, DatabaseError> {
-        let client = node.read_connection().await?;
-        let rows = node.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
+        let client = host.read_connection().await?;
+        let rows = host.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
         if rows.is_err() {
-            // Whatever is wrong with it, the next one is asked on another.
+            // A connection with an error is not reused.
             drop(Object::take(client));
         }
         rows
     }
 
-    /// The one row of a key, if there is one; and whether who was asked knows what has to be known.
+    /// Reads the row of a key, if there is one, and whether the host was current enough.
     async fn query_row(
         &self,
         doing: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
-        read: Read,
+        read: ReadConsistency,
     ) -> Result<(Option<Row>, bool), StoreError> {
-        self.try_hosts(read, |node| self.try_query_row(node, sql, key)).await.map_err(store_error(doing))
+        self.try_hosts(read, |host| self.try_query_row(host, sql, key)).await.map_err(store_error(doing))
     }
 
     async fn try_query_row(
         &self,
-        node: &ClusterHost,
+        host: &ClusterHost,
         sql: &str,
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, DatabaseError> {
-        // What is short is not waited for as long as what may take its time.
+        // Single-record reads have a shorter timeout than scans.
         let patience = self.settings.patience;
-        let client = node.within(patience, node.shared.get()).await?;
-        let rows = node.within(patience, run_query(&client, sql, &[key])).await;
+        let client = host.within(patience, host.pipelined_pool.get()).await?;
+        let rows = host.within(patience, run_query(&client, sql, &[key])).await;
         if rows.is_err() {
-            node.shared.discard(&client);
+            host.pipelined_pool.discard(&client);
         }
         Ok(rows?.pop())
     }
 
-    /// A connection to the server that knows what is there now, for one who asks.
-    pub(super) async fn read_connection(&self) -> Result<Object, DatabaseError> {
-        self.try_hosts(Read::Current, ClusterHost::read_connection).await.map(|(client, _)| client)
+    /// Takes a read connection to a host with the latest state.
+    pub(crate) async fn read_connection(&self) -> Result<Object, DatabaseError> {
+        self.try_hosts(ReadConsistency::Latest, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
-    /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
-    /// first.
-    async fn try_hosts<'n, T, F>(
-        &'n self,
-        read: Read,
-        ask: impl Fn(&'n ClusterHost) -> F,
-    ) -> Result<(T, bool), DatabaseError>
-    where
-        F: Future<Output = Result<T, DatabaseError>>,
-    {
-        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::Gone);
-        let begun = Instant::now();
-        loop {
-            let Some(ReadTarget { node, is_sure }) = self.nodes.pick_read_target(read, &mut tried) else {
-                // One that was lost a moment ago may be back in another.
-                if tried == 0 && !self.nodes.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
-                    sleep(PRIMARY_POLL_DELAY).await;
-                    continue;
-                }
-                if rounds >= MAX_ATTEMPTS || tried == 0 {
-                    return Err(why);
-                }
-                (tried, rounds) = (0, rounds + 1);
-                continue;
-            };
-            // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
-            match Box::pin(ask(node)).await {
-                Err(error) if error.is_retryable() || error.is_caused_by_host() => {
-                    if error.is_caused_by_host() {
-                        node.mark_suspect();
-                    }
-                    why = error;
-                }
-                answer => return answer.map(|answer| (answer, is_sure)),
+    /// Passes the rows of a statement to `seen` until it returns false.
+    pub(crate) async fn for_each_row(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        mut seen: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
+    ) -> Result<(), StoreError> {
+        let failed = store_error("reading all there is");
+        let client = self.read_connection().await.map_err(&failed)?;
+        let asked = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query_raw(&statement, parameters.iter().copied()).await
+        };
+        let mut rows = pin!(self.with_timeout(asked).await.map_err(&failed)?);
+        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&failed)? {
+            if !seen(&found)? {
+                break;
             }
         }
+        Ok(())
     }
 
     fn request_timeout(&self) -> Duration {
         self.settings.statement + self.settings.patience
     }
 
-    /// What comes in time: the server ends a statement itself, unless it is no longer there.
-    pub(super) async fn with_timeout<T>(
+    /// Applies the request timeout: the server cancels statements itself, unless it is gone.
+    pub(crate) async fn with_timeout<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(tokio::time::timeout(self.request_timeout(), asked).await.map_err(|_| DatabaseError::Silent)??)
+        Ok(tokio::time::timeout(self.request_timeout(), asked)
+            .await
+            .map_err(|_| DatabaseError::Timeout)??)
     }
 }
 
@@ -415,8 +395,8 @@ async fn run_query(
     client.query(&statement, parameters).await
 }
 
-/// Lines of a server's log.
-pub(super) async fn read_log(
+/// Reads log entries from one host.
+pub(crate) async fn read_log(
     client: &ClientWrapper,
     after: u64,
     limit: usize,
@@ -425,12 +405,12 @@ pub(super) async fn read_log(
     Ok(rows.iter().map(|found| row::log_entry(found, 0)).collect::<Result<_, _>>()?)
 }
 
-pub(super) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
+pub(crate) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
     move |error| error.into_store_error(doing)
 }
 
 fn start_key(after: Option<&NameKey>) -> Vec<u8> {
-    // No key is empty, so all come after this.
+    // No key is empty, so all sort after this one.
     after.map(|key| storage_key(key).into_owned()).unwrap_or_default()
 }
 
@@ -442,7 +422,7 @@ struct PrefixKeyRange {
 }
 
 impl PrefixKeyRange {
-    /// None if there can be no names.
+    /// Returns `None` if no name can have this prefix.
     fn new(prefix: &[u8]) -> Option<Self> {
         let is_one = prefix.len() <= NameKey::MAX_PREFIX_LEN && !prefix.contains(&b'/');
         is_one.then(|| {
@@ -453,10 +433,10 @@ impl PrefixKeyRange {
     }
 }
 
-/// The first key after all that begin so; none if there is no such.
-fn prefix_end(beginning: &[u8]) -> Option<Vec<u8>> {
-    let last = beginning.iter().rposition(|byte| *byte < 0xff)?;
-    let mut end = beginning.get(..=last)?.to_vec();
+/// Returns the first key after all keys with this prefix; `None` if there is none.
+fn prefix_end(key_prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = key_prefix.iter().rposition(|byte| *byte < 0xff)?;
+    let mut end = key_prefix.get(..=last)?.to_vec();
     *end.last_mut()? += 1;
     Some(end)
 }

@@ -1,9 +1,8 @@
-//! The tables, and how they become what this version needs.
+//! Schema migrations.
 //!
-//! A step is carried out once and never changed afterwards. While servers of two versions run on one database, a step must
-//! leave to the older ones what they use: first a step adds (and both are written), a later version moves what is there, and
-//! only one after that takes the old away. Such a step raises `compatible`: programs that know less than that refuse the
-//! tables, all others may use tables that are newer than they are.
+//! Expand, migrate, contract: while servers of two versions share a database, a migration must keep what the older ones use. A
+//! contracting migration raises `compatible`; programs that support less refuse the schema, all others may use a newer one. A
+//! migration is never edited after its release.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -12,30 +11,30 @@ use super::PostgresOpenError;
 use super::error::DatabaseError;
 
 /// Schema migration: SQL and the lowest schema version a program must know afterwards.
-pub(super) struct SchemaMigration {
+pub(crate) struct SchemaMigration {
     sql: &'static str,
-    /// The lowest number that a program has to know to use the tables afterwards.
+    /// Lowest schema version that a program must support afterwards.
     compatible: u32,
 }
 
-/// All of them; their place is their number, from 1.
-pub(super) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
+/// All schema migrations; the position is the version, from 1.
+pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
     SchemaMigration { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
-    // Who does not look at the mark would use what is not whole.
+    // Programs that ignore the migration checkpoint would use an incomplete store.
     SchemaMigration { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
     SchemaMigration { sql: include_str!("migrations/0003-imports.sql"), compatible: 2 },
 ];
 
-/// The highest number that this program knows.
-pub(super) const fn latest_version() -> i32 {
+/// Highest schema version that this program supports.
+pub(crate) const fn latest_version() -> i32 {
     SCHEMA_MIGRATIONS.len() as i32
 }
 
-/// How often it is tried again when others do the same at the same time. Each time they are waited for as long as for any lock.
+/// Maximum number of attempts when other sessions migrate concurrently; each waits for the lock timeout.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// Sees to it that the tables are what is needed.
-pub(super) async fn ensure_current(
+/// Brings the schema to the version of this program, or reports why that is impossible.
+pub(crate) async fn ensure_current(
     client: &Client,
     place: &str,
     steps: &[SchemaMigration],
@@ -43,7 +42,7 @@ pub(super) async fn ensure_current(
 ) -> Result<(), PostgresOpenError> {
     let known = steps.len() as u32;
     let failed =
-        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Server(error));
+        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Sql(error));
     let mut is_locked = false;
     for _ in 0..MAX_ATTEMPTS {
         let (found, needed) = read_version(client, false).await.map_err(failed)?;
@@ -57,7 +56,7 @@ pub(super) async fn ensure_current(
             return Err(PostgresOpenError::Older { place: place.into(), found, known });
         }
         let Err(error) = apply_migrations(client, steps).await else { continue };
-        // Nothing of it is there. If the connection is lost, so is this.
+        // Rolled back in any case if the connection is lost.
         let _ = client.batch_execute("rollback").await;
         if !is_concurrent_migration(&error) {
             return Err(failed(error));
@@ -74,7 +73,7 @@ pub(super) async fn ensure_current(
     })
 }
 
-/// The number of the tables, and the lowest that a program has to know; 0 if there are none.
+/// Reads the schema version and the lowest one a program must support; 0 without tables.
 async fn read_version(client: &Client, is_locked: bool) -> Result<(u32, u32), tokio_postgres::Error> {
     let lock = if is_locked { " for update" } else { "" };
     let row = client
@@ -91,8 +90,8 @@ async fn read_version(client: &Client, is_locked: bool) -> Result<(u32, u32), to
     }
 }
 
-/// Carries out what is missing, in one transaction, while others who want the same wait for a row. Steps can be carried out
-/// twice, for databases that do not undo the making of tables.
+/// Applies missing migrations in one transaction, holding a row lock against concurrent runs. Migrations are idempotent, for
+/// databases without transactional DDL.
 async fn apply_migrations(client: &Client, steps: &[SchemaMigration]) -> Result<(), tokio_postgres::Error> {
     client
         .batch_execute(
@@ -116,7 +115,7 @@ async fn apply_migrations(client: &Client, steps: &[SchemaMigration]) -> Result<
         .await
 }
 
-/// Whether somebody else was faster, or in the way.
+/// Whether another session migrated concurrently or holds a lock.
 fn is_concurrent_migration(error: &tokio_postgres::Error) -> bool {
     let codes = [
         SqlState::UNIQUE_VIOLATION,

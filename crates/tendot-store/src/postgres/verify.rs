@@ -1,13 +1,13 @@
-//! Reading everything there is, to find what is damaged.
+//! Verification of every row.
 
 use tokio_postgres::Row;
 
 use super::{PostgresStore, row};
-use crate::embedded::key::storage_key;
-use crate::embedded::{VerifyReport, find_inconsistency};
-use crate::{EditKind, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord};
+use crate::model::name_key::storage_key;
+use crate::verify::find_inconsistency;
+use crate::{EditKind, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord, VerifyReport};
 
-/// Rows that are read together; each may have some megabytes.
+/// Rows per page; each may have some megabytes.
 const PAGE_LEN: i64 = 1_000;
 
 const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key, \
@@ -20,7 +20,7 @@ const SELECT_LOG: &str = "select sequence, revision, made_at, made_by, kind, nam
 const SELECT_LOG_END: &str = "select (select max(sequence) from tendot_log), (select max(revision) from tendot_log), \
      sequence, revision from tendot_counters where id = 1";
 
-// The page first: else a planner may read whole tables for each.
+// The page is a subquery: otherwise the planner may scan whole tables for each.
 const SCAN_HISTORY: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
      h.name, h.revision, h.state, h.body, h.registration, h.name_key, h.sequence, r.revision \
      from (select name_key, sequence, name, revision, state, body, registration from tendot_history \
@@ -34,10 +34,9 @@ const SCAN_AUX_KEYS: &str =
     "select note_key from tendot_notes where note_key > $1 order by note_key limit $2";
 
 impl PostgresStore {
-    /// Reads all that is stored and tells what is damaged; others may write meanwhile. `progress` is told now and then
-    /// how far it is.
+    /// Verifies every row, while others may write. `progress` is called now and then.
     ///
-    /// There are no checksums here, the database may have some: a value that was changed to another one is not noticed.
+    /// Rows have no checksums of ours (the database may have some): a changed but valid value is not detected.
     pub async fn verify(
         &self,
         progress: impl FnMut(&VerifyReport) + Send,
@@ -63,12 +62,12 @@ struct PendingHistoryCheck {
     key: Vec<u8>,
     line: LogEntry,
     before: Option<StoredRecord>,
-    /// The revision of the record when this was read, if there was one.
+    /// Revision of the current record when this was read, if there was one.
     now: Option<u64>,
 }
 
 impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
-    /// Gives every row of a table to `check`, which tells its key.
+    /// Passes every row of a table to `check`, which returns its key.
     async fn walk_table(
         &mut self,
         sql: &str,
@@ -227,7 +226,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
 }
 
 impl PendingHistoryCheck {
-    /// Whether it agrees with what came after it.
+    /// Checks the entry against the following record.
     fn check(&self, verified: &mut VerifyReport, after: Option<u64>) {
         if let Some(problem) = find_inconsistency(&self.line, self.before.as_ref(), after) {
             let (key, line) = (self.key.escape_ascii(), self.line.sequence);
@@ -236,7 +235,7 @@ impl PendingHistoryCheck {
     }
 }
 
-/// A row of the history, if it belongs to its line of the log and to its key.
+/// Decodes a history row and checks that it matches its log entry and key.
 fn decode_history_row(found: &Row, key: &[u8]) -> Result<(LogEntry, PriorState), StoreError> {
     let damaged = |what: &str| StoreError::Damaged { what: what.into() };
     if row::column::<Option<i64>>(found, 0)?.is_none() {

@@ -34,11 +34,11 @@ pub async fn aux_entries(store: &impl Store) {
     let log = store.read_log(0, 100).await.unwrap();
     let lines: Vec<_> = log.iter().map(|line| (line.revision, &*line.name)).collect();
     assert_eq!(lines, [(first, "10.1000/1"), (first + 1, "10.1000/2")]);
-    // What is refused leaves none and removes none.
+    // A rejected change set writes and removes nothing.
     let refused = vec![put_note(b"d", "d"), remove_note(b"c"), put("10.1000/1", "x", Precondition::Absent)];
     commit(store, refused).await.unwrap_err();
     assert_eq!((note(store, b"d").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
-    // Any bytes are a key, up to a length.
+    // Keys may contain any bytes, up to a maximum length.
     let longest = [0xff; NameKey::MAX_KEY_LEN];
     for key in [&b"\0"[..], b"\0\0", &longest] {
         commit(store, vec![put_note(key, "odd")]).await.unwrap();

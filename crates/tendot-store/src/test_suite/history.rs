@@ -27,14 +27,14 @@ pub async fn history(store: &impl Store) {
     let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
     let live = |data: &str| Some((RecordStatus::Live, data.to_owned()));
     for name in ["10.1000/Abc", "10.1000", &"y".repeat(1_900), &long("1")] {
-        // Names that begin as this one does have histories of their own, wherever these stand.
+        // Names with this name as prefix have separate histories.
         for beside in [format!("{name}\u{0}"), format!("{name}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{1}")] {
             commit(store, vec![put(&beside, "beside", Precondition::Absent)]).await.unwrap();
         }
         assert_eq!(store.history(&key(name), WHOLE_HISTORY, 10).await.unwrap().items, []);
         commit(store, vec![put(name, "a", Precondition::Absent)]).await.unwrap();
         commit(store, vec![put(&name.to_ascii_uppercase(), "b", Precondition::Live)]).await.unwrap();
-        // Several of one change, among others.
+        // Several edits of the name in one change set.
         let several = vec![
             put("10.1000/other", "x", Precondition::Any),
             put(name, "c", Precondition::Live),
@@ -70,7 +70,7 @@ pub async fn history(store: &impl Store) {
     }
     assert_eq!(store.history(&key(&long("2")), WHOLE_HISTORY, 10).await.unwrap().items, []);
     assert_eq!(store.history(&key("10.1000/Ab"), WHOLE_HISTORY, 10).await.unwrap().items, []);
-    // Many that came to be together, and again after they were removed.
+    // Many names created in one change set, removed, and created again.
     let names: Vec<String> = (0..4_097).map(|number| format!("10.1000/many-{number}")).collect();
     for count in [1, 2, 200, 4_096, 4_097] {
         let of_all = |edit: &dyn Fn(&str) -> Edit| names.iter().take(count).map(|name| edit(name)).collect();
@@ -86,7 +86,7 @@ pub async fn history(store: &impl Store) {
             assert!(history.items.iter().all(|past| *past.line.name == **name));
         }
     }
-    // What is gone has its history still.
+    // A removed name keeps its history.
     commit(store, vec![put("10.1000/gone", "a", Precondition::Absent)]).await.unwrap();
     commit(store, vec![remove("10.1000/gone")]).await.unwrap();
     let history = store.history(&key("10.1000/GONE"), WHOLE_HISTORY, 10).await.unwrap();
@@ -108,10 +108,10 @@ pub async fn history_paging(store: &impl Store) {
         for (order, is_back) in [(&mut forth, false), (&mut back, true)] {
             let mut seen = Vec::new();
             loop {
-                let piece = store.history(&name, *order, limit).await.unwrap();
-                assert!(piece.items.len() <= limit.max(1));
-                seen.extend(piece.items);
-                let Some(next) = piece.next else { break };
+                let page = store.history(&name, *order, limit).await.unwrap();
+                assert!(page.items.len() <= limit.max(1));
+                seen.extend(page.items);
+                let Some(next) = page.next else { break };
                 *order = if is_back {
                     HistoryOrder::NewestFirst { before: next }
                 } else {
@@ -131,8 +131,8 @@ pub async fn history_paging(store: &impl Store) {
     for _ in 0..5 {
         commit(store, vec![put("10.1000/large", &large, Precondition::Any)]).await.unwrap();
     }
-    let piece = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
-    assert!(piece.items.len() < 5 && piece.next.is_some());
+    let page = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
+    assert!(page.items.len() < 5 && page.next.is_some());
 }
 
 /// Values of secret types are not in the history.

@@ -22,14 +22,14 @@ pub async fn change_log(store: &impl Store) {
         assert_eq!(*line.name, *format!("10.1000/{}", number % 20));
     }
     assert!(whole.windows(2).all(|pair| pair[0].revision < pair[1].revision));
-    let (mut pieces, mut after) = (Vec::new(), 0);
+    let (mut pages, mut after) = (Vec::new(), 0);
     loop {
-        let piece = store.read_log(after, 7).await.unwrap();
-        let Some(last) = piece.last() else { break };
+        let page = store.read_log(after, 7).await.unwrap();
+        let Some(last) = page.last() else { break };
         after = last.sequence;
-        pieces.extend(piece);
+        pages.extend(page);
     }
-    assert_eq!(pieces, whole);
+    assert_eq!(pages, whole);
     assert_eq!(store.read_log(u64::MAX, 10).await.unwrap(), []);
 }
 
@@ -64,7 +64,7 @@ pub async fn change_counters(store: &impl Store) {
     commit(store, vec![put("10.1000/a", "1", Precondition::Absent)]).await.unwrap();
     let version = || versions.version_of(&key("10.1000/A")).unwrap();
     let other = versions.version_of(&key("10.1000/b")).unwrap();
-    // A store that follows its own log may count an earlier change of the record once more, but not for ever.
+    // A store that reads its own log may count a change twice, but not for ever.
     let mut before = version();
     for attempt in 0.. {
         commit(store, vec![put("10.1000/c", "1", Precondition::Any)]).await.unwrap();
@@ -91,10 +91,10 @@ pub async fn change_counters(store: &impl Store) {
 async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
-        let piece = store.names_at_revision(revision, after.as_ref(), limit).await.unwrap();
-        assert!(piece.names.len() <= limit);
-        names.extend(piece.names.into_iter().map(|listed| listed.name.into_string()));
-        after = piece.next;
+        let page = store.names_at_revision(revision, after.as_ref(), limit).await.unwrap();
+        assert!(page.names.len() <= limit);
+        names.extend(page.names.into_iter().map(|listed| listed.name.into_string()));
+        after = page.next;
         if after.is_none() {
             return names;
         }

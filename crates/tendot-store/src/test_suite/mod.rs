@@ -23,7 +23,8 @@ use tendot_proto::HandleValue;
 
 use crate::{ChangeSet, CommitError, Edit, NameKey, Precondition, RecordStatus, Store};
 
-/// Declares one test per function of the suite: `store_test_suite!(block_on, REGEX_COMPILE)`. The expression makes an empty store.
+/// Declares one test per function of the suite: `store_test_suite!(block_on, MemoryStore::new())`. The second expression creates
+/// an empty store.
 #[macro_export]
 macro_rules! store_test_suite {
     ($block_on:expr, $store:expr) => {

@@ -90,7 +90,7 @@ pub async fn homed_prefixes(store: &impl Store) {
     assert!(!store.is_homed(b"10.100").await.unwrap() && !store.is_homed(b"").await.unwrap());
     assert_eq!(store.list_homed(None, 2).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
     assert_eq!(store.list_homed(Some(b"10.5555"), 9).await.unwrap(), ["20.ABC".into()]);
-    // Too long to be one, and the store goes on.
+    // Too long for a prefix; the store stays usable.
     let long = "1".repeat(256);
     let refused = commit(store, vec![home(&long)]).await.unwrap_err();
     assert!(
@@ -174,6 +174,6 @@ pub async fn count_names(store: &impl Store) {
     }
     let none = store.count_names("1".repeat(5_000).as_bytes(), None, 9).await.unwrap();
     assert_eq!((none.live, none.next), (0, None));
-    // Whoever knows the number of all without counting knows the right one.
+    // If the store returns a name count, it is exact.
     assert!(store.name_count().await.unwrap().is_none_or(|size| size == 77));
 }

@@ -70,7 +70,7 @@ pub async fn required_revisions(store: &impl Store) {
     ];
     let revision = commit(store, met).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
-    // An edit of the same change comes before what is required after it.
+    // A precondition sees earlier edits of its change set.
     let late = vec![put("10.1000/1", "c", Precondition::Any), require("10.1000/1", Some(revision))];
     assert_eq!(conflict(commit(store, late).await), Some((revision + 1, RecordStatus::Live)));
     let gone = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };

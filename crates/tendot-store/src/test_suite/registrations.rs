@@ -46,7 +46,7 @@ pub async fn registrations(store: &impl Store) {
     let refused = commit(store, vec![register("10.1000/1", "j", "too late")]).await;
     assert!(matches!(conflict(refused), Some((_, RecordStatus::Tombstone))));
     assert_eq!(registration(store, "10.1000/1").await.unwrap(), "known at last");
-    // Edits of one change see each other's, also among others.
+    // Edits see registrations of earlier edits of their change set.
     let name = "10.1000/2";
     let edits = vec![
         register("10.1000/3", "a", "of another"),
@@ -66,7 +66,7 @@ pub async fn registrations(store: &impl Store) {
     commit(store, edits).await.unwrap();
     assert_eq!(registration(store, name).await.unwrap(), "");
     assert_eq!(registration(store, "10.1000/4").await.unwrap(), "two");
-    // What is refused leaves none, and takes nobody's place.
+    // A rejected change set writes no registration and uses no sequence number.
     let refused = vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Precondition::Any)];
     commit(store, refused).await.unwrap_err();
     commit(store, vec![register("10.1000/6", "a", "six")]).await.unwrap();

@@ -1,0 +1,27 @@
+//! CRC-32C over key and value, appended to every stored value.
+
+use crate::StoreError;
+
+/// Appends the checksum of key and value.
+pub(crate) fn append(key: &[u8], value: &mut Vec<u8>) {
+    let sum = checksum(key, value);
+    value.extend(sum.to_le_bytes());
+}
+
+/// Verifies the checksum of a value and returns the value without it.
+#[inline]
+pub(crate) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
+    match value.split_last_chunk::<4>() {
+        Some((body, sum)) if checksum(key, body) == u32::from_le_bytes(*sum) => Ok(body),
+        _ => Err(corrupt(key, what, "its checksum is wrong")),
+    }
+}
+
+#[cold]
+pub(crate) fn corrupt(key: &[u8], what: &str, how: &str) -> StoreError {
+    StoreError::Damaged { what: format!("{what} `{}`: {how}", key.escape_ascii()) }
+}
+
+fn checksum(key: &[u8], value: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key), value)
+}

@@ -1,0 +1,87 @@
+//! Directory lock: one writing process per directory. The lock file contains the process id.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Exclusive right to write a directory; released at the latest when the process ends.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock {
+    file: File,
+}
+
+impl DirectoryLock {
+    pub(crate) fn acquire(directory: &Path) -> Result<Self, LockError> {
+        let path = directory.join("tendot.lock");
+        let failed = |error| LockError::Failed { path: path.clone(), error };
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // The holder is only informative.
+                let _ = file.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+                return Err(LockError::Held { directory: directory.into(), holder: holder.into() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
+        Ok(Self { file })
+    }
+}
+
+impl Drop for DirectoryLock {
+    /// Unlocks explicitly. Closing the file is not enough while another thread starts a program: between fork and exec the child
+    /// has the file open, too, and keeps the lock.
+    fn drop(&mut self) {
+        // If this fails, closing the file releases the lock.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Reason why the directory lock cannot be acquired.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Another process holds the lock.
+    #[error("{} is in use by {holder}", directory.display())]
+    Held {
+        /// The directory.
+        directory: PathBuf,
+        /// Description of the holder.
+        holder: String,
+    },
+    /// The lock file cannot be opened or locked.
+    #[error("{} can't be locked: {error}", path.display())]
+    Failed {
+        /// Path of the lock file.
+        path: PathBuf,
+        /// I/O error.
+        error: std::io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_about_to_start_does_not_keep_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DirectoryLock::acquire(directory.path()).unwrap();
+        assert!(matches!(DirectoryLock::acquire(directory.path()), Err(LockError::Held { .. })));
+        // Simulates a child between fork and exec, which shares the open file.
+        let of_the_child = first.file.try_clone().unwrap();
+        drop(first);
+        DirectoryLock::acquire(directory.path()).unwrap();
+        drop(of_the_child);
+    }
+}

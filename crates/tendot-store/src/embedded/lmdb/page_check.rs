@@ -1,0 +1,446 @@
+//! Checks LMDB's pages without LMDB, which trusts them and stores no checksums.
+//!
+//! Every page belongs to exactly one tree or to the free list; keys are in order within and across pages; page and entry counts
+//! match the tree headers. So corruption that hides records or leads to old ones is found, even if each record is valid.
+
+use std::cmp::Ordering;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use crate::embedded::format::checksum;
+
+const PAGE_HEADER_LEN: usize = 16;
+const PAGE_BRANCH: u16 = 1;
+const PAGE_LEAF: u16 = 2;
+const PAGE_OVERFLOW: u16 = 4;
+const PAGE_META: u16 = 8;
+const NODE_OVERFLOW: u16 = 1;
+const NODE_SUBTREE: u16 = 2;
+const TREE_INTEGER_KEYS: u16 = 8;
+const INVALID_PAGE: u64 = u64::MAX;
+
+/// Maximum depth of a tree.
+const MAX_TREE_DEPTH: u16 = 32;
+
+/// `data.mdb`, read page by page without LMDB.
+pub(crate) struct PageFile {
+    file: File,
+    size: usize,
+    states: [MetaPage; 2],
+}
+
+/// Meta page: a committed state of the environment.
+#[derive(Clone, Copy)]
+struct MetaPage {
+    transaction: u64,
+    last: u64,
+    free: TreeHeader,
+    main: TreeHeader,
+}
+
+/// Header of a B+ tree (LMDB's `MDB_db`).
+#[derive(Clone, Copy, Default)]
+struct TreeHeader {
+    pad: u32,
+    flags: u16,
+    depth: u16,
+    branches: u64,
+    leaves: u64,
+    overflows: u64,
+    entries: u64,
+    root: u64,
+}
+
+/// Result of a page check; the error describes the corruption.
+type PageCheckResult<T> = Result<T, String>;
+
+impl PageFile {
+    /// Page numbers have the size of pointers; only 64 bits are supported.
+    pub(crate) const IS_SUPPORTED: bool = cfg!(target_pointer_width = "64");
+
+    /// Opens the file and reads both meta pages.
+    pub(crate) fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
+        if !Self::IS_SUPPORTED {
+            return Err("the engine's pages are not known on this machine".into());
+        }
+        let file = File::open(file).map_err(read_error)?;
+        let state =
+            MetaPage { transaction: 0, last: 0, free: TreeHeader::default(), main: TreeHeader::default() };
+        let mut pages = Self { file, size: page_size as usize, states: [state; 2] };
+        for number in 0..2 {
+            let page = pages.read_pages(number, 1)?;
+            let state = MetaPage::parse(&page)
+                .filter(|_| u64_at(&page, 0) == Some(number) && u16_at(&page, 10) == Some(PAGE_META));
+            let state = state.ok_or_else(|| format!("page {number} of the engine does not tell a state"))?;
+            if state.free.pad as usize != pages.size || state.free.flags != TREE_INTEGER_KEYS {
+                return Err(format!("page {number} of the engine tells another layout"));
+            }
+            pages.states[number as usize] = state;
+        }
+        Ok(pages)
+    }
+
+    /// Meta page of the last committed state.
+    fn newest_meta(&self) -> &MetaPage {
+        let [even, odd] = &self.states;
+        if even.transaction > odd.transaction { even } else { odd }
+    }
+
+    /// LMDB transaction id of the last committed state.
+    pub(crate) fn transaction_id(&self) -> u64 {
+        self.newest_meta().transaction
+    }
+
+    /// Whether all pages from `first` on are free.
+    pub(crate) fn are_free_from(&mut self, first: u64) -> PageCheckResult<bool> {
+        let state = *self.newest_meta();
+        let mut walk = PageWalk::new(self, &state)?;
+        walk.walk_free_list(&state)?;
+        Ok((first..=state.last).all(|number| walk.is_used(number)))
+    }
+
+    /// Checks all pages of the last state, and the transaction id of the state before it. The caller holds a read transaction,
+    /// which keeps the pages of the last state unchanged.
+    pub(crate) fn check_all(&mut self) -> PageCheckResult<()> {
+        let [even, odd] = self.states;
+        if even.transaction % 2 != 0
+            || odd.transaction % 2 != 1
+            || even.transaction.abs_diff(odd.transaction) != 1
+        {
+            return Err("the engine's two last states do not follow each other".into());
+        }
+        for state in [even, odd] {
+            let number = PageWalk::new(self, &state).and_then(|mut walk| walk.recorded_transaction(&state));
+            if number.as_ref() != Ok(&state.transaction) {
+                let found =
+                    number.map_or_else(|what| what, |number| format!("it is of transaction {number}"));
+                let said = state.transaction;
+                // A failing disk can cause this, too; the next commit rewrites this meta page.
+                return Err(format!(
+                    "one of the engine's two last states is not what it says, of transaction {said} ({found}): \
+                     the last change may be missing"
+                ));
+            }
+        }
+        let state = *self.newest_meta();
+        let mut walk = PageWalk::new(self, &state)?;
+        walk.walk_free_list(&state)?;
+        for (name, tree) in walk.named_databases(&state)? {
+            walk.walk_tree(&name, tree, &mut |_, _, _, _| Ok(()))?;
+        }
+        match (2..=state.last).find(|number| !walk.is_used(*number)) {
+            Some(number) => Err(format!("page {number} of the engine is neither used nor free")),
+            None => Ok(()),
+        }
+    }
+
+    fn read_pages(&mut self, number: u64, count: u64) -> PageCheckResult<Vec<u8>> {
+        let mut bytes = vec![0; self.size * count as usize];
+        let at = number.checked_mul(self.size as u64).ok_or("a page of the engine is out of the file")?;
+        let read = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.read_exact(&mut bytes));
+        match read {
+            Ok(()) => Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(format!("page {number} of the engine is not in the file"))
+            }
+            Err(error) => Err(read_error(error)),
+        }
+    }
+}
+
+/// Data of a node: inline or on overflow pages.
+enum NodeData<'a> {
+    Inline(&'a [u8]),
+    Overflow { first: u64, length: usize },
+}
+
+/// Tree walk that visits every page at most once.
+struct PageWalk<'a> {
+    pages: &'a mut PageFile,
+    last: u64,
+    used: Vec<u64>,
+}
+
+/// Callback for each leaf entry.
+type EntryVisitor<'a> = &'a mut dyn FnMut(&mut PageWalk<'_>, &[u8], u16, NodeData<'_>) -> PageCheckResult<()>;
+
+/// Pages and entries counted in one tree.
+struct TreeCounts<'a> {
+    name: &'a str,
+    tree: TreeHeader,
+    branches: u64,
+    leaves: u64,
+    overflows: u64,
+    entries: u64,
+}
+
+impl<'a> PageWalk<'a> {
+    fn new(pages: &'a mut PageFile, state: &MetaPage) -> PageCheckResult<Self> {
+        let length = pages.file.metadata().map_err(read_error)?.len() / pages.size as u64;
+        // Allocates a bit per page, unless there are far more than in the file: some at the end may never have been written.
+        if state.last / 64 > length + 1_000_000 {
+            return Err("the engine's last page is far out of the file".into());
+        }
+        let used = vec![0; (state.last / 64 + 1) as usize];
+        Ok(Self { pages, last: state.last, used })
+    }
+
+    fn is_used(&self, number: u64) -> bool {
+        self.used.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    fn mark_used(&mut self, number: u64, name: &str) -> PageCheckResult<()> {
+        if number < 2 || number > self.last {
+            return Err(format!("{name}: page {number} of the engine is out of the file"));
+        }
+        if self.is_used(number) {
+            return Err(format!("{name}: page {number} of the engine is used twice"));
+        }
+        self.used[(number / 64) as usize] |= 1 << (number % 64);
+        Ok(())
+    }
+
+    /// Walks the free list.
+    fn walk_free_list(&mut self, state: &MetaPage) -> PageCheckResult<()> {
+        let (name, newest) = ("free pages", state.transaction);
+        self.walk_tree(name, state.free, &mut |walk, key, _, data| {
+            let freed = key.try_into().map(u64::from_ne_bytes);
+            if freed.is_err() || freed.is_ok_and(|freed| freed > newest) {
+                return Err(format!("{name}: they are of a transaction that has not been"));
+            }
+            let read;
+            let list = match data {
+                NodeData::Inline(list) => list,
+                NodeData::Overflow { first, length } => {
+                    let count = (PAGE_HEADER_LEN + length).div_ceil(walk.pages.size) as u64;
+                    read = walk.pages.read_pages(first, count)?;
+                    read.get(PAGE_HEADER_LEN..PAGE_HEADER_LEN + length).unwrap_or_default()
+                }
+            };
+            let count = u64_at(list, 0).and_then(|count| usize::try_from(count).ok());
+            let listed = count.and_then(|count| list.get(8..count.checked_mul(8)?.checked_add(8)?));
+            let listed = listed.ok_or_else(|| format!("{name}: a list is cut off"))?;
+            for number in listed.chunks_exact(8) {
+                walk.mark_used(u64_at(number, 0).unwrap_or(INVALID_PAGE), name)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads the headers of the named databases.
+    fn named_databases(&mut self, state: &MetaPage) -> PageCheckResult<Vec<(String, TreeHeader)>> {
+        let mut trees = Vec::new();
+        self.walk_tree("databases", state.main, &mut |_, key, flags, data| match data {
+            NodeData::Inline(data) if flags == NODE_SUBTREE && data.len() == 48 => {
+                let tree = TreeHeader::parse(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
+                let name = key.escape_ascii().to_string();
+                trees.push((name, tree.ok_or("a database has another layout")?));
+                Ok(())
+            }
+            _ => Err("something that is no database is among them".into()),
+        })?;
+        Ok(trees)
+    }
+
+    /// Transaction id stored in `meta` of a state, which has a checksum.
+    fn recorded_transaction(&mut self, state: &MetaPage) -> PageCheckResult<u64> {
+        let settings = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
+        let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
+        let mut found = None;
+        self.walk_tree(&name, tree, &mut |_, key, _, data| {
+            if let (b"transaction", NodeData::Inline(data)) = (key, data) {
+                let body =
+                    checksum::verify_and_strip(key, data, "setting").map_err(|error| error.to_string())?;
+                found = body.try_into().map(u64::from_le_bytes).ok();
+            }
+            Ok(())
+        })?;
+        found.ok_or_else(|| "a state of the engine does not say of which transaction it is".into())
+    }
+
+    fn walk_tree(&mut self, name: &str, tree: TreeHeader, visit: EntryVisitor<'_>) -> PageCheckResult<()> {
+        let mut counted = TreeCounts { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
+        if tree.root != INVALID_PAGE {
+            if tree.depth == 0 || tree.depth > MAX_TREE_DEPTH {
+                return Err(format!("{name}: a tree cannot be {} pages deep", tree.depth));
+            }
+            self.walk_page(&mut counted, tree.root, 1, (None, None), visit)?;
+        } else if tree.depth != 0 {
+            return Err(format!("{name}: the tree has a depth and no pages"));
+        }
+        let TreeCounts { branches, leaves, overflows, entries, .. } = counted;
+        if (tree.branches, tree.leaves, tree.overflows, tree.entries)
+            != (branches, leaves, overflows, entries)
+        {
+            return Err(format!(
+                "{name}: {} entries should be there, {entries} are, or pages are missed",
+                tree.entries
+            ));
+        }
+        Ok(())
+    }
+
+    /// Walks a page and its subtree; keys must be in the half-open range `within`.
+    fn walk_page(
+        &mut self,
+        counted: &mut TreeCounts<'_>,
+        number: u64,
+        level: u16,
+        within: (Option<&[u8]>, Option<&[u8]>),
+        visit: EntryVisitor<'_>,
+    ) -> PageCheckResult<()> {
+        let name = counted.name;
+        let wrong = |what: &str| format!("{name}: page {number} of the engine {what}");
+        self.mark_used(number, name)?;
+        let page = self.pages.read_pages(number, 1)?;
+        let is_leaf = level == counted.tree.depth;
+        let flags = if is_leaf { PAGE_LEAF } else { PAGE_BRANCH };
+        if (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10)) != (Some(number), Some(0), Some(flags)) {
+            return Err(wrong("is something else"));
+        }
+        let nodes = nodes(&page, is_leaf).ok_or_else(|| wrong("has entries that are not whole"))?;
+        *if is_leaf { &mut counted.leaves } else { &mut counted.branches } += 1;
+        let order =
+            if counted.tree.flags & TREE_INTEGER_KEYS != 0 { compare_integers } else { compare_bytes };
+        // The first key of a branch page is a lower bound and is not compared.
+        let keyed = if is_leaf { &nodes[..] } else { &nodes[1..] };
+        let in_order = keyed.windows(2).all(|pair| order(pair[0].key, pair[1].key) == Ordering::Less);
+        let from =
+            keyed.first().zip(within.0).is_none_or(|(first, from)| order(first.key, from) != Ordering::Less);
+        let before =
+            keyed.last().zip(within.1).is_none_or(|(last, end)| order(last.key, end) == Ordering::Less);
+        if !in_order || !from || !before {
+            return Err(wrong("has keys that are not in order"));
+        }
+        for (place, node) in nodes.iter().enumerate() {
+            if !is_leaf {
+                let from = if place == 0 { within.0 } else { Some(node.key) };
+                let before = nodes.get(place + 1).map(|next| next.key).or(within.1);
+                self.walk_page(counted, node.child_page(), level + 1, (from, before), visit)?;
+                continue;
+            }
+            counted.entries += 1;
+            let data = if node.flags & NODE_OVERFLOW == 0 {
+                NodeData::Inline(node.data)
+            } else {
+                let first = u64_at(node.data, 0).ok_or_else(|| wrong("has entries that are not whole"))?;
+                counted.overflows += self.walk_overflow(name, first, node.length)?;
+                NodeData::Overflow { first, length: node.length }
+            };
+            if node.flags & !(NODE_OVERFLOW | NODE_SUBTREE) != 0 {
+                return Err(wrong("has entries of another kind"));
+            }
+            if node.flags & NODE_SUBTREE != 0 && name != "databases" {
+                return Err(wrong("has a tree in a tree"));
+            }
+            visit(self, node.key, node.flags, data)?;
+        }
+        Ok(())
+    }
+
+    /// Walks the overflow pages of one entry; returns their number.
+    fn walk_overflow(&mut self, name: &str, first: u64, length: usize) -> PageCheckResult<u64> {
+        self.mark_used(first, name)?;
+        let page = self.pages.read_pages(first, 1)?;
+        let count = u32_at(&page, 12).map_or(0, u64::from);
+        let head = (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10));
+        let needed = (PAGE_HEADER_LEN + length).div_ceil(self.pages.size) as u64;
+        if head != (Some(first), Some(0), Some(PAGE_OVERFLOW)) || count < needed {
+            return Err(format!("{name}: page {first} of the engine is something else"));
+        }
+        for number in first + 1..first + count {
+            self.mark_used(number, name)?;
+        }
+        Ok(count)
+    }
+}
+
+/// Node of a branch or leaf page.
+struct PageNode<'a> {
+    key: &'a [u8],
+    flags: u16,
+    /// Length of the data, inline or overflow.
+    length: usize,
+    data: &'a [u8],
+    /// Data length in a leaf, page number in a branch.
+    low: u32,
+}
+
+impl PageNode<'_> {
+    fn child_page(&self) -> u64 {
+        u64::from(self.low) | u64::from(self.flags) << 32
+    }
+}
+
+/// Parses the nodes of a page; `None` if they overlap or leave gaps.
+fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
+    let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
+    if lower <= PAGE_HEADER_LEN || lower % 2 != 0 || lower > upper || upper > page.len() {
+        return None;
+    }
+    let mut nodes = Vec::with_capacity((lower - PAGE_HEADER_LEN) / 2);
+    let mut places = Vec::with_capacity(nodes.capacity());
+    for pointer in (PAGE_HEADER_LEN..lower).step_by(2) {
+        let at = usize::from(u16_at(page, pointer)?);
+        let node = page.get(at..)?;
+        // LMDB uses native byte order.
+        let [low, high] = if cfg!(target_endian = "little") { [0, 2] } else { [2, 0] };
+        let low = u32::from(u16_at(node, low)?) | u32::from(u16_at(node, high)?) << 16;
+        let (flags, key_length) = (u16_at(node, 4)?, usize::from(u16_at(node, 6)?));
+        let length = if is_leaf { low as usize } else { 0 };
+        let here = if is_leaf && flags & NODE_OVERFLOW != 0 { 8 } else { length };
+        let (key, data) = node.get(8..8 + key_length + here)?.split_at(key_length);
+        places.push((at, (8 + key_length + here).next_multiple_of(2)));
+        nodes.push(PageNode { key, flags, length, data, low });
+    }
+    places.sort_unstable();
+    let end = places.iter().try_fold(upper, |end, (at, size)| (end == *at).then_some(at + size));
+    (end == Some(page.len())).then_some(nodes)
+}
+
+impl MetaPage {
+    fn parse(page: &[u8]) -> Option<Self> {
+        let (free, main) = (TreeHeader::parse(page, 40)?, TreeHeader::parse(page, 88)?);
+        Some(Self { free, main, last: u64_at(page, 136)?, transaction: u64_at(page, 144)? })
+    }
+}
+
+impl TreeHeader {
+    fn parse(bytes: &[u8], at: usize) -> Option<Self> {
+        Some(Self {
+            pad: u32_at(bytes, at)?,
+            flags: u16_at(bytes, at + 4)?,
+            depth: u16_at(bytes, at + 6)?,
+            branches: u64_at(bytes, at + 8)?,
+            leaves: u64_at(bytes, at + 16)?,
+            overflows: u64_at(bytes, at + 24)?,
+            entries: u64_at(bytes, at + 32)?,
+            root: u64_at(bytes, at + 40)?,
+        })
+    }
+}
+
+fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
+    one.cmp(other)
+}
+
+fn compare_integers(one: &[u8], other: &[u8]) -> Ordering {
+    u64_at(one, 0).cmp(&u64_at(other, 0))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
+fn read_error(error: io::Error) -> String {
+    format!("data.mdb can't be read: {error}")
+}

@@ -1,0 +1,76 @@
+//! Commit, disk-full detection and read-only fallback.
+
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::sync::OnceLock;
+
+use heed::{MdbError, RwTxn};
+
+use super::{DictionaryCache, Lmdb, environment};
+
+impl Lmdb {
+    /// Commits a transaction and stores its LMDB id in it, so that `verify` can check which state LMDB reads.
+    pub(crate) fn commit(&self, mut txn: RwTxn<'_>) -> Result<(), heed::Error> {
+        let number = txn.id() as u64;
+        self.write_counter(&mut txn, b"transaction", number)?;
+        txn.commit().map_err(|error| match error {
+            // LMDB reports a short write only as a generic I/O error.
+            heed::Error::Io(_) if !is_disk_full(&error) => {
+                self.probe_free_space().map_or(error, heed::Error::Io)
+            }
+            _ => error,
+        })
+    }
+
+    /// Writes a probe file; returns the error if the disk is full.
+    fn probe_free_space(&self) -> Option<io::Error> {
+        let path = self.env.path().join("tendot.room");
+        let length = std::fs::metadata(self.env.path().join("data.mdb")).map_or(0, |metadata| metadata.len());
+        // At the offset of the store's end, since there may be a file-size limit.
+        let tried = File::create(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(length))?;
+            file.write_all(&[0; 4_096])?;
+            file.sync_data()
+        });
+        let _ = std::fs::remove_file(&path);
+        tried.err().filter(|error| is_out_of_space(error.kind()))
+    }
+
+    /// Whether LMDB has failed for good, reads included: it could not write its meta page.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)))
+    }
+
+    /// Returns the read-only fallback, opened on first use after LMDB has failed; nothing is written any more then.
+    pub(crate) fn read_only_fallback(&self) -> Option<&Self> {
+        let open = || {
+            let env = environment::open_read_only_fallback(self.env.path())?;
+            let databases = environment::Databases::open(&env)?;
+            Ok::<_, heed::Error>(databases.map(|databases| {
+                Box::new(Self {
+                    env,
+                    databases,
+                    dictionary: DictionaryCache::new(),
+                    read_only_fallback: OnceLock::new(),
+                })
+            }))
+        };
+        // If this fails, reads return the original error.
+        self.read_only_fallback.get_or_init(|| open().unwrap_or_default()).as_deref()
+    }
+}
+
+/// Whether the disk was full: the transaction was rolled back, and the next one may fit. Its pages are free and are rewritten
+/// when reused.
+pub(crate) fn is_disk_full(error: &heed::Error) -> bool {
+    match error {
+        heed::Error::Io(error) => is_out_of_space(error.kind()),
+        heed::Error::Mdb(error) => matches!(error, MdbError::MapFull),
+        _ => false,
+    }
+}
+
+const fn is_out_of_space(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+}

@@ -1,0 +1,250 @@
+//! Compares source and target at the log position of the target.
+
+use super::batch::MAX_BATCH_ITEMS;
+use super::copy::{read_records, record_names};
+use super::history_cursor::HistoryCursor;
+use super::snapshot::RecordAtPosition;
+use super::traits::{MigrationSource, MigrationTarget};
+use super::{MigrationError, MigrationReport, Migrator};
+use crate::model::name_key::storage_key;
+use crate::{EditKind, NameKey, Store as _, StoredRecord};
+
+/// Maximum number of retries for names that change meanwhile.
+const MAX_COMPARE_ATTEMPTS: u32 = 100;
+
+/// Current record of one name in source and target.
+struct RecordPair {
+    key: NameKey,
+    source: Option<StoredRecord>,
+    target: Option<StoredRecord>,
+}
+
+impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> Migrator<'_, S, T, P> {
+    /// Compares everything not compared yet, and advances the checkpoint if there are no differences.
+    pub(super) async fn compare(&mut self) -> Result<(), MigrationError> {
+        // Later changes are compared in the next round.
+        let (from, end) = (self.checkpoint.compared_to, self.checkpoint.copied_to);
+        let is_all = from == 0 || self.has_import(from, end).await?;
+        self.compare_log(if is_all { 0 } else { from }, end, is_all).await?;
+        if is_all {
+            self.compare_records().await?;
+        }
+        self.compare_homed().await?;
+        if self.report.different == 0 {
+            self.checkpoint.compared_to = end;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the log has an import: its entry does not list the names.
+    async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MigrationError> {
+        while let Some(lines) = self.read_source_log(after, end).await? {
+            if lines.iter().any(|line| line.kind == EditKind::Import) {
+                return Ok(true);
+            }
+            after = lines.last().map_or(end, |line| line.sequence);
+        }
+        Ok(false)
+    }
+
+    /// Compares log entries and their names: all, or only removed ones, since the others are compared by `compare_records`.
+    async fn compare_log(
+        &mut self,
+        mut after: u64,
+        end: u64,
+        only_removed: bool,
+    ) -> Result<(), MigrationError> {
+        while let Some(source) = self.read_source_log(after, end).await? {
+            let target =
+                self.target.store().read_log(after, source.len()).await.map_err(MigrationError::Target)?;
+            for (number, line) in source.iter().enumerate() {
+                if target.get(number) != Some(line) {
+                    self.report_difference(format!("line {} of the log", line.sequence));
+                }
+            }
+            let is_wanted = |kind| !only_removed || kind == EditKind::Remove;
+            let names = record_names(source.iter().filter(|line| is_wanted(line.kind)));
+            self.compare_names(names, only_removed).await?;
+            after = source.last().map_or(end, |line| line.sequence);
+        }
+        Ok(())
+    }
+
+    /// Compares all records and their histories.
+    async fn compare_records(&mut self) -> Result<(), MigrationError> {
+        let mut after: Option<NameKey> = None;
+        loop {
+            let source = read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
+            let target =
+                read_records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
+            // Both have been read up to here.
+            let last = |entries: &[(NameKey, StoredRecord)]| entries.last().map(|(key, _)| key.clone());
+            let ends = [last(&source), last(&target)].into_iter().flatten();
+            let Some(end) = ends.min_by(|a, b| storage_key(a).cmp(&storage_key(b))) else { return Ok(()) };
+            let end_key = storage_key(&end).into_owned();
+            // If one store is at its end, the rest of the other is compared.
+            let is_cut = !source.is_empty() && !target.is_empty();
+            let within = |(key, _): &(NameKey, StoredRecord)| !is_cut || *storage_key(key) <= *end_key;
+            let (source, target) = (source.into_iter().filter(within), target.into_iter().filter(within));
+            let pairs = pair_by_key(source, target);
+            after = pairs.last().map(|pair| pair.key.clone());
+            self.compare_pairs(pairs).await?;
+        }
+    }
+
+    async fn compare_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
+        let mut rest = names;
+        while !rest.is_empty() {
+            let source = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
+            let target = self.target.store().read_records(&rest).await.map_err(MigrationError::Target)?;
+            let later = rest.split_off(source.len().min(target.len()).clamp(1, rest.len()));
+            let both = rest.into_iter().zip(source.into_iter().zip(target));
+            let pairs = both.map(|(key, (source, target))| RecordPair { key, source, target });
+            let is_wanted = |pair: &RecordPair| !only_removed || pair.source.is_none();
+            self.compare_pairs(pairs.filter(is_wanted).collect()).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Compares names; undetermined ones again after catching up.
+    async fn compare_pairs(&mut self, pairs: Vec<RecordPair>) -> Result<(), MigrationError> {
+        self.report.compared += pairs.len() as u64;
+        let mut undetermined = self.compare_determined(pairs).await?;
+        for _ in 0..MAX_COMPARE_ATTEMPTS {
+            if undetermined.is_empty() {
+                (self.progress)(&self.report);
+                return Ok(());
+            }
+            self.has_undetermined = true;
+            self.catch_up().await?;
+            let mut again = Vec::new();
+            for key in undetermined {
+                let one = std::slice::from_ref(&key);
+                let source =
+                    self.source.read_records(one).await.map_err(MigrationError::Source)?.pop().flatten();
+                let target = self
+                    .target
+                    .store()
+                    .read_records(one)
+                    .await
+                    .map_err(MigrationError::Target)?
+                    .pop()
+                    .flatten();
+                again.extend(self.compare_determined(vec![RecordPair { key, source, target }]).await?);
+            }
+            undetermined = again;
+        }
+        Err(MigrationError::Restless)
+    }
+
+    /// Compares names; returns those whose state is undetermined.
+    async fn compare_determined(&mut self, pairs: Vec<RecordPair>) -> Result<Vec<NameKey>, MigrationError> {
+        let names: Vec<NameKey> = pairs.iter().map(|pair| pair.key.clone()).collect();
+        let mut differences = Vec::new();
+        let mut undetermined = Vec::new();
+        let (mut source, mut target) =
+            (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
+        for (number, pair) in pairs.into_iter().enumerate() {
+            let mut later = None;
+            let mut other = None;
+            loop {
+                let history_entry = source.next_for(number).await.map_err(MigrationError::Source)?;
+                let is_later = history_entry
+                    .as_ref()
+                    .is_some_and(|history_entry| !self.position.includes(history_entry));
+                let target_entry = target.next_for(number).await.map_err(MigrationError::Target)?;
+                let expected = if is_later { None } else { history_entry.as_ref() };
+                if expected != target_entry.as_ref() && other.is_none() {
+                    other =
+                        expected.or(target_entry.as_ref()).map(|history_entry| history_entry.line.sequence);
+                }
+                if is_later {
+                    later = history_entry;
+                    break;
+                }
+                if history_entry.is_none() {
+                    break;
+                }
+            }
+            match self.position.record_at(pair.source, later) {
+                RecordAtPosition::Undetermined => undetermined.push(pair.key),
+                RecordAtPosition::Known(source) => {
+                    if let Some(line) = other {
+                        differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
+                    }
+                    let how = match (source, pair.target) {
+                        (source, target) if source == target => continue,
+                        (Some(_), Some(_)) => "",
+                        (Some(_), None) => ": it is missing",
+                        _ => ": the source has none",
+                    };
+                    differences.push(format!("the record `{}`{how}", pair.key));
+                }
+            }
+        }
+        differences.into_iter().for_each(|what| self.report_difference(what));
+        Ok(undetermined)
+    }
+
+    /// Compares the homed prefixes; again if they changed meanwhile.
+    async fn compare_homed(&mut self) -> Result<(), MigrationError> {
+        for tries in 1.. {
+            let Some(prefix) = self.first_homed_difference().await? else { break };
+            let end = self.checkpoint.copied_to;
+            self.catch_up().await?;
+            if self.checkpoint.copied_to == end || tries > MAX_COMPARE_ATTEMPTS {
+                self.report_difference(format!("whether the prefix `{prefix}` is homed"));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first prefix that is homed in one store only.
+    async fn first_homed_difference(&self) -> Result<Option<Box<str>>, MigrationError> {
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let from = after.as_deref().map(str::as_bytes);
+            let source =
+                self.source.list_homed(from, MAX_BATCH_ITEMS).await.map_err(MigrationError::Source)?;
+            let target = self
+                .target
+                .store()
+                .list_homed(from, MAX_BATCH_ITEMS)
+                .await
+                .map_err(MigrationError::Target)?;
+            if source != target {
+                let other = source.iter().find(|prefix| !target.contains(prefix));
+                return Ok(other.or_else(|| target.iter().find(|prefix| !source.contains(prefix))).cloned());
+            }
+            after = source.into_iter().last();
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Pairs records of both stores by name, in key order.
+fn pair_by_key(
+    source: impl Iterator<Item = (NameKey, StoredRecord)>,
+    target: impl Iterator<Item = (NameKey, StoredRecord)>,
+) -> Vec<RecordPair> {
+    let (mut source, mut target) = (source.peekable(), target.peekable());
+    let mut pairs = Vec::new();
+    loop {
+        let order = match (source.peek(), target.peek()) {
+            (Some((a, _)), Some((b, _))) => storage_key(a).cmp(&storage_key(b)),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return pairs,
+        };
+        let source_item = if order.is_le() { source.next() } else { None };
+        let target_item = if order.is_ge() { target.next() } else { None };
+        let key = source_item.as_ref().or(target_item.as_ref()).map(|(key, _)| key.clone());
+        let (source, target) = (source_item.map(|(_, entry)| entry), target_item.map(|(_, entry)| entry));
+        pairs.extend(key.map(|key| RecordPair { key, source, target }));
+    }
+}

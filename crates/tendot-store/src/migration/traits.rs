@@ -1,0 +1,51 @@
+//! Traits of stores that a migration reads or writes, beyond [`Store`].
+
+use super::batch::MigrationBatch;
+use super::{Checkpoint, MigrationError};
+use crate::store::StoreHead;
+use crate::{HistoryEntry, NameKey, Store, StoreError, StoredRecord};
+
+/// Store that can be read for a migration or a comparison.
+pub trait MigrationSource: Store {
+    /// Returns the last revision and sequence number.
+    fn head(&self) -> impl Future<Output = Result<StoreHead, StoreError>> + Send;
+
+    /// Reads the records of names, in order: at least the first; fewer than requested where records are large.
+    fn read_records(
+        &self,
+        names: &[NameKey],
+    ) -> impl Future<Output = Result<Vec<Option<StoredRecord>>, StoreError>> + Send;
+
+    /// Reads the histories of names whose keys are sorted, name by name, oldest first, starting at `at`. Also returns where to
+    /// continue.
+    fn read_histories(
+        &self,
+        names: &[NameKey],
+        at: HistoryPosition,
+    ) -> impl Future<Output = Result<HistoryBatch, StoreError>> + Send;
+}
+
+/// Position in a list of histories: index of the name, and log sequence number to continue after.
+pub(crate) type HistoryPosition = (usize, u64);
+
+/// History entries with the indexes of their names, and where to continue.
+pub(crate) type HistoryBatch = (Vec<(usize, HistoryEntry)>, Option<HistoryPosition>);
+
+/// Store that receives a migration; it has no other writers meanwhile.
+pub trait MigrationTarget {
+    /// Store type for reads.
+    type Store: MigrationSource;
+
+    /// Returns the store for reads.
+    fn store(&self) -> &Self::Store;
+
+    /// Reads the checkpoint, and whether nothing else was written since; `None` if there was no migration.
+    fn checkpoint(&self) -> impl Future<Output = Result<Option<(Checkpoint, bool)>, StoreError>> + Send;
+
+    /// Writes a batch and the checkpoint in one transaction.
+    fn write_batch(
+        &mut self,
+        batch: &MigrationBatch,
+        checkpoint: &Checkpoint,
+    ) -> impl Future<Output = Result<(), MigrationError>> + Send;
+}

@@ -1,0 +1,236 @@
+//! Change set, edits, preconditions and size limits.
+
+use tendot_proto::HandleValue;
+
+use crate::{CommitError, NameKey, NameKeyError, RecordStatus};
+
+/// Maximum size of a record (values in wire form, plus registration) or of an aux entry.
+pub(crate) const MAX_RECORD_BYTES: usize = 4 << 20;
+
+/// Change set: edits that are committed in one transaction, or not at all.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ChangeSet {
+    /// Author, for the log and audits.
+    pub by: Box<str>,
+    /// Time in milliseconds since the Unix epoch. Change sets are ordered by revision, not by time.
+    pub at: u64,
+    /// Edits in order; each sees the effects of those before it. A change set with preconditions only gets no revision of its
+    /// own.
+    pub edits: Vec<Edit>,
+}
+
+impl ChangeSet {
+    /// Approximate memory size in bytes.
+    pub(crate) fn memory_size(&self) -> usize {
+        let values = |edit: &Edit| match edit {
+            Edit::Put { values, .. } => values_memory_size(values),
+            Edit::Register { values, registration, .. } => values_memory_size(values) + registration.len(),
+            Edit::PutNote { key, body } => key.len() + body.len(),
+            Edit::RemoveNote { key } => key.len(),
+            Edit::RequireNote { key, body } => key.len() + body.as_ref().map_or(0, |body| body.len()),
+            _ => 0,
+        };
+        let edits = self.edits.iter().map(|edit| size_of_val(edit) + edit.name().len() + values(edit));
+        size_of_val(self) + self.by.len() + edits.sum::<usize>()
+    }
+}
+
+fn values_memory_size(values: &[HandleValue<'_>]) -> usize {
+    let size = |value: &HandleValue<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
+    values.iter().map(size).sum()
+}
+
+/// One operation of a change set: a write or a precondition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Edit {
+    /// Replaces all values of a record; its spelling and registration stay.
+    Put {
+        /// Name of the record.
+        name: Box<str>,
+        /// New values, in order.
+        values: Vec<HandleValue<'static>>,
+        /// Precondition on the current record.
+        expect: Precondition,
+    },
+    /// Replaces all values and the registration of a record.
+    Register {
+        /// Name of the record.
+        name: Box<str>,
+        /// New values, in order.
+        values: Vec<HandleValue<'static>>,
+        /// New registration; see [`StoredRecord::registration`](crate::StoredRecord::registration).
+        registration: Box<[u8]>,
+        /// Precondition on the current record.
+        expect: Precondition,
+    },
+    /// Makes a record a tombstone: the name never resolves again. Its last values and its registration stay.
+    Tombstone {
+        /// Name of the record.
+        name: Box<str>,
+        /// Precondition on the current record.
+        expect: Precondition,
+    },
+    /// Removes a record; its name may be registered again. Log and history stay.
+    Remove {
+        /// Name of the record.
+        name: Box<str>,
+        /// Precondition on the current record.
+        expect: Precondition,
+    },
+    /// Homes a prefix here.
+    Home {
+        /// The prefix, such as `10.1000`; or `0.NA/0.NA/10.1000` for the prefixes derived from it.
+        prefix: Box<str>,
+    },
+    /// Ends the homing of a prefix; its records stay.
+    Unhome {
+        /// The prefix, without a slash.
+        prefix: Box<str>,
+    },
+    /// Precondition: the record of a name still has the revision that was read. Writes nothing and is not logged.
+    Require {
+        /// Name of the record.
+        name: Box<str>,
+        /// Expected revision of the record or tombstone; `None` if there must be no record.
+        revision: Option<u64>,
+    },
+    /// Precondition: a prefix is still homed or not homed. Writes nothing.
+    RequireHomed {
+        /// The prefix.
+        prefix: Box<str>,
+        /// Expected state.
+        is_homed: bool,
+    },
+    /// Writes an aux entry. Aux entries have no history, revision or log entry.
+    PutNote {
+        /// Key: 1 to [`NameKey::MAX_KEY_LEN`] bytes.
+        key: Box<[u8]>,
+        /// New value.
+        body: Box<[u8]>,
+    },
+    /// Removes an aux entry.
+    RemoveNote {
+        /// Key of the aux entry.
+        key: Box<[u8]>,
+    },
+    /// Precondition: an aux entry still has the value that was read.
+    RequireNote {
+        /// Key of the aux entry.
+        key: Box<[u8]>,
+        /// Expected value; `None` if there must be no entry.
+        body: Option<Box<[u8]>>,
+    },
+}
+
+impl Edit {
+    /// Name or prefix that the edit refers to; empty for aux edits.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Put { name, .. }
+            | Self::Register { name, .. }
+            | Self::Tombstone { name, .. }
+            | Self::Remove { name, .. }
+            | Self::Require { name, .. } => name,
+            Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
+            Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. } => "",
+        }
+    }
+
+    /// Whether the edit refers to an aux entry.
+    pub const fn is_aux(&self) -> bool {
+        matches!(self, Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. })
+    }
+
+    /// Comparison key of the edit's name or prefix.
+    pub fn name_key(&self) -> Result<NameKey, NameKeyError> {
+        match self {
+            Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => {
+                NameKey::from_prefix(self.name())
+            }
+            _ => NameKey::new(self.name()),
+        }
+    }
+
+    /// Whether the edit's precondition holds for the current record.
+    pub(crate) fn is_satisfied_by(&self, there: Option<(u64, RecordStatus)>) -> bool {
+        match self {
+            Self::Put { expect, .. }
+            | Self::Register { expect, .. }
+            | Self::Tombstone { expect, .. }
+            | Self::Remove { expect, .. } => expect.is_satisfied_by(there),
+            Self::Require { revision, .. } => there.map(|(revision, _)| revision) == *revision,
+            _ => true,
+        }
+    }
+}
+
+/// Precondition of a write on the current record (compare-and-set).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Precondition {
+    /// A live record or none; a tombstone fails.
+    Any,
+    /// No record and no tombstone: the name is new.
+    Absent,
+    /// A live record of any revision.
+    Live,
+    /// A live record of this revision.
+    Revision(u64),
+}
+
+impl Precondition {
+    /// Whether the precondition holds for the current record.
+    fn is_satisfied_by(self, there: Option<(u64, RecordStatus)>) -> bool {
+        match (self, there) {
+            (Self::Any | Self::Absent, None) => true,
+            (Self::Any | Self::Live, Some((_, state))) => state == RecordStatus::Live,
+            (Self::Revision(expected), Some((revision, state))) => {
+                expected == revision && state == RecordStatus::Live
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Result of a durable commit: the revision it was given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CommitInfo {
+    /// Revision of the change set and of all records it wrote; that of the last change set if it wrote no record.
+    pub revision: u64,
+}
+
+/// Checks that an edit is within [`MAX_RECORD_BYTES`].
+pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
+    let length = match edit {
+        Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
+        Edit::Register { values, registration, .. } => {
+            values.iter().map(encoded_len).sum::<usize>() + registration.len()
+        }
+        Edit::PutNote { body, .. } => body.len(),
+        _ => 0,
+    };
+    if length > MAX_RECORD_BYTES {
+        return Err(CommitError::TooLarge { edit: number, length, limit: MAX_RECORD_BYTES });
+    }
+    Ok(())
+}
+
+/// Size of a value in wire form.
+fn encoded_len(value: &HandleValue<'_>) -> usize {
+    let references = value.references.iter().map(|reference| 8 + reference.handle.len());
+    26 + value.value_type.len() + value.data.len() + references.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::ValueReference;
+
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        let references = vec![ValueReference::new(1, &b"0.NA/10.1"[..]), ValueReference::new(2, &b""[..])];
+        let value = HandleValue { references, ..HandleValue::new(1, "URL", "https://example.org/") };
+        assert_eq!(encoded_len(&value), value.to_bytes().len());
+    }
+}

@@ -1,0 +1,52 @@
+//! Log entry, its kind and the kind codes.
+
+/// Entry of the change log: one edit that was committed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogEntry {
+    /// Sequence number: 1, 2, 3, … without gaps.
+    pub sequence: u64,
+    /// Revision of its change set.
+    pub revision: u64,
+    /// Time in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// Author.
+    pub by: Box<str>,
+    /// Kind of the edit.
+    pub kind: EditKind,
+    /// Name or prefix in its first spelling; empty for an import.
+    pub name: Box<str>,
+    /// Number of records: 1, except for an import. The names of an import are those of its revision, see
+    /// [`Store::names_at_revision`](crate::Store::names_at_revision).
+    pub count: u64,
+}
+
+/// Kind of a log entry.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum EditKind {
+    /// A record was created.
+    Create,
+    /// The values or the registration of a record were replaced.
+    Update,
+    /// A record became a tombstone.
+    Tombstone,
+    /// A record was removed.
+    Remove,
+    /// A prefix was homed.
+    Home,
+    /// The homing of a prefix ended.
+    Unhome,
+    /// Records were created or updated by a bulk import.
+    Import,
+}
+
+/// Codes of the kinds in stored data; they never change.
+pub(crate) const KIND_CODES: [(u64, EditKind); 7] = [
+    (1, EditKind::Create),
+    (2, EditKind::Update),
+    (3, EditKind::Tombstone),
+    (4, EditKind::Remove),
+    (5, EditKind::Home),
+    (6, EditKind::Unhome),
+    (7, EditKind::Import),
+];

@@ -1,0 +1,126 @@
+//! Choice of the host for a read, and retries over hosts.
+
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::Cluster;
+use super::host::{ClusterHost, HostState};
+use crate::postgres::PostgresStore;
+use crate::postgres::error::DatabaseError;
+
+/// Maximum number of rounds over the hosts; reads can be repeated safely.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// Time to wait for a new primary after one was lost, and poll interval.
+const PRIMARY_WAIT: Duration = Duration::from_secs(1);
+
+const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
+
+/// Consistency that a read requires.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadConsistency {
+    /// The latest state.
+    Latest,
+    /// The state at this log sequence number or later.
+    AtLeast(u64),
+}
+
+/// Host chosen for a read, and whether it is current enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadTarget<'n> {
+    pub(crate) host: &'n ClusterHost,
+    /// Whether the host is current enough; otherwise the result may be stale and is the best available.
+    pub(crate) is_current: bool,
+}
+
+impl Cluster {
+    /// Chooses a host that was not tried yet (`tried` is a bit mask); `None` if there is none.
+    pub(crate) fn pick_read_target(&self, read: ReadConsistency, tried: &mut u64) -> Option<ReadTarget<'_>> {
+        let (number, is_current) = self.select_host(read, *tried)?;
+        *tried |= 1 << number;
+        Some(ReadTarget { host: self.get(number)?, is_current })
+    }
+
+    fn select_host(&self, read: ReadConsistency, tried: u64) -> Option<(usize, bool)> {
+        let left = || self.hosts.iter().enumerate().filter(move |(number, _)| tried & (1 << number) == 0);
+        if let ReadConsistency::AtLeast(line) = read
+            && self.use_standbys
+        {
+            let knowing = |host: &ClusterHost| host.standby_position().is_some_and(|known| known >= line);
+            let number = left().filter(|(_, host)| knowing(host)).count();
+            if number > 0 {
+                let next_standby = self.next_standby.fetch_add(1, Ordering::Relaxed) % number;
+                return left()
+                    .filter(|(_, host)| knowing(host))
+                    .nth(next_standby)
+                    .map(|(number, _)| (number, true));
+            }
+        }
+        let primary = self.primary_state().number;
+        if let Some(primary) = primary.filter(|number| tried & (1 << number) == 0) {
+            return Some((primary, true));
+        }
+        if !self.use_standbys {
+            return None;
+        }
+        let most = left().filter_map(|(number, host)| Some((host.standby_position()?, number))).max();
+        match (read, most) {
+            // Without a reachable primary, a stale result is better than none.
+            (ReadConsistency::AtLeast(line), Some((known, number))) => return Some((number, known >= line)),
+            // Without a primary, a standby that has everything we know of is current.
+            (ReadConsistency::Latest, Some((known, number)))
+                if primary.is_none() && known >= self.read_fence.known_position() =>
+            {
+                return Some((number, true));
+            }
+            (ReadConsistency::Latest, _) => return None,
+            (ReadConsistency::AtLeast(_), None) => {}
+        }
+        left()
+            .find(|(_, host)| host.observation().state == HostState::Unknown)
+            .map(|(number, _)| (number, false))
+    }
+}
+
+impl PostgresStore {
+    /// Tries hosts in turn, in several rounds, until one answers. Errors caused by the request are returned at once.
+    pub(crate) async fn try_hosts<'n, T, F>(
+        &'n self,
+        read: ReadConsistency,
+        ask: impl Fn(&'n ClusterHost) -> F,
+    ) -> Result<(T, bool), DatabaseError>
+    where
+        F: Future<Output = Result<T, DatabaseError>>,
+    {
+        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::NoHost);
+        let begun = Instant::now();
+        loop {
+            let Some(ReadTarget { host, is_current }) = self.cluster.pick_read_target(read, &mut tried)
+            else {
+                // The primary may come back in a moment.
+                if tried == 0 && !self.cluster.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
+                    sleep(PRIMARY_POLL_DELAY).await;
+                    continue;
+                }
+                if rounds >= MAX_ATTEMPTS || tried == 0 {
+                    return Err(why);
+                }
+                (tried, rounds) = (0, rounds + 1);
+                continue;
+            };
+            // Boxed: nested in all waiting futures, it exceeds the compiler's recursion limit.
+            match Box::pin(ask(host)).await {
+                Err(error) if error.is_retryable() || error.is_caused_by_host() => {
+                    if error.is_caused_by_host() {
+                        host.mark_suspect();
+                    }
+                    why = error;
+                }
+                answer => return answer.map(|answer| (answer, is_current)),
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Settings of a PostgreSQL store, and the observed state of its hosts.
+
+use std::time::Duration;
+
+/// Host of the database cluster, as last observed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DatabaseHost {
+    /// Address: `host:port`.
+    pub place: String,
+    /// Replication role.
+    pub role: HostRole,
+    /// Whether it serves reads: a standby does not if it may have diverged from the primary, or if the connection string
+    /// excludes standbys.
+    pub is_asked: bool,
+    /// Replication lag in log entries; `None` if unreachable.
+    pub behind: Option<u64>,
+    /// Time since it was last caught up; `None` if unreachable.
+    pub lag: Option<Duration>,
+}
+
+/// Replication role of a database host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HostRole {
+    /// Accepts writes.
+    Primary,
+    /// Read-only.
+    Standby,
+    /// Does not answer.
+    Unreachable,
+}
+
+/// Connection limits and timeouts of a PostgreSQL store.
+#[derive(Clone, Debug)]
+pub struct PostgresSettings {
+    /// Maximum number of read connections per host: half for single records, half for lists, at least one each. One more
+    /// connection writes.
+    pub connections: usize,
+    /// Timeout of waiting for a connection, for other writers, and for a database that comes back. The resolution of an in-doubt
+    /// commit may take three times as long.
+    pub patience: Duration,
+    /// Timeout of one statement.
+    pub statement: Duration,
+    /// Timeout of a health check, after which a host counts as unreachable; at most half of `patience`.
+    pub probe_timeout: Duration,
+    /// Whether tables are created and schema migrations applied.
+    pub migrate: bool,
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        Self {
+            connections: 16,
+            patience: Duration::from_secs(10),
+            statement: Duration::from_secs(60),
+            probe_timeout: Duration::from_secs(2),
+            migrate: true,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! State and writes of one transaction.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::apply::{PendingLogEntry, StateView, WriteSet};
+use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoredRecord};
+
+/// Keys to read before change sets are applied.
+#[derive(Debug, Default)]
+pub(crate) struct PrefetchKeys {
+    pub(crate) records: HashSet<NameKey>,
+    pub(crate) prefixes: HashSet<NameKey>,
+    pub(crate) aux: HashSet<Box<[u8]>>,
+}
+
+impl PrefetchKeys {
+    pub(crate) fn of<'c>(changes: impl IntoIterator<Item = &'c ChangeSet>) -> Self {
+        let mut wanted = Self::default();
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            match edit {
+                Edit::RequireNote { key, .. } => {
+                    wanted.aux.insert(key.clone());
+                }
+                Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
+                // Invalid names are rejected later, with the index of the edit.
+                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.name_key()),
+                _ => wanted.records.extend(edit.name_key()),
+            }
+        }
+        wanted
+    }
+}
+
+/// State read for a group of change sets, and the writes they produce.
+#[derive(Debug, Default)]
+pub(crate) struct WriteBatch {
+    pub(crate) revision: u64,
+    pub(crate) sequence: u64,
+    pub(crate) records: HashMap<NameKey, StoredRecord>,
+    pub(crate) homed: HashSet<NameKey>,
+    pub(crate) aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    pub(crate) changed_records: BTreeSet<NameKey>,
+    pub(crate) changed_homed: BTreeSet<NameKey>,
+    pub(crate) changed_aux: BTreeSet<Box<[u8]>>,
+    pub(crate) log_entries: Vec<(LogEntry, Option<(NameKey, PriorState)>)>,
+}
+
+impl WriteBatch {
+    /// Applies a change set atomically.
+    pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
+        let revision = self.revision + 1;
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, change, revision)?;
+        for (key, body) in aux {
+            self.changed_aux.insert(key.clone());
+            match body {
+                Some(body) => self.aux.insert(key, body),
+                None => self.aux.remove(&key),
+            };
+        }
+        for (key, entry) in records {
+            self.changed_records.insert(key.clone());
+            match entry {
+                Some(entry) => self.records.insert(key, entry),
+                None => self.records.remove(&key),
+            };
+        }
+        for (prefix, is_homed) in homed {
+            self.changed_homed.insert(prefix.clone());
+            if is_homed {
+                self.homed.insert(prefix);
+            } else {
+                self.homed.remove(&prefix);
+            }
+        }
+        // A change set of aux edits only gets no revision.
+        self.revision += u64::from(!log_entries.is_empty());
+        for PendingLogEntry { kind, name, history_entry } in log_entries {
+            self.sequence += 1;
+            let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
+            self.log_entries
+                .push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, history_entry));
+        }
+        Ok(CommitInfo { revision: self.revision })
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.log_entries.is_empty() && self.changed_aux.is_empty()
+    }
+}
+
+impl StateView for WriteBatch {
+    fn record(&self, key: &NameKey) -> Option<&StoredRecord> {
+        self.records.get(key)
+    }
+
+    fn is_homed(&self, prefix: &NameKey) -> bool {
+        self.homed.contains(prefix)
+    }
+
+    fn aux(&self, key: &[u8]) -> Option<&[u8]> {
+        self.aux.get(key).map(|body| &**body)
+    }
+}

@@ -1,0 +1,148 @@
+//! Trait [`Store`], and the pages of names, counts and aux entries that it returns.
+
+use std::future::Future;
+
+use crate::{
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, History, HistoryOrder, LogEntry, NameKey,
+    RecordStatus, StoreError, StoredRecord,
+};
+
+/// Durable storage of handle records: records by name, change log, history, homed prefixes and aux entries.
+///
+/// Local stores are synchronous: their futures are ready when first polled and need no executor. Each read sees one committed
+/// state, never part of a change set. A committed change set is visible to every later read and survives a crash of the process
+/// and a power failure.
+///
+/// Besides its values a record has a [`registration`](StoredRecord::registration): bytes of the registry, changed together with
+/// the values and with the same history. Data that needs no history belongs in aux entries.
+pub trait Store: Send + Sync {
+    /// Returns the record of a name; also a tombstone.
+    fn get(&self, key: &NameKey) -> impl Future<Output = Result<Option<StoredRecord>, StoreError>> + Send;
+
+    /// Lists the names under a prefix in key order, tombstones included: at most `limit`, after `after`.
+    fn list_names(
+        &self,
+        prefix: &[u8],
+        after: Option<&NameKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
+
+    /// Counts the live names among the next `limit` names (at least one) of a prefix, after `after`. Callers continue at
+    /// [`CountPage::next`]. Takes the time of a scan over the names; values are not decoded.
+    fn count_names(
+        &self,
+        prefix: &[u8],
+        after: Option<&NameKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<CountPage, StoreError>> + Send;
+
+    /// Visits records in key order, tombstones included, until `visit` returns false: those of a prefix or all, after `after`.
+    /// One call sees one snapshot. While it runs, the store cannot reuse space or blocks writers, so `visit` should be quick.
+    fn scan_records(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&NameKey>,
+        visit: impl FnMut(&StoredRecord) -> bool + Send,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Returns the number of names, tombstones included; `None` if the store would have to count them.
+    fn name_count(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Returns the change counters by which caches detect changed records; `None` if the store has none.
+    fn change_counters(&self) -> Option<&ChangeCounters> {
+        None
+    }
+
+    /// Whether a prefix is homed here.
+    fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Lists the homed prefixes in key order: at most `limit`, after `after`.
+    fn list_homed(
+        &self,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Box<str>>, StoreError>> + Send;
+
+    /// Commits a change set with its log entries: all edits or none. Durable when the future resolves to `Ok`.
+    fn commit(&self, change: ChangeSet) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
+
+    /// Reads the change log after sequence number `after`, oldest first: at most `limit` entries.
+    fn read_log(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<LogEntry>, StoreError>> + Send;
+
+    /// Reads one page of a name's history: at most `limit` entries, at least one if there is any, and fewer where records are
+    /// large. A removed name keeps its history.
+    fn history(
+        &self,
+        key: &NameKey,
+        order: HistoryOrder,
+        limit: usize,
+    ) -> impl Future<Output = Result<History, StoreError>> + Send;
+
+    /// Returns the value of an aux entry.
+    fn get_aux(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
+
+    /// Lists the aux entries whose keys start with `key_prefix`, in key order: at most `limit`, after `after`.
+    fn list_aux(
+        &self,
+        key_prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
+
+    /// Lists the names whose current record has this revision, in key order: at most `limit`, after `after`. This resolves the
+    /// single log entry of an import to its names; names changed since then are in later log entries.
+    ///
+    /// One call scans a bounded number of records, so a page may have fewer names than `limit`, or none, although
+    /// [`NamePage::next`] is set. Listing all pages takes the time of a full scan.
+    fn names_at_revision(
+        &self,
+        revision: u64,
+        after: Option<&NameKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<NamePage, StoreError>> + Send;
+}
+
+/// Key and value of an aux entry: a small key-value pair without revision, history or log entry.
+pub type Note = (Box<[u8]>, Box<[u8]>);
+
+/// Number of live names in one page of a prefix, and where to continue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CountPage {
+    /// Number of live names in the page.
+    pub live: u64,
+    /// Where to continue; `None` after the last page.
+    pub next: Option<NameKey>,
+}
+
+/// One page of names in key order, and where to continue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NamePage {
+    /// The names, in key order.
+    pub names: Vec<NameEntry>,
+    /// Where to continue; `None` after the last page.
+    pub next: Option<NameKey>,
+}
+
+/// Name in a list, with its status.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NameEntry {
+    /// Name in its first spelling.
+    pub name: Box<str>,
+    /// Current status.
+    pub state: RecordStatus,
+}
+
+/// Last revision and last log sequence number of a store.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StoreHead {
+    /// Revision of the last change set.
+    pub revision: u64,
+    /// Sequence number of the last log entry.
+    pub sequence: u64,
+}
