@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::HandleValue;
@@ -154,16 +154,28 @@ impl EmbeddedImporter {
         };
         thread::scope(|scope| {
             let (sender, batches) = sync_channel(2);
-            let prepares = thread::Builder::new()
+            let encoder = thread::Builder::new()
                 .name("tendot-import".into())
                 .spawn_scoped(scope, move || encoder.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
-            let written = writing.run(batches, progress);
-            // The scope waits only for the thread's function, but the thread must also have cleared its slot in LMDB's reader
-            // table before the store is closed. If it panicked, batches are missing, which is reported already.
-            let _ = prepares.join();
-            written
+            let _encoder = JoinOnDrop(Some(encoder));
+            writing.run(batches, progress)
         })
+    }
+}
+
+/// Joins a scoped thread when it is dropped, also while a panic of the progress callback unwinds.
+///
+/// The scope waits only for the thread's function, but the thread must also have cleared its slot in LMDB's reader table before
+/// the store is closed.
+struct JoinOnDrop<'scope>(Option<ScopedJoinHandle<'scope, ()>>);
+
+impl Drop for JoinOnDrop<'_> {
+    fn drop(&mut self) {
+        // If the thread panicked, batches are missing, which the writer reports.
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! always brought to the state the source had at one log position (`snapshot`), so neither copying nor comparing blocks writers.
 //! Each batch stores a checkpoint in its transaction; a killed migration resumes.
 
-mod aux;
+mod aux_entries;
 pub(crate) mod batch;
 mod checkpoint;
 mod compare;

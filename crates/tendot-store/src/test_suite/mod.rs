@@ -1,6 +1,6 @@
 //! Tests that every store must pass, each on an empty store.
 
-mod aux;
+mod aux_entries;
 mod history;
 mod log;
 mod names;
@@ -8,7 +8,7 @@ mod preconditions;
 mod records;
 mod registrations;
 
-pub use aux::{aux_entries, aux_paging, required_aux};
+pub use aux_entries::{aux_entries, aux_paging, required_aux};
 pub use history::{history, history_paging, history_redacts_secrets};
 pub use log::{change_counters, change_log, names_at_revision};
 pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "a function of the C library is replaced")]
 
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -35,14 +37,39 @@ extern "C" fn getpid() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
 }
 
+fn importer(directory: &Path) -> EmbeddedImporter {
+    let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap();
+    importer.add("10.1/name".into(), &[HandleValue::new(1, "URL", "https://example.org/")]).unwrap();
+    importer
+}
+
+/// Runs `import` with delayed import threads; returns how many have exited when it returns.
+fn exited_threads(import: impl FnOnce()) -> u32 {
+    let before = EXITED_THREADS.load(Ordering::SeqCst);
+    IS_ACTIVE.store(true, Ordering::SeqCst);
+    import();
+    IS_ACTIVE.store(false, Ordering::SeqCst);
+    EXITED_THREADS.load(Ordering::SeqCst) - before
+}
+
 #[test]
 fn import_thread_exits_before_close() {
     let _lock = serialize_tests();
     let directory = ram_dir();
-    let mut importer = EmbeddedImporter::open(directory.path(), "importer", 1).unwrap();
-    importer.add("10.1/name".into(), &[HandleValue::new(1, "URL", "https://example.org/")]).unwrap();
-    IS_ACTIVE.store(true, Ordering::SeqCst);
-    importer.finish(|_| {}).unwrap();
-    IS_ACTIVE.store(false, Ordering::SeqCst);
-    assert_eq!(EXITED_THREADS.load(Ordering::SeqCst), 1);
+    let importer = importer(directory.path());
+    assert_eq!(exited_threads(|| drop(importer.finish(|_| {}).unwrap())), 1);
+}
+
+#[test]
+fn import_thread_exits_before_close_after_panic() {
+    let _lock = serialize_tests();
+    let directory = ram_dir();
+    let importer = importer(directory.path());
+    let exited = exited_threads(|| {
+        let interrupted = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted")))
+        }));
+        assert!(interrupted.is_err());
+    });
+    assert_eq!(exited, 1);
 }
