@@ -53,9 +53,9 @@ impl HandleIdentity {
 
     /// The identity that the answer to a challenge proves.
     ///
-    /// `keys` are those of the record that the answer names, see [`Registry::keys`](crate::Registry::keys). Whether that
+    /// `keys` are those of the record that the answer names, see [`Registry::key_values`](crate::Registry::key_values). Whether that
     /// identity may do what it asked for has to be found out first, see
-    /// [`Registry::precheck`](crate::Registry::authorize).
+    /// [`Registry::precheck`](crate::Registry::precheck).
     pub fn prove(
         pending: &PendingChallenge,
         answer: &ChallengeResponse<'_>,

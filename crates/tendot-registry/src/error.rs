@@ -5,9 +5,7 @@ use crate::RegistryError;
 use crate::party::RESERVED_PREFIX;
 use crate::validate::InvalidValue;
 
-/// Error of a Handle operation. Nothing was written, except possibly for [`StoreError::InDoubt`].
-///
-/// Nothing of it was, but for [`StoreError::Unknown`].
+/// Error of a Handle operation. Nothing was written, except possibly for [`StoreError::Unknown`].
 ///
 /// What a client is answered says [`Error::response_code`]; the HTTP status belongs to the HTTP front door.
 #[derive(Debug, thiserror::Error)]

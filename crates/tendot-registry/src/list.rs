@@ -115,7 +115,7 @@ impl Registry {
         Ok(Some(size.saturating_sub(own.live)))
     }
 
-    /// How many names [`list`](Self::list) would give: of the next `limit` after `after`. Who asks for all of them goes on at
+    /// How many names [`list_handles`](Self::list_handles) would give: of the next `limit` after `after`. Who asks for all of them goes on at
     /// [`HandleCount::next`], and decides how far.
     pub async fn count_handles(
         &self,

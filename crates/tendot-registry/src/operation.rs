@@ -14,9 +14,9 @@ pub enum HandleOperation<'a> {
     Resolve(ResolveQuery<'a>),
     /// [`Registry::write`].
     Write(HandleWrite<'a>),
-    /// [`Registry::list`] of a prefix.
+    /// [`Registry::list_handles`] of a prefix.
     List(Handle<'a>),
-    /// [`Registry::list_homed`].
+    /// [`Registry::list_homed_prefixes`].
     ListHomed,
 }
 

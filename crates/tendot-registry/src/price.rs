@@ -1,4 +1,4 @@
-//! What the rules cost, in steps of [`Budget`](tendot_proto::Work).
+//! What the rules cost, in steps of [`Budget`](tendot_proto::Budget).
 
 /// A record or a prefix looked up in the store.
 pub(crate) const LOOKUP: u32 = 20;

@@ -43,7 +43,7 @@ impl Registry {
     }
 
     /// The keys in a record that is kept here, for the verification of proofs; none if there is no such record or it is
-    /// kept elsewhere. Secret keys are among them: they are for [`HandleIdentity::prove`](crate::Identity::prove) and not to
+    /// kept elsewhere. Secret keys are among them: they are for [`HandleIdentity::prove`](crate::HandleIdentity::prove) and not to
     /// be sent to anybody. Of a record that another server of our site keeps, they are those that everybody may read.
     pub async fn key_values(
         &self,

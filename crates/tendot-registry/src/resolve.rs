@@ -88,7 +88,7 @@ impl Registry {
         self.resolve_with_metadata_flag(query, caller, work).await.map(|(resolution, _)| resolution)
     }
 
-    /// The same, and whether there is metadata of the name, see [`Registry::registered`]: this takes no further lookup.
+    /// The same, and whether there is metadata of the name, see [`Registry::get_doi`]: this takes no further lookup.
     pub async fn resolve_with_metadata_flag(
         &self,
         query: &ResolveQuery<'_>,

@@ -17,8 +17,8 @@ use crate::{Caller, Error, Registry, price};
 /// use tendot_registry::ReverseLookup;
 ///
 /// let mut search = ReverseLookup::default();
-/// search.add("URL", "https://example.org/*");
-/// search.add("CHECKSUM", "12345");
+/// search.add_pattern("URL", "https://example.org/*");
+/// search.add_pattern("CHECKSUM", "12345");
 /// search.prefix = Some("10.1000".into());
 /// assert_eq!(search.pattern_count(), 2);
 /// ```

@@ -10,9 +10,9 @@ use tendot_proto::record::{HashOption, Site};
 ///
 /// let servers = vec![SiteServer::default(); 3];
 /// let site = Site { hash_option: HashOption::WHOLE, servers, ..Site::default() };
-/// let second = HashPartition::of(&site, 1).unwrap();
-/// assert!(second.has(Handle::from("10.1000/ABC")) && !second.has(Handle::from("10.1000/1")));
-/// assert_eq!(HashPartition::of(&site, 3), None);
+/// let second = HashPartition::new(&site, 1).unwrap();
+/// assert!(second.contains(Handle::from("10.1000/ABC")) && !second.contains(Handle::from("10.1000/1")));
+/// assert_eq!(HashPartition::new(&site, 3), None);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HashPartition {

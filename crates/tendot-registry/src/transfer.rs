@@ -54,7 +54,7 @@ pub struct Transfer {
 /// Transfer in a list, with its first names only.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TransferListItem {
-    /// What it is, with some of its names: all of them are in [`Registry::transfer`].
+    /// What it is, with some of its names: all of them are in [`Registry::get_transfer`].
     pub transfer: Transfer,
     /// How many names there are, if it is one of names.
     pub count: Option<usize>,

@@ -19,7 +19,7 @@ use crate::{Error, RecordLimits};
 /// assert!(check("https://example.org/").unwrap().is_empty());
 /// assert_eq!(
 ///     check("javascript:x").unwrap()[0].to_string(),
-///     "the value at index 1 is a URL_INDEX that has the scheme `javascript`, which is not taken",
+///     "the value at index 1 is a URL that has the scheme `javascript`, which is not taken",
 /// );
 /// assert!(check("https://example.org/\r\nSet-Cookie: a=1").is_err());
 /// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &RecordLimits::default()).is_err());
