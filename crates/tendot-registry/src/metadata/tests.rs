@@ -1,10 +1,12 @@
+//! Tests with fixed and generated metadata documents.
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::kernel::Referent;
-use super::read::{DocumentSyntax, MetadataElement, MetadataReader};
-use super::{
+use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader};
+use crate::metadata::kernel::Referent;
+use crate::metadata::{
     KernelMetadata, MetadataFault, MetadataFaultCode, MetadataFormat, RegistryFields, SystemMetadata,
 };
 
@@ -13,7 +15,7 @@ use super::{
 pub(super) struct ArbitraryInput {
     bytes: Vec<u8>,
     at: usize,
-    /// Not 0: chosen at random from now on, since what was chosen did not fit.
+    /// If not 0, choices are random, because the previous ones did not satisfy a rule.
     noise: u32,
 }
 
@@ -35,7 +37,7 @@ impl ArbitraryInput {
         &list[usize::from(self.next()) % list.len()]
     }
 
-    /// What fits to a rule: this, or another one.
+    /// An element that satisfies a rule: this one, or another.
     pub(super) fn fitting<T: MetadataElement>(&mut self, any: T, rule: fn(&T, &mut MetadataReader)) -> T {
         let mut reader = MetadataReader::new(DocumentSyntax::Json);
         rule(&any, &mut reader);
@@ -82,7 +84,7 @@ impl ArbitraryInput {
     }
 }
 
-/// What the contract shows.
+/// Example from the contract.
 const EXAMPLE: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
 
 const FACTS: RegistryFields<'_> =
@@ -292,7 +294,7 @@ fn faults_of_json() {
         &[" too-long the document has 1048577 bytes, at most 1048576 are taken"],
     );
 
-    // A member of the creation beside the others.
+    // Creation member outside of the creation.
     let add = |member: &str| edit("\"mode\"", &format!("{member},\"mode\""));
     check(
         add(r#""creationDate":{"date":"2026-02-29"}"#),
@@ -338,7 +340,7 @@ fn faults_of_json() {
         ("/referentCreation/creationPlace/0/countryCode", 249 + 16)
     );
 
-    // What the registry knows is looked at for its form.
+    // Fields that the registry supplies are validated.
     let fact = |member: &str| edit("{", &format!("{{{member},"));
     check(fact(r#""issueDate":"today""#), &["/issueDate not-a-date `today` is not a date like `2026-11-16`"]);
     check(
@@ -447,7 +449,7 @@ fn faults_of_xml() {
         )],
     );
 
-    // Any order, any prefix, comments and sections.
+    // Any order, any namespace prefix, comments and CDATA sections.
     let other = edit("<mode>Visual</mode>\n", "")
         .replace("</referentCreation>", "<mode><!-- a -->Vis<![CDATA[ual]]></mode></referentCreation>");
     assert_eq!(KernelMetadata::from_xml(&other).unwrap().to_json(), EXAMPLE);
@@ -525,7 +527,7 @@ fn dates() {
     }
 }
 
-/// How many braces are open at the end, as BibTeX counts them; none if more are closed than were open.
+/// Open braces at the end, as BibTeX counts them; `None` if too many are closed.
 fn braces(text: &str) -> Option<u32> {
     text.chars().try_fold(0_u32, |open, found| match found {
         '{' => Some(open + 1),
@@ -534,7 +536,7 @@ fn braces(text: &str) -> Option<u32> {
     })
 }
 
-/// One record: it begins and ends once, and every line has a tag.
+/// Exactly one record, and every line has a tag.
 fn is_ris(text: &str) -> bool {
     let lines: Vec<_> = text.split_terminator("\r\n").collect();
     let has_tag = |line: &&str| line.get(2..6) == Some("  - ") && !line.contains(['\r', '\n']);

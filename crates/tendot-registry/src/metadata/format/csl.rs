@@ -1,7 +1,7 @@
-//! CSL-JSON, what citation processors read.
+//! Metadata as CSL JSON, for citation processors.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
-use crate::metadata::node::MetadataNode;
+use crate::metadata::codec::node::MetadataNode;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
@@ -48,7 +48,7 @@ fn name<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
 
 fn issued<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
     let (text, parts) = citation.date?;
-    // Years before the first one have no number here.
+    // CSL has no years before 1.
     let Ok(year) = u64::try_from(parts.year) else {
         return Some(MetadataNode::object([("literal", Some(MetadataNode::text(text)))]));
     };

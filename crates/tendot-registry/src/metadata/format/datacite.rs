@@ -1,11 +1,11 @@
-//! DataCite's JSON, of schema 4.
+//! Metadata as DataCite JSON, schema 4.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
-use crate::metadata::creation::LinkedCreation;
-use crate::metadata::identifier::CreationIdentifier;
-use crate::metadata::node::MetadataNode;
+use crate::metadata::codec::node::MetadataNode;
+use crate::metadata::model::creation::LinkedCreation;
+use crate::metadata::model::identifier::CreationIdentifier;
 
-/// What is written where DataCite wants something and nobody said it.
+/// Value for required fields without data.
 const UNKNOWN: &str = ":unav";
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
@@ -141,7 +141,7 @@ fn identifier(identifier: &CreationIdentifier) -> MetadataNode<'_> {
     ])
 }
 
-/// Links of which DataCite knows neither the type of the identifier nor the relation are left out.
+/// Related identifiers. Links whose identifier type or relation DataCite does not have are left out.
 fn related(linked: &LinkedCreation) -> impl Iterator<Item = MetadataNode<'_>> {
     let relation = relation(linked);
     linked.identifier.iter().filter_map(move |identifier| {
@@ -167,7 +167,7 @@ fn identifier_type(identifier: &CreationIdentifier) -> Option<&'static str> {
     })
 }
 
-/// What this creation is to the other.
+/// Relation of this creation to the linked one.
 fn relation(linked: &LinkedCreation) -> Option<&'static str> {
     let this = linked.referent_role.as_ref().map(|role| role.as_str());
     let other = linked.linked_role.as_ref().map(|role| role.as_str());
