@@ -31,7 +31,7 @@ pub use history::{
     PrefixHolder, RecordSnapshot, Then,
 };
 pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
-/// Public path of [`registration`] in the other crates.
+/// Former path of [`registration`], which the other crates import until they are changed.
 #[doc(no_inline)]
 pub use registration as doi;
 pub use registry::Registry;

@@ -27,12 +27,12 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<bool, Error> {
         budget.charge(cost::bytes(listed.len()))?;
-        if listed.iter().any(|one| reference_covers(one, identity)) {
+        if listed.iter().any(|reference| reference_covers(reference, identity)) {
             return Ok(true);
         }
         let mut seen = HashSet::new();
         let mut groups: VecDeque<(ValueReference<'_>, usize)> =
-            listed.iter().take(MAX_GROUP_MEMBERS).map(|one| (one.clone(), 1)).collect();
+            listed.iter().take(MAX_GROUP_MEMBERS).map(|reference| (reference.clone(), 1)).collect();
         let mut left = MAX_GROUP_MEMBERS;
         while let Some((group, depth)) = groups.pop_front() {
             let Some(members) = self.group_members(&group, &mut seen, budget).await? else { continue };

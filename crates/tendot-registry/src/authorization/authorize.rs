@@ -34,28 +34,28 @@ impl Registry {
         if settings.server_admins_full_access && is_server_admin {
             return Ok(());
         }
-        let settled = match requirement {
+        let is_authorized = match requirement {
             Requirement::Nothing | Requirement::Proof => true,
             Requirement::Server => is_server_admin || listed(&settings.home_only_admins),
             Requirement::Search => is_server_admin || listed(&settings.searchers),
-            Requirement::RightOrServer(right) => {
-                is_server_admin || self.is_member(identity, right, budget).await?
+            Requirement::RightOrServer(admins) => {
+                is_server_admin || self.is_member(identity, admins, budget).await?
             }
-            Requirement::Rights(sets) => self.satisfies_any(identity, sets, budget).await?,
+            Requirement::Rights(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
         };
-        if settled { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
+        if is_authorized { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
     }
 
     async fn satisfies_any(
         &self,
         identity: &ValueReference<'_>,
-        sets: &[Vec<AdminSet>],
+        alternatives: &[Vec<AdminSet>],
         budget: &mut Budget,
     ) -> Result<bool, Error> {
-        'sets: for rights in sets {
-            for right in rights {
-                if !self.is_member(identity, right, budget).await? {
-                    continue 'sets;
+        'alternatives: for alternative in alternatives {
+            for admins in alternative {
+                if !self.is_member(identity, admins, budget).await? {
+                    continue 'alternatives;
                 }
             }
             return Ok(true);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meant() {
+    fn coverage() {
         check("300:0.NA/10.1", "300:0.NA/10.1", true);
         check("300:0.NA/10.1", "301:0.NA/10.1", false);
         check("0:0.NA/10.1", "301:0.NA/10.1", true);

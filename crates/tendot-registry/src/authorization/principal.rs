@@ -196,7 +196,7 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<Principal, RegistryError> {
-        let shown = match caller {
+        let token_identity = match caller {
             Caller::Anonymous => return Ok(Principal::unrestricted(ActingRole::Anonymous)),
             Caller::Operator => return Ok(Principal::unrestricted(ActingRole::Operator)),
             Caller::Handle(identity) => {
@@ -205,29 +205,30 @@ impl Registry {
             Caller::Token(identity) => identity,
         };
         // Without a time, the time of authentication counts.
-        let now_ms = now_ms.max(shown.at);
-        let refused = |detail: &str| RegistryError::new(RegistryErrorKind::Unknown, "bad-token", detail);
-        let object = self.find_object::<ApiToken>(RegistryObjectKind::Token, &shown.id, budget).await?;
-        let token = object.ok_or_else(|| refused("this token has been revoked"))?.it;
+        let now_ms = now_ms.max(token_identity.at);
+        let reject = |detail: &str| RegistryError::new(RegistryErrorKind::Unknown, "bad-token", detail);
+        let object =
+            self.find_object::<ApiToken>(RegistryObjectKind::Token, &token_identity.id, budget).await?;
+        let token = object.ok_or_else(|| reject("this token has been revoked"))?.it;
         if token.expires.is_some_and(|end| end <= now_ms) {
-            return Err(refused("this token has expired"));
+            return Err(reject("this token has expired"));
         }
         let role = match (token.role, &token.subject) {
             (Role::Operator, _) => ActingRole::Operator,
             (Role::Agency, Some(code)) => {
                 let agency = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
                 if agency.is_none_or(|agency| agency.it.ended.is_some()) {
-                    return Err(refused("the agency of this token has ended"));
+                    return Err(reject("the agency of this token has ended"));
                 }
                 ActingRole::Agency(code.clone())
             }
             (Role::Registrant, Some(id)) => {
                 let registrant =
                     self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-                registrant.ok_or_else(|| refused("there is no such registrant any more"))?;
+                registrant.ok_or_else(|| reject("there is no such registrant any more"))?;
                 ActingRole::Registrant(id.clone())
             }
-            (_, None) => return Err(refused("this token is for nobody")),
+            (_, None) => return Err(reject("this token is for nobody")),
         };
         Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes })
     }

@@ -26,8 +26,8 @@ pub(crate) enum Requirement {
 pub(crate) type AdminSet = Vec<ValueReference<'static>>;
 
 impl Requirement {
-    pub(crate) fn admin(right: AdminSet) -> Self {
-        Self::Rights(vec![vec![right]])
+    pub(crate) fn admin(admins: AdminSet) -> Self {
+        Self::Rights(vec![vec![admins]])
     }
 }
 
@@ -109,7 +109,11 @@ mod tests {
         ];
         let check = |bits, expected: &[u32]| {
             let found = admins_with(&values, AdminPermissions(bits));
-            assert_eq!(found.iter().map(|one| one.index).collect::<Vec<_>>(), expected, "{bits:x}");
+            assert_eq!(
+                found.iter().map(|reference| reference.index).collect::<Vec<_>>(),
+                expected,
+                "{bits:x}"
+            );
         };
         check(0x0010, &[1, 3]);
         check(0x0030, &[3]);

@@ -20,29 +20,27 @@ impl Registry {
             _ => return Ok(()),
         };
         let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
-        let refused = |rejection: RegistryError| match rejection.failure {
-            Some(error) => Error::Store(error),
-            None => Error::Policy(Box::new(rejection)),
-        };
-        let Some(allocation) = self.load_allocation(prefix, budget).await.map_err(refused)? else {
+        let Some(allocation) =
+            self.load_allocation(prefix, budget).await.map_err(RegistryError::into_error)?
+        else {
             return Ok(());
         };
         values
             .iter()
             .try_for_each(|value| allocation.check_value_hosts(value, "/values"))
-            .map_err(refused)?;
+            .map_err(RegistryError::into_error)?;
         if !is_new || self.get_record(name, budget).await?.is_some() {
             return Ok(());
         }
-        self.check_new_name(name, &allocation, budget).await.map_err(refused)?;
+        self.check_new_name(name, &allocation, budget).await.map_err(RegistryError::into_error)?;
         if allocation.requires_metadata() {
             let detail = format!("names under {prefix} have kernel metadata");
             let rejection = RegistryError::invalid("missing", "/metadata", detail)
                 .with_hint("register it at `/api/v1/dois`, or reserve it there first");
-            return Err(refused(rejection));
+            return Err(rejection.into_error());
         }
-        match self.remaining_quota(&allocation, now_ms, 1).await.map_err(refused)? {
-            Some(0) => Err(refused(quota_exceeded(&allocation))),
+        match self.remaining_quota(&allocation, now_ms, 1).await.map_err(RegistryError::into_error)? {
+            Some(0) => Err(quota_exceeded(&allocation).into_error()),
             _ => Ok(()),
         }
     }

@@ -81,7 +81,7 @@ impl Registry {
         let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
         let indexes: BTreeSet<u32> = indexes.iter().copied().collect();
         let mut diff = RecordDiff::default();
-        let (removed, kept): (Vec<&HandleValue<'_>>, Vec<_>) =
+        let (removed, remaining): (Vec<&HandleValue<'_>>, Vec<_>) =
             entry.values.iter().partition(|value| indexes.contains(&value.index));
         for value in &removed {
             diff.remove(value);
@@ -94,8 +94,8 @@ impl Registry {
         let requirement = Requirement::admin(
             self.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
         );
-        let kept = kept.into_iter().cloned().collect();
-        let outcome = outcome.map(|()| PlannedWrite::put(name, kept, Some(&entry)));
+        let remaining = remaining.into_iter().cloned().collect();
+        let outcome = outcome.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
         Ok(WritePlan { requirement, outcome })
     }
 
@@ -126,7 +126,7 @@ impl Registry {
         name: &str,
         entry: &StoredRecord,
         diff: &RecordDiff,
-        given: &[HandleValue<'_>],
+        new_values: &[HandleValue<'_>],
         date: u32,
     ) -> Result<PlannedWrite, Error> {
         let limits = &self.settings.limits;
@@ -134,8 +134,8 @@ impl Registry {
         if !diff.has_changes {
             return Ok(PlannedWrite::unchanged(name.into()));
         }
-        let after = by_index(given);
-        let mut merged = Vec::with_capacity(entry.values.len() + given.len());
+        let after = by_index(new_values);
+        let mut merged = Vec::with_capacity(entry.values.len() + new_values.len());
         for old in &entry.values {
             match after.get(&old.index) {
                 Some(new) if !is_same_value(old, new) => {
@@ -146,7 +146,7 @@ impl Registry {
             }
         }
         let before = by_index(&entry.values);
-        for new in given.iter().filter(|new| !before.contains_key(&new.index)) {
+        for new in new_values.iter().filter(|new| !before.contains_key(&new.index)) {
             check_value(new, limits)?;
             merged.push(with_timestamp(new, date));
         }

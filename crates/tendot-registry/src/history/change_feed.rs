@@ -150,15 +150,15 @@ impl Registry {
         is_operator: bool,
         changes: &mut ChangeEvents,
     ) -> Result<(), Error> {
-        let piece = self.store.names_at_revision(line.revision, within, limit).await?;
-        for listed in piece.names {
+        let page = self.store.names_at_revision(line.revision, within, limit).await?;
+        for listed in page.names {
             let cursor = ChangeCursor { sequence: line.sequence, within: NameKey::new(&listed.name).ok() };
-            let one = LogEntry { name: listed.name, ..line.clone() };
-            changes
-                .items
-                .extend(visible_event(one, is_operator).map(|changed| ChangeEvent { cursor, ..changed }));
+            let name_entry = LogEntry { name: listed.name, ..line.clone() };
+            changes.items.extend(
+                visible_event(name_entry, is_operator).map(|changed| ChangeEvent { cursor, ..changed }),
+            );
         }
-        changes.next = ChangeCursor { sequence: line.sequence, within: piece.next };
+        changes.next = ChangeCursor { sequence: line.sequence, within: page.next };
         Ok(())
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         );
         commit(&store, "operator", vec![put("0.NA/10.1"), Edit::Unhome { prefix: "10.1".into() }]);
         let registry = Registry::new(store, RegistrySettings::default());
-        let told = |caller: &Caller| {
+        let visible = |caller: &Caller| {
             let items = all(&registry, ChangeCursor::default(), 3, caller).into_iter();
             items
                 .map(|item| {
@@ -254,13 +254,13 @@ mod tests {
             "10 Record Create 0.NA/10.1 operator",
             "11 Prefix Unhome 10.1 operator",
         ];
-        assert_eq!(told(&Caller::Operator), for_operator);
+        assert_eq!(visible(&Caller::Operator), for_operator);
         let for_all: Vec<String> = for_operator
             .iter()
             .filter(|line| !line.contains(" Token ") && !line.contains(" Transfer "))
             .map(|line| line.replace("me@example.org", ""))
             .collect();
-        assert_eq!(told(&Caller::Anonymous), for_all);
+        assert_eq!(visible(&Caller::Anonymous), for_all);
     }
 
     #[test]
@@ -322,10 +322,10 @@ mod tests {
         // Interrupted in the middle, with changes before and after the position: a name that was read comes again with its
         // new entry only.
         let middle = whole.iter().position(|item| &*item.name == "10.1/Name-20").unwrap();
-        let place = whole[middle].cursor.clone();
+        let position = whole[middle].cursor.clone();
         let changed = vec![put("10.1/Name-10"), put("10.1/Name-30")];
         commit(registry.store(), "operator", changed);
-        let rest = all(&registry, place, 3, &Caller::Anonymous);
+        let rest = all(&registry, position, 3, &Caller::Anonymous);
         let count = |name: &str| rest.iter().filter(|item| &*item.name == name).count();
         assert_eq!((count("10.1/Name-10"), count("10.1/Name-20"), count("10.1/Name-30")), (1, 0, 1));
         assert_eq!((count("10.1/Name-21"), count("10.1/after")), (1, 1));

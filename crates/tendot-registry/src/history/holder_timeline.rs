@@ -45,7 +45,7 @@ impl Registry {
         if let HistoryOrder::NewestFirst { before } = order {
             timeline.end = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
-        for piece in 1..=MAX_TIMELINE_PAGES {
+        for page in 1..=MAX_TIMELINE_PAGES {
             budget.charge(cost::LOOKUP)?;
             let history = self.store.history(&key, order, TIMELINE_PAGE_LEN).await?;
             for past in history.items {
@@ -64,7 +64,7 @@ impl Registry {
                 }
             }
             let Some(next) = history.next else { break };
-            if piece == MAX_TIMELINE_PAGES {
+            if page == MAX_TIMELINE_PAGES {
                 timeline.truncated_at = Some(next);
             }
             order = match order {

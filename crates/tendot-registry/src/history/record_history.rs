@@ -241,9 +241,9 @@ impl HistoryView {
         // A prefix record has a different registration.
         let prefix = party::decode::<Prefix>(entry).ok();
         let registration = Registration::of_record(entry).ok();
-        let stage =
+        let registration_state =
             registration.as_ref().map_or(RegistrationState::Registered, |registration| registration.state);
-        let is_visible = stage == RegistrationState::Registered || self.can_read_private;
+        let is_visible = registration_state == RegistrationState::Registered || self.can_read_private;
         let readable = if self.is_operator { ValuePermissions::ADMIN_READ.0 } else { 0 }
             | ValuePermissions::PUBLIC_READ.0;
         let values = entry.values.iter().filter(|value| is_visible && value.permissions.0 & readable != 0);
@@ -251,7 +251,7 @@ impl HistoryView {
             registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
         let of_prefix = || self.prefix.holder_at(sequence).map(|holder| holder.registrant.clone());
         RecordSnapshot {
-            state: match (entry.state, stage) {
+            state: match (entry.state, registration_state) {
                 (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
@@ -297,13 +297,13 @@ mod tests {
             let mut budget = Budget::new(1_000);
             let history =
                 block_on(registry.record_history(name, order, 10, &caller, 0, &mut budget)).unwrap();
-            let told = |event: HistoryEvent| match event.what {
-                Happening::Changed { before: Then::Record(was), .. } => {
-                    was.values.iter().map(|value| value.data.to_vec()).collect()
+            let visible = |event: HistoryEvent| match event.what {
+                Happening::Changed { before: Then::Record(previous), .. } => {
+                    previous.values.iter().map(|value| value.data.to_vec()).collect()
                 }
                 _ => Vec::new(),
             };
-            let items = history.items.into_iter().map(told);
+            let items = history.items.into_iter().map(visible);
             let found: Vec<String> =
                 items.map(|values| String::from_utf8(values.concat()).unwrap()).collect();
             assert_eq!(found, expected, "{caller:?}");
@@ -338,12 +338,12 @@ mod tests {
                 &mut Budget::new(1_000),
             ))
         };
-        let told = |caller: &Caller| {
+        let visible = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
             items
                 .map(|event| match event.what {
-                    Happening::Changed { before: Then::Record(was), .. } => {
-                        let indexes = was.values.iter().map(|value| value.index).collect();
+                    Happening::Changed { before: Then::Record(previous), .. } => {
+                        let indexes = previous.values.iter().map(|value| value.index).collect();
                         (event.by.into_string(), indexes)
                     }
                     _ => (event.by.into_string(), Vec::new()),
@@ -352,10 +352,10 @@ mod tests {
         };
         let identity = crate::HandleIdentity::proven(300, "10.1/a").unwrap();
         for caller in [Caller::Anonymous, Caller::Handle(identity)] {
-            assert_eq!(told(&caller), [(String::new(), vec![]), ("300:10.1/a".into(), vec![1])]);
+            assert_eq!(visible(&caller), [(String::new(), vec![]), ("300:10.1/a".into(), vec![1])]);
         }
         let all = [("me@example.org".into(), vec![]), ("300:10.1/a".into(), vec![1, 2])];
-        assert_eq!(told(&Caller::Operator), all);
+        assert_eq!(visible(&Caller::Operator), all);
         // Record of a prefix.
         assert_eq!(history("10.1", 0, &Caller::Anonymous).unwrap().items.len(), 1);
         assert!(matches!(history("10.2/x", 0, &Caller::Operator), Err(Error::NotResponsible { .. })));
@@ -411,21 +411,21 @@ mod tests {
         holds(11, 0);
         let registry = Registry::new(store, RegistrySettings::default());
         let read = |mut order: HistoryOrder, limit: usize| {
-            let mut told = Vec::new();
+            let mut visible = Vec::new();
             loop {
                 let (name, budget) = (Handle::from("10.1/x"), &mut Budget::new(20_000));
                 let events =
                     block_on(registry.record_history(name, order, limit, &Caller::Anonymous, 0, budget))
                         .unwrap();
                 assert!(events.items.len() <= limit);
-                told.extend(events.items.into_iter().map(|event| match event.what {
+                visible.extend(events.items.into_iter().map(|event| match event.what {
                     Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),
                     Happening::Transferred { from, to } => {
                         format!("{} to {}", from.registrant, to.registrant)
                     }
                     other => panic!("{other:?}"),
                 }));
-                let Some(next) = events.next else { return told };
+                let Some(next) = events.next else { return visible };
                 order = match order {
                     HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
                     HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },

@@ -106,17 +106,17 @@ impl Registry {
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<Option<String>, RegistryError> {
-        let mut place = after.map(str::to_owned);
+        let mut cursor = after.map(str::to_owned);
         loop {
             if list.scan_budget.is_exhausted() || list.items.len() >= list.limit {
-                return Ok(place);
+                return Ok(cursor);
             }
-            match self.scan_next_prefix(registrant, place.as_deref(), list, budget).await {
+            match self.scan_next_prefix(registrant, cursor.as_deref(), list, budget).await {
                 Ok((next, true)) => return Ok(next),
                 Ok((None, false)) => return Ok(None),
-                Ok((next, false)) => place = next,
-                Err(rejection) if rejection.is_budget_exceeded() && place.as_deref() != after => {
-                    return Ok(place);
+                Ok((next, false)) => cursor = next,
+                Err(rejection) if rejection.is_budget_exceeded() && cursor.as_deref() != after => {
+                    return Ok(cursor);
                 }
                 Err(rejection) => return Err(rejection),
             }
@@ -127,18 +127,18 @@ impl Registry {
     async fn scan_next_prefix(
         &self,
         registrant: Option<&str>,
-        place: Option<&str>,
+        cursor: Option<&str>,
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<(Option<String>, bool), RegistryError> {
-        let within = place.and_then(|place| place.split_once('/'));
+        let within = cursor.and_then(|cursor| cursor.split_once('/'));
         let prefix = match within {
             Some((prefix, _)) => self.prefix(prefix, budget).await?.it,
             None => {
                 budget.charge(cost::STEP).map_err(Error::from)?;
                 let mut found = None;
                 let matches = |prefix: &Prefix| registrant.is_none_or(|id| *prefix.registrant == *id);
-                let look = self.scan_prefixes(place, &mut list.scan_budget, |prefix, _| {
+                let look = self.scan_prefixes(cursor, &mut list.scan_budget, |prefix, _| {
                     found = Some(prefix).filter(matches);
                     found.is_none()
                 });
@@ -151,7 +151,7 @@ impl Registry {
         let next = match list.scan_budget.is_exhausted() {
             true => Some(format!("{}/", prefix.prefix)),
             false => {
-                self.scan_prefix_names(&prefix, place.filter(|_| within.is_some()), list, budget).await?
+                self.scan_prefix_names(&prefix, cursor.filter(|_| within.is_some()), list, budget).await?
             }
         };
         let is_more = next.is_some();
@@ -168,12 +168,12 @@ impl Registry {
     ) -> Result<Option<String>, RegistryError> {
         let after = after.and_then(|after| NameKey::new(after).ok());
         let (mut found, mut next, mut problem) = (Vec::new(), None, None);
-        let room = list.limit.saturating_sub(list.items.len());
+        let remaining = list.limit.saturating_sub(list.items.len());
         let mut last: Option<Box<str>> = None;
         let (scan_budget, only) = (&mut list.scan_budget, list.only);
         self.store
             .scan_records(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
-                if found.len() >= room || !scan_budget.charge(entry) {
+                if found.len() >= remaining || !scan_budget.charge(entry) {
                     next = last.take();
                     return false;
                 }
@@ -191,7 +191,7 @@ impl Registry {
             let name = listed.item.name.clone();
             match self.add_if_visible(listed, prefix, list, budget).await {
                 Err(Error::Exhausted(_)) if done.is_some() => return Ok(done.map(String::from)),
-                shown => shown?,
+                result => result?,
             }
             done = Some(name);
         }
@@ -206,28 +206,28 @@ impl Registry {
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<Option<String>, RegistryError> {
-        let beginning = format!("owned/{registrant}/").into_bytes();
+        let key_prefix = format!("owned/{registrant}/").into_bytes();
         // A client that comes from the registrant's own prefixes starts here at the beginning.
-        let mut place = after.unwrap_or_default().to_owned();
-        let from = [&beginning[..], place.as_bytes()].concat();
-        let room = list.limit.saturating_sub(list.items.len());
+        let mut cursor = after.unwrap_or_default().to_owned();
+        let from = [&key_prefix[..], cursor.as_bytes()].concat();
+        let remaining = list.limit.saturating_sub(list.items.len());
         let notes = self
             .store
-            .list_aux(&beginning, (!place.is_empty()).then_some(&from[..]), room.saturating_add(1))
+            .list_aux(&key_prefix, (!cursor.is_empty()).then_some(&from[..]), remaining.saturating_add(1))
             .await?;
         let mut prefixes = BTreeMap::new();
         for (number, (key, name)) in notes.into_iter().enumerate() {
-            if number == room || list.scan_budget.is_exhausted() {
-                return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{place}")));
+            if number == remaining || list.scan_budget.is_exhausted() {
+                return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
             }
             let Ok(name) = std::str::from_utf8(&name) else { continue };
             match self.add_owned_name(name, registrant, &mut prefixes, list, budget).await {
-                Err(rejection) if rejection.is_budget_exceeded() && Some(&*place) != after => {
-                    return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{place}")));
+                Err(rejection) if rejection.is_budget_exceeded() && Some(&*cursor) != after => {
+                    return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
                 }
-                shown => shown?,
+                result => result?,
             }
-            place = String::from_utf8_lossy(key.get(beginning.len()..).unwrap_or_default()).into_owned();
+            cursor = String::from_utf8_lossy(key.get(key_prefix.len()..).unwrap_or_default()).into_owned();
         }
         Ok(None)
     }

@@ -74,8 +74,8 @@ impl Registry {
         let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
         // Names of other partitions are listed by their servers.
         let is_ours = |name: &str| begins(name) && self.owns(Handle::from(name));
-        let shown = listed.into_iter().filter(|listed| listed.is_visible && is_ours(&listed.name));
-        Ok(HandleList { names: shown.map(|listed| listed.name).collect(), next })
+        let visible = listed.into_iter().filter(|listed| listed.is_visible && is_ours(&listed.name));
+        Ok(HandleList { names: visible.map(|listed| listed.name).collect(), next })
     }
 
     /// Scans names under a prefix. Reserved names exist under allocated prefixes only, so complete records are read only
@@ -89,8 +89,10 @@ impl Registry {
     ) -> Result<Vec<ListedHandle>, Error> {
         if !self.lists_allocated_names(prefix, budget).await? {
             let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
-            let shown = |listed: &tendot_store::NameEntry| listed.state == RecordStatus::Live;
-            return Ok(listed.map(|one| ListedHandle { is_visible: shown(&one), name: one.name }).collect());
+            let visible = |listed: &tendot_store::NameEntry| listed.state == RecordStatus::Live;
+            return Ok(listed
+                .map(|handle| ListedHandle { is_visible: visible(&handle), name: handle.name })
+                .collect());
         }
         let mut listed = Vec::new();
         let visit = |entry: &StoredRecord| {

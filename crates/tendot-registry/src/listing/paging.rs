@@ -105,45 +105,45 @@ impl Registry {
         budget: &mut Budget,
         item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
-        let (mut shown, mut scan_budget, mut known) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
-        let mut place = after.map(str::to_owned);
+        let (mut visible, mut scan_budget, mut acts_for) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
+        let mut cursor = after.map(str::to_owned);
         loop {
-            let room = limit.saturating_sub(shown.len());
+            let remaining = limit.saturating_sub(visible.len());
             let found =
-                self.scan_objects(kind, place.as_deref(), room, &mut scan_budget, budget, &item).await;
+                self.scan_objects(kind, cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
             let (items, next) = match found {
-                Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
+                Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
                 found => found?,
             };
-            for (id, (item, whom)) in items {
-                match self.is_for_any(&whom, principal, &mut known, budget).await {
-                    Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
-                    is_visible => shown.extend(is_visible?.then_some(item)),
+            for (id, (item, registrants)) in items {
+                match self.is_for_any(&registrants, principal, &mut acts_for, budget).await {
+                    Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                    is_visible => visible.extend(is_visible?.then_some(item)),
                 }
-                place = Some(id);
+                cursor = Some(id);
             }
-            place = next;
-            if place.is_none() || shown.len() >= limit || scan_budget.is_exhausted() {
-                return Ok((shown, place));
+            cursor = next;
+            if cursor.is_none() || visible.len() >= limit || scan_budget.is_exhausted() {
+                return Ok((visible, cursor));
             }
         }
     }
 
     async fn is_for_any(
         &self,
-        whom: &[Box<str>],
+        registrants: &[Box<str>],
         principal: &Principal,
-        known: &mut BTreeMap<Box<str>, bool>,
+        acts_for: &mut BTreeMap<Box<str>, bool>,
         budget: &mut Budget,
     ) -> Result<bool, Error> {
-        for id in whom {
-            let acts = match known.get(id) {
-                Some(known) => *known,
+        for id in registrants {
+            let acts = match acts_for.get(id) {
+                Some(acts_for) => *acts_for,
                 None => {
                     let object =
                         self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
                     let acts = object.is_some_and(|object| principal.is_for_registrant(&object.it));
-                    known.insert(id.clone(), acts);
+                    acts_for.insert(id.clone(), acts);
                     acts
                 }
             };
@@ -151,6 +151,6 @@ impl Registry {
                 return Ok(true);
             }
         }
-        Ok(whom.is_empty())
+        Ok(registrants.is_empty())
     }
 }

@@ -58,11 +58,11 @@ impl ReverseLookup {
 
     fn matches(&self, entry: &StoredRecord) -> bool {
         let has = |term: &ReverseLookupTerm| {
-            let fits = |value: &&HandleValue<'_>| {
+            let is_match = |value: &&HandleValue<'_>| {
                 value.matches_type_filter(&term.value_type)
                     && term.patterns.iter().all(|pattern| pattern.matches(&value.data))
             };
-            entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| fits(&value))
+            entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| is_match(&value))
         };
         entry.state == RecordStatus::Live && !is_reserved(entry) && self.terms.iter().all(has)
     }

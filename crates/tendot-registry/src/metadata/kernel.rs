@@ -10,8 +10,8 @@ use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataRe
 use crate::metadata::codec::xml;
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
 use crate::metadata::model::creation::Creation;
-use crate::metadata::model::date::Day;
-use crate::metadata::model::party::{NamedPlace, Party};
+use crate::metadata::model::date::XsdDate;
+use crate::metadata::model::party::{Party, ReferentPlace};
 use crate::metadata::model::text::NonEmptyText;
 use crate::metadata::model::vocabulary::PrimaryReferentType;
 use crate::metadata::system_metadata::SystemMetadata;
@@ -50,7 +50,7 @@ pub struct KernelMetadata {
 pub(super) enum Referent {
     Creation(Box<Creation>),
     Party(Box<Party>),
-    Place(NamedPlace),
+    Place(ReferentPlace),
 }
 
 /// Fields of a metadata document that the registry supplies.
@@ -135,7 +135,7 @@ impl KernelMetadata {
             ("primaryReferentType", Some(MetadataNode::text(self.referent.referent_type().as_str()))),
             ("registrationAgencyDoiName", Some(MetadataNode::text(facts.agency_doi()))),
             ("issueDate", Some(MetadataNode::text(facts.issue_date))),
-            ("issueNumber", Some(MetadataNode::Number(facts.issue_number.into()))),
+            ("issueNumber", Some(MetadataNode::Integer(facts.issue_number.into()))),
             (name, Some(referent)),
         ])
     }
@@ -175,7 +175,7 @@ impl KernelMetadata {
         check_doi_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
         let kind = members.one(reader, "primaryReferentType", Element);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAgencyDoiName", Element);
-        let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
+        let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let _: Option<Option<u32>> = members.optional(reader, "issueNumber", Element);
         let creation = members.optional(reader, "referentCreation", Element);
         let party = members.optional(reader, "referentParty", Element);

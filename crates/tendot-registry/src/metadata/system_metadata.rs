@@ -8,13 +8,13 @@ use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields, check_do
 use crate::metadata::model::creation::{
     ContentLanguage, Creation, CreationDate, CreationName, CreationPlace, LinkedCreation, PrincipalAgent,
 };
-use crate::metadata::model::date::Day;
+use crate::metadata::model::date::XsdDate;
 use crate::metadata::model::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier};
-use crate::metadata::model::party::{Date, LinkedParty, NamedPlace, Party, PartyName};
-use crate::metadata::model::text::{Language, NonEmptyText};
+use crate::metadata::model::party::{ApproximateDate, LinkedParty, Party, PartyName, ReferentPlace};
+use crate::metadata::model::text::{LanguageTag, NonEmptyText};
 use crate::metadata::model::vocabulary::{
-    Character, CreationLinkRole, CreationStructuralType, CreationType, Mode, PartyLinkRole, PartyRole,
-    PartyStructuralType, PlaceSubType, ReferentType, TerritoryCode,
+    CreationCharacter, CreationLinkRole, CreationMode, CreationStructuralType, CreationType, PartyLinkRole,
+    PartyRole, PartyStructuralType, PlaceSubType, ReferentType, TerritoryCode,
 };
 
 /// System Metadata (ISO 26324:2025), a reduced view of kernel metadata.
@@ -30,9 +30,9 @@ pub struct SystemMetadata(SystemReferent);
 /// Referent in System Metadata.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum SystemReferent {
-    Creation(Box<DescribedCreation>),
-    Party(Box<DescribedParty>),
-    Place(DescribedPlace),
+    Creation(Box<SystemCreation>),
+    Party(Box<SystemParty>),
+    Place(SystemPlace),
 }
 
 impl SystemMetadata {
@@ -77,7 +77,7 @@ impl SystemMetadata {
         let stated: Option<Option<NonEmptyText>> = members.optional(reader, "doiName", Element);
         check_doi_name(stated.flatten().as_ref(), "doiName", name, reader);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAuthorityCode", Element);
-        let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
+        let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let kind = members.one(reader, "referentType", Element)?;
         let rest = members.into_rest();
         Some(Self(match kind {
@@ -96,8 +96,8 @@ impl From<&KernelMetadata> for SystemMetadata {
             Referent::Creation(creation) => SystemReferent::Creation(Box::new(creation.as_ref().into())),
             Referent::Party(party) => SystemReferent::Party(Box::new(party.as_ref().into())),
             Referent::Place(place) => {
-                let NamedPlace { name, identifier } = place.clone();
-                SystemReferent::Place(DescribedPlace {
+                let ReferentPlace { name, identifier } = place.clone();
+                SystemReferent::Place(SystemPlace {
                     identifier,
                     name,
                     sub_type: PlaceSubType::Place,
@@ -113,8 +113,8 @@ impl From<SystemMetadata> for KernelMetadata {
         let referent = match described {
             SystemReferent::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
             SystemReferent::Party(party) => Referent::Party(Box::new((*party).into())),
-            SystemReferent::Place(DescribedPlace { identifier, name, .. }) => {
-                Referent::Place(NamedPlace { name, identifier })
+            SystemReferent::Place(SystemPlace { identifier, name, .. }) => {
+                Referent::Place(ReferentPlace { name, identifier })
             }
         };
         Self { referent }
@@ -123,7 +123,7 @@ impl From<SystemMetadata> for KernelMetadata {
 
 element! {
     /// Creation in System Metadata.
-    DescribedCreation {
+    SystemCreation {
         identifier: many(100) CreationIdentifier = "alternateIdentifier",
         name: some(100) CreationName = "referentName",
         sub_type: one CreationType = "referentSubType",
@@ -137,7 +137,7 @@ element! {
     CreationBasics {
         further_type: many(20) CreationType = "type",
         principal_agent: some(10_000) PrincipalAgent = "principalAgent",
-        language: optional Language = "language",
+        language: optional LanguageTag = "language",
         content_language: optional ContentLanguage = "languageOfReferentContent",
         creation_date: optional CreationDate = "creationDate",
         creation_place: many(20) CreationPlace = "creationPlace",
@@ -155,7 +155,7 @@ element! {
 
 element! {
     /// Party in System Metadata.
-    DescribedParty {
+    SystemParty {
         identifier: many(100) PartyIdentifier = "alternateIdentifier",
         name: some(100) PartyName = "referentName",
         sub_type: one PartyStructuralType = "referentSubType",
@@ -168,8 +168,8 @@ element! {
     /// `basicMetadata` of a party.
     PartyBasics {
         associated_role: some(20) PartyRole = "associatedRole",
-        birth: optional Date = "dateOfBirthOrFormation",
-        death: optional Date = "dateOfDeathOrDissolution",
+        birth: optional ApproximateDate = "dateOfBirthOrFormation",
+        death: optional ApproximateDate = "dateOfDeathOrDissolution",
         territory: many(300) TerritoryCode = "associatedTerritory",
     }
 }
@@ -185,7 +185,7 @@ element! {
 
 element! {
     /// Place in System Metadata.
-    DescribedPlace {
+    SystemPlace {
         identifier: many(100) PlaceIdentifier = "alternateIdentifier",
         name: some(100) PartyName = "referentName",
         sub_type: one PlaceSubType = "referentSubType",
@@ -213,7 +213,7 @@ impl MetadataElement for PlaceBasicMetadata {
     }
 }
 
-impl From<&Creation> for DescribedCreation {
+impl From<&Creation> for SystemCreation {
     fn from(creation: &Creation) -> Self {
         let mut types = creation.kind.iter().cloned();
         let related = creation.linked_creation.iter().flat_map(|linked| {
@@ -241,9 +241,9 @@ impl From<&Creation> for DescribedCreation {
     }
 }
 
-impl From<DescribedCreation> for Creation {
-    fn from(described: DescribedCreation) -> Self {
-        let DescribedCreation { identifier, name, sub_type, related, basic } = described;
+impl From<SystemCreation> for Creation {
+    fn from(described: SystemCreation) -> Self {
+        let SystemCreation { identifier, name, sub_type, related, basic } = described;
         let linked = related.into_iter().map(|related| LinkedCreation {
             name: Vec::new(),
             identifier: vec![related.identifier],
@@ -256,8 +256,8 @@ impl From<DescribedCreation> for Creation {
             name,
             identifier,
             structural_type: CreationStructuralType::Restricted,
-            mode: vec![Mode::Restricted],
-            character: vec![Character::Restricted],
+            mode: vec![CreationMode::Restricted],
+            character: vec![CreationCharacter::Restricted],
             kind: std::iter::once(sub_type).chain(basic.further_type).collect(),
             principal_agent: basic.principal_agent,
             linked_creation: linked.collect(),
@@ -269,7 +269,7 @@ impl From<DescribedCreation> for Creation {
     }
 }
 
-impl From<&Party> for DescribedParty {
+impl From<&Party> for SystemParty {
     fn from(party: &Party) -> Self {
         let related = party.linked_party.iter().filter_map(|linked| {
             let (referent_role, related_role) = (linked.referent_role, linked.linked_role);
@@ -290,9 +290,9 @@ impl From<&Party> for DescribedParty {
     }
 }
 
-impl From<DescribedParty> for Party {
-    fn from(described: DescribedParty) -> Self {
-        let DescribedParty { identifier, name, sub_type, related, basic } = described;
+impl From<SystemParty> for Party {
+    fn from(described: SystemParty) -> Self {
+        let SystemParty { identifier, name, sub_type, related, basic } = described;
         let linked = related.into_iter().map(|related| LinkedParty {
             name: None,
             identifier: Some(related.identifier),

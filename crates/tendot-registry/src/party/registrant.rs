@@ -138,9 +138,9 @@ impl PlanCommand for CreateRegistrant {
             created: now_ms,
         };
         registrant.validate()?;
-        let comes = touch_holdings(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
+        let holdings_edit = touch_holdings(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
         Ok(CommandPlan::new(
-            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), comes],
+            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), holdings_edit],
             registrant,
         ))
     }
@@ -207,8 +207,8 @@ impl Registry {
     ) -> Result<(Vec<Held<Registrant>>, Option<String>), RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
         let item = |object: Held<Registrant>| {
-            let is_of_it = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.it.agency));
-            is_of_it.then(|| redact_for(object, &principal))
+            let is_of_agency = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.it.agency));
+            is_of_agency.then(|| redact_for(object, &principal))
         };
         Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, budget, item).await?)
     }

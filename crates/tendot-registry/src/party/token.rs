@@ -292,7 +292,7 @@ impl Registry {
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
         let item = |object: Held<ApiToken>| {
-            let whom = match (&principal.role, object.it.role, &object.it.subject) {
+            let subject_registrant = match (&principal.role, object.it.role, &object.it.subject) {
                 (ActingRole::Operator, ..) => None,
                 (ActingRole::Agency(code), Role::Agency, Some(subject))
                     if code.eq_ignore_ascii_case(subject) =>
@@ -305,7 +305,7 @@ impl Registry {
                 }
                 _ => return None,
             };
-            Some((object, whom.into_iter().collect()))
+            Some((object, subject_registrant.into_iter().collect()))
         };
         Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &principal, budget, item).await?)
     }

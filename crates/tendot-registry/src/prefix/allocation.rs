@@ -36,12 +36,12 @@ impl PrefixAllocation {
     }
 
     /// Checks the host of a URL against the policy.
-    pub(crate) fn check_host_allowed(&self, address: &[u8], pointer: &str) -> Result<(), RegistryError> {
+    pub(crate) fn check_host_allowed(&self, url: &[u8], pointer: &str) -> Result<(), RegistryError> {
         let policy = &self.prefix.policy;
         if policy.hosts.is_empty() {
             return Ok(());
         }
-        let host = std::str::from_utf8(address).ok().and_then(url_host).unwrap_or_default();
+        let host = std::str::from_utf8(url).ok().and_then(url_host).unwrap_or_default();
         if policy.allows_host(host) {
             return Ok(());
         }
@@ -69,8 +69,8 @@ impl PrefixAllocation {
         locations
             .locations
             .iter()
-            .flat_map(|one| one.href().into_iter().chain(one.href_template()))
-            .try_for_each(|address| self.check_host_allowed(address.as_bytes(), pointer))
+            .flat_map(|location| location.href().into_iter().chain(location.href_template()))
+            .try_for_each(|url| self.check_host_allowed(url.as_bytes(), pointer))
     }
 
     /// Whether registrations must include metadata.
@@ -90,8 +90,8 @@ impl PrefixAllocation {
 }
 
 /// Host of a URL.
-fn url_host(address: &str) -> Option<&str> {
-    let (_, after) = address.split_once("://")?;
+fn url_host(url: &str) -> Option<&str> {
+    let (_, after) = url.split_once("://")?;
     let authority = after.split(['/', '?', '#', '\\']).next()?;
     authority.split(':').next()
 }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn hosts() {
         let policy = PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() };
-        for (address, expected) in [
+        for (url, expected) in [
             ("https://example.org/", true),
             ("https://www.EXAMPLE.org:8080/x", true),
             ("https://badexample.org/", false),
@@ -139,8 +139,8 @@ mod tests {
             ("https://org/", false),
             ("mailto:a@example.org", false),
         ] {
-            let is_allowed = policy.allows_host(url_host(address).unwrap_or_default());
-            assert_eq!(is_allowed, expected, "{address}");
+            let is_allowed = policy.allows_host(url_host(url).unwrap_or_default());
+            assert_eq!(is_allowed, expected, "{url}");
         }
     }
 }

@@ -223,9 +223,9 @@ impl Registry {
             None => "prefix/".to_owned(),
         };
         let (first, last) = range.unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
-        let noted = self.store.note(key.as_bytes()).await?;
-        let noted = noted.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
-        let start = noted.filter(|noted| (first..=last).contains(noted)).unwrap_or(first);
+        let stored = self.store.note(key.as_bytes()).await?;
+        let stored = stored.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
+        let start = stored.filter(|stored| (first..=last).contains(stored)).unwrap_or(first);
         let others = self.other_agency_ranges(agency).await?;
         let mut number = start;
         for _ in 0..MAX_PREFIX_ATTEMPTS {

@@ -372,13 +372,13 @@ mod tests {
         assert_eq!(remaining(&quotas, 0), None);
         found(&quotas, 8);
         assert_eq!(remaining(&quotas, 5), Some(2));
-        let kept = reservation(&quotas).unwrap();
+        let pending_reservation = reservation(&quotas).unwrap();
         let given_back = reservation(&quotas).unwrap();
         assert_eq!(remaining(&quotas, 5), Some(0));
         assert!(reservation(&quotas).is_none());
         give_back(given_back);
         assert_eq!(remaining(&quotas, 5), Some(1));
-        keep(kept);
+        keep(pending_reservation);
         assert_eq!(remaining(&quotas, 5), Some(1));
         keep(resolution(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(2));
@@ -394,16 +394,16 @@ mod tests {
     fn a_name_that_comes_while_it_is_counted() {
         for begins_before in [true, false] {
             let quotas = QuotaTable::default();
-            let (counting, kept);
+            let (counting, pending_reservation);
             if begins_before {
-                kept = reservation(&quotas).unwrap();
+                pending_reservation = reservation(&quotas).unwrap();
                 counting = quotas.begin_count(PREFIX).unwrap();
             } else {
                 counting = quotas.begin_count(PREFIX).unwrap();
-                kept = reservation(&quotas).unwrap();
+                pending_reservation = reservation(&quotas).unwrap();
             }
             counting.finish(9, 10, 0);
-            keep(kept);
+            keep(pending_reservation);
             assert_eq!(remaining(&quotas, 1), None, "it has to be counted again");
             found(&quotas, 9);
             assert_eq!(remaining(&quotas, 1), Some(1));

@@ -143,9 +143,9 @@ impl BatchPlanner<'_> {
                 GROUP_INDEX
             }
             Some(entry) => {
-                let given = Registration::of_record(entry)?.owner;
-                let group = allocation.admin_group_index(given.as_deref());
-                let owner = match given {
+                let explicit_owner = Registration::of_record(entry)?.owner;
+                let group = allocation.admin_group_index(explicit_owner.as_deref());
+                let owner = match explicit_owner {
                     None => &allocation.holder,
                     Some(id) => match self.owners.entry(id) {
                         Slot::Occupied(slot) => slot.into_mut(),
@@ -161,13 +161,13 @@ impl BatchPlanner<'_> {
                     },
                 };
                 // Reserved names of others are disclosed only to principals who could register them.
-                let is_ended = entry.state == RecordStatus::Tombstone;
-                if (is_reserved(entry) || is_ended) && !self.principal.is_for_registrant(owner) {
+                let is_retired = entry.state == RecordStatus::Tombstone;
+                if (is_reserved(entry) || is_retired) && !self.principal.is_for_registrant(owner) {
                     self.principal.check_registrant(&allocation.holder, Scope::Deposit)?;
                     return Err(already_registered(entry)?);
                 }
                 self.principal.check_registrant(owner, Scope::Deposit)?;
-                if is_ended {
+                if is_retired {
                     return Err(already_registered(entry)?);
                 }
                 group
@@ -201,7 +201,7 @@ impl BatchPlanner<'_> {
             quota.used += 1;
         }
         let edit = change.to_edit(read);
-        let spelled = match &change {
+        let original_name = match &change {
             RecordChange::Created(entry, _)
             | RecordChange::Updated(entry, _)
             | RecordChange::Unchanged(entry, _) => entry.name.clone(),
@@ -217,7 +217,7 @@ impl BatchPlanner<'_> {
                 }
             }
         }
-        Ok((status, spelled, notes))
+        Ok((status, original_name, notes))
     }
 
     /// Checks for confusable names planned by earlier lines.

@@ -64,21 +64,21 @@ pub(crate) fn build(
     draft: &RegistrationRequest,
     existing: Option<&StoredRecord>,
 ) -> Result<RecordChange, RegistryError> {
-    let before = existing.map(Registration::of_record).transpose()?;
-    let stage = next_state(draft, before.as_ref())?;
+    let previous = existing.map(Registration::of_record).transpose()?;
+    let next = next_state(draft, previous.as_ref())?;
     let values = build_values(context, draft, existing)?;
     let metadata = match &draft.metadata {
-        Some(given) => given.clone(),
-        None => before.as_ref().and_then(|before| before.metadata.clone()),
+        Some(requested) => requested.clone(),
+        None => previous.as_ref().and_then(|previous| previous.metadata.clone()),
     };
-    if stage == RegistrationState::Registered {
+    if next == RegistrationState::Registered {
         check_registrable(context, &values, metadata.is_some())?;
     }
     let text = |metadata: &Option<Box<serde_json::value::RawValue>>| {
         metadata.as_ref().map(|metadata| metadata.get().to_owned())
     };
-    let same_metadata = before.as_ref().is_some_and(|before| text(&before.metadata) == text(&metadata));
-    let old_issue = before.as_ref().and_then(|before| before.issue);
+    let same_metadata = previous.as_ref().is_some_and(|previous| text(&previous.metadata) == text(&metadata));
+    let old_issue = previous.as_ref().and_then(|previous| previous.issue);
     let issue = match (&metadata, same_metadata) {
         (None, _) | (_, true) => old_issue,
         (Some(_), false) => {
@@ -86,17 +86,17 @@ pub(crate) fn build(
             Some(MetadataIssue { number, at: context.at })
         }
     };
-    if let (Some(entry), Some(before)) = (existing, &before)
-        && before.state == stage
+    if let (Some(entry), Some(previous)) = (existing, &previous)
+        && previous.state == next
         && same_metadata
         && entry.values == values
     {
-        return Ok(RecordChange::Unchanged(entry.clone(), before.clone()));
+        return Ok(RecordChange::Unchanged(entry.clone(), previous.clone()));
     }
     let registration = Registration {
-        state: stage,
-        owner: before.as_ref().and_then(|before| before.owner.clone()),
-        created: before.as_ref().map_or(context.at, |before| before.created),
+        state: next,
+        owner: previous.as_ref().and_then(|previous| previous.owner.clone()),
+        created: previous.as_ref().map_or(context.at, |previous| previous.created),
         updated: context.at,
         issue,
         metadata,
@@ -117,15 +117,15 @@ pub(crate) fn build(
 
 fn next_state(
     draft: &RegistrationRequest,
-    before: Option<&Registration>,
+    previous: Option<&Registration>,
 ) -> Result<RegistrationState, RegistryError> {
-    match (draft.state, before.map(|before| before.state)) {
+    match (draft.state, previous.map(|previous| previous.state)) {
         (Some(RegistrationState::Reserved), Some(RegistrationState::Registered)) => {
             let detail = "a name that is registered stays so; it can be ended";
             Err(RegistryError::new(RegistryErrorKind::Conflict, "already-public", detail)
                 .with_pointer("/state"))
         }
-        (given, before) => Ok(given.or(before).unwrap_or_default()),
+        (requested, previous) => Ok(requested.or(previous).unwrap_or_default()),
     }
 }
 
@@ -136,7 +136,7 @@ fn build_values(
     existing: Option<&StoredRecord>,
 ) -> Result<Vec<HandleValue<'static>>, RegistryError> {
     let limits = context.limits;
-    let before = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
+    let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
     let mut values: Vec<HandleValue<'static>> = Vec::with_capacity(4);
     if let Some(url) = &draft.url {
         let value = HandleValue::new(URL_INDEX, "URL", url.to_string());
@@ -152,20 +152,21 @@ fn build_values(
         values.push(value);
     }
     match &draft.values {
-        Some(given) => {
-            for (number, value) in given.iter().enumerate() {
+        Some(requested) => {
+            for (number, value) in requested.iter().enumerate() {
                 check_given_value(context, draft, value, &format!("/values/{number}"))?;
                 values.push(value.clone());
             }
         }
         None => {
             existing.map_or(Ok(()), check_admin_index_free)?;
-            values
-                .extend(before.iter().filter(|old| old.index != URL_INDEX && !is_admin_value(old)).cloned());
+            values.extend(
+                previous.iter().filter(|old| old.index != URL_INDEX && !is_admin_value(old)).cloned(),
+            );
         }
     }
     if draft.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
-        values.extend(before.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
+        values.extend(previous.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
     }
     let reference =
         ValueReference::new(context.group, context.allocation.prefix.record_name().as_bytes().to_vec());
@@ -173,7 +174,7 @@ fn build_values(
     values.push(HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()));
     // Keeps other admin values; a conflicting index is changed, because admins are not referenced by index.
     let mut taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-    for old in before.iter().filter(|old| is_admin_value(old) && old.index != ADMIN_INDEX) {
+    for old in previous.iter().filter(|old| is_admin_value(old) && old.index != ADMIN_INDEX) {
         let index = if taken.contains(&old.index) { free_index(ADMIN_INDEX + 1, &taken) } else { old.index };
         taken.insert(index);
         values.push(HandleValue { index, ..old.clone() });
@@ -183,7 +184,7 @@ fn build_values(
     values.sort_by_key(|value| value.index);
     let date = u32::try_from(context.at / 1_000).unwrap_or(u32::MAX);
     for value in &mut values {
-        let same = before.iter().find(|old| old.index == value.index && is_same_value(old, value));
+        let same = previous.iter().find(|old| old.index == value.index && is_same_value(old, value));
         value.timestamp = same.map_or(date, |old| old.timestamp);
     }
     Ok(values)
@@ -206,14 +207,14 @@ fn check_given_value(
     value: &HandleValue<'_>,
     pointer: &str,
 ) -> Result<(), RegistryError> {
-    let refused = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
+    let reject = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
     if is_admin_value(value) {
-        return refused("who administers a name is for the registry to say".into());
+        return reject("who administers a name is for the registry to say".into());
     }
     if value.index == ADMIN_INDEX
         || value.index == URL_INDEX && (draft.url.is_some() || !value.has_type("URL"))
     {
-        return refused(format!("index {} is taken by the registry", value.index));
+        return reject(format!("index {} is taken by the registry", value.index));
     }
     check_value(value, context.limits)
         .map_err(|error| RegistryError::invalid("bad-value", pointer, error.to_string()))?;
@@ -226,10 +227,10 @@ fn check_registrable(
     values: &[HandleValue<'_>],
     has_metadata: bool,
 ) -> Result<(), RegistryError> {
-    let leads = |value: &HandleValue<'_>| {
+    let is_target = |value: &HandleValue<'_>| {
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
-    if !values.iter().any(leads) {
+    if !values.iter().any(is_target) {
         return Err(RegistryError::invalid("missing", "/url", "a registered name leads somewhere")
             .with_hint("with `\"state\": \"reserved\"` it may come later"));
     }

@@ -93,9 +93,9 @@ mod tests {
             assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");
             for at in 0..SUFFIX_LEN {
                 for other in ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
-                    let mut wrong = made.clone().into_bytes();
-                    wrong[at] = *other;
-                    assert!(!is_minted(std::str::from_utf8(&wrong).unwrap()), "{made} at {at}");
+                    let mut mistyped = made.clone().into_bytes();
+                    mistyped[at] = *other;
+                    assert!(!is_minted(std::str::from_utf8(&mistyped).unwrap()), "{made} at {at}");
                 }
                 let mut swapped = made.clone().into_bytes();
                 if at + 1 < SUFFIX_LEN && swapped[at] != swapped[at + 1] {

@@ -16,7 +16,7 @@ pub(super) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
             RegistryError::invalid("bad-name", "/name", format!("`{name}` is no DOI name: {error}"));
         let reading = Parser::lenient().max_len(4_096).parse(name).ok();
         match reading.as_ref().and_then(|reading| reading.doi()) {
-            Some(meant) => rejection.with_hint(format!("do you mean `{meant}`?")),
+            Some(suggestion) => rejection.with_hint(format!("do you mean `{suggestion}`?")),
             None => rejection,
         }
     })?;

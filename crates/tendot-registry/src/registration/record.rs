@@ -60,9 +60,9 @@ pub fn is_reserved(entry: &StoredRecord) -> bool {
 /// short.
 pub(crate) fn has_metadata(entry: &StoredRecord) -> bool {
     const MAX_BYTES_BEFORE_METADATA: usize = 256;
-    let kept = &*entry.registration;
-    let beginning = kept.get(..MAX_BYTES_BEFORE_METADATA).unwrap_or(kept);
-    beginning.starts_with(br#"{"state":"#) && memchr::memmem::find(beginning, br#","metadata":{"#).is_some()
+    let json = &*entry.registration;
+    let start = json.get(..MAX_BYTES_BEFORE_METADATA).unwrap_or(json);
+    start.starts_with(br#"{"state":"#) && memchr::memmem::find(start, br#","metadata":{"#).is_some()
 }
 
 /// DOI with its values and registration, as the caller may see it.
@@ -221,10 +221,10 @@ pub(super) fn visible_record(
 ) -> DoiRecord {
     let StoredRecord { name, revision, state, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
-    let may_see = principal.can_read_under(prefix, owner);
+    let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| {
         value.permissions.is_public()
-            || may_see && value.permissions.has(tendot_proto::ValuePermissions::ADMIN_READ)
+            || can_read && value.permissions.has(tendot_proto::ValuePermissions::ADMIN_READ)
     });
     DoiRecord {
         name,

@@ -174,8 +174,8 @@ mod tests {
             RegistrationRequest::from_json(json.as_bytes())
         };
         let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
-        let kept = draft(kernel).unwrap().metadata.unwrap().unwrap();
-        assert_eq!(kept.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
+        let stored = draft(kernel).unwrap().metadata.unwrap().unwrap();
+        assert_eq!(stored.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
         let bomb =
             "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
         for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {

@@ -37,8 +37,9 @@ impl PlanCommand for UpdateDoi {
         principal.check_scope(Scope::Deposit)?;
         let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
         check_revision(self.expect, entry.revision)?;
-        let same = |given: &str| Handle::from(given).eq_ignore_case(Handle::from(&*self.name));
-        if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
+        let is_same_name =
+            |requested: &str| Handle::from(requested).eq_ignore_case(Handle::from(&*self.name));
+        if self.draft.name.as_deref().is_some_and(|requested| !is_same_name(requested)) {
             return Err(RegistryError::invalid(
                 "other-name",
                 "/name",

@@ -201,9 +201,9 @@ impl Registry {
                     summary.registered += 1;
                     match self.resolution_stats(reader.prefix(), &inspected.key).await? {
                         None => summary.never_resolved += 1,
-                        Some(noted) => {
+                        Some(stats) => {
                             summary.resolved += 1;
-                            summary.resolutions = summary.resolutions.saturating_add(noted.count);
+                            summary.resolutions = summary.resolutions.saturating_add(stats.count);
                         }
                     }
                 }
@@ -247,9 +247,9 @@ impl Registry {
                 ReportKind::Links => items.extend(inspected.links),
                 ReportKind::Confusable => items.extend(self.confusable_finding(&inspected).await?),
                 _ => {
-                    let noted = self.resolution_stats(reader.prefix(), &inspected.key).await?;
+                    let stats = self.resolution_stats(reader.prefix(), &inspected.key).await?;
                     let (name, created) = (inspected.name, inspected.created);
-                    items.extend(match noted {
+                    items.extend(match stats {
                         Some(resolution_stats::ResolutionStats { count, first, last }) => {
                             Some(ReportFinding::Resolved { name, count, first, last })
                                 .filter(|_| report == ReportKind::Resolved)

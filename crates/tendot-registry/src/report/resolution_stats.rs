@@ -95,12 +95,12 @@ impl Registry {
         let today = day_number(now_ms);
         self.update_stats(
             counted,
-            |one| stats_key(RESOLVED_KEY_PREFIX, &one.prefix, one.fingerprint),
-            |one, before| {
+            |item| stats_key(RESOLVED_KEY_PREFIX, &item.prefix, item.fingerprint),
+            |item, before| {
                 let before =
                     decode(before).unwrap_or(ResolutionStats { count: 0, first: today, last: today });
                 encode(&ResolutionStats {
-                    count: before.count.saturating_add(one.count),
+                    count: before.count.saturating_add(item.count),
                     first: before.first.min(today),
                     last: before.last.max(today),
                 })
@@ -119,12 +119,12 @@ impl Registry {
         let hash = |name: &str| NameKey::new(name).map_or(0, |key| name_hash(&key));
         self.update_stats(
             counted,
-            |one| stats_key(FAILED_KEY_PREFIX, &one.prefix, hash(&one.name)),
-            |one, before| {
-                let fresh = || FailedResolutionStats { name: one.name.clone(), days: BTreeMap::new() };
+            |item| stats_key(FAILED_KEY_PREFIX, &item.prefix, hash(&item.name)),
+            |item, before| {
+                let fresh = || FailedResolutionStats { name: item.name.clone(), days: BTreeMap::new() };
                 let mut failed: FailedResolutionStats = decode(before).unwrap_or_else(fresh);
                 let count = failed.days.entry(day_number(now_ms)).or_default();
-                *count = count.saturating_add(one.count);
+                *count = count.saturating_add(item.count);
                 encode(&failed)
             },
             now_ms,
@@ -140,14 +140,14 @@ impl Registry {
         changed: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
         now_ms: u64,
     ) -> Result<(), RegistryError> {
-        for piece in counted.chunks(STATS_BATCH_LEN) {
+        for batch in counted.chunks(STATS_BATCH_LEN) {
             let mut attempts = 0;
             loop {
-                let mut edits = Vec::with_capacity(2 * piece.len());
-                for one in piece {
-                    let key = key(one);
+                let mut edits = Vec::with_capacity(2 * batch.len());
+                for item in batch {
+                    let key = key(item);
                     let before = self.store.note(&key).await?;
-                    let body = changed(one, before.as_deref());
+                    let body = changed(item, before.as_deref());
                     edits.push(Edit::RequireNote { key: key.clone(), body: before });
                     edits.push(Edit::PutNote { key, body });
                 }
@@ -212,10 +212,10 @@ impl Registry {
         let over = all.len().saturating_sub(most);
         all.sort_unstable();
         all.truncate(over);
-        for piece in all.chunks(STATS_BATCH_LEN) {
+        for batch in all.chunks(STATS_BATCH_LEN) {
             let remove =
                 |(_, _, hash): &_| Edit::RemoveNote { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
-            self.commit_purge(piece.iter().map(remove).collect(), now_ms).await?;
+            self.commit_purge(batch.iter().map(remove).collect(), now_ms).await?;
         }
         Ok(())
     }
@@ -238,14 +238,14 @@ impl Registry {
         after: Option<u64>,
         mut visit: impl FnMut(u64, FailedResolutionStats) -> bool + Send,
     ) -> Result<(), RegistryError> {
-        let beginning = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
+        let key_prefix = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
         let mut after = after.map(|hash| stats_key(FAILED_KEY_PREFIX, prefix, hash));
         loop {
-            let notes = self.store.list_aux(&beginning, after.as_deref(), STATS_BATCH_LEN).await?;
+            let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
             let is_end = notes.len() < STATS_BATCH_LEN;
             after = notes.last().map(|(key, _)| key.clone());
             for (key, body) in notes {
-                let hash = key.get(beginning.len()..).and_then(|bytes| bytes.try_into().ok());
+                let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
                 let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
                 let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };
                 if !visit(hash, failed) {

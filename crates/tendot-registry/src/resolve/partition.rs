@@ -20,20 +20,20 @@ use tendot_proto::record::{HashOption, Site};
 pub struct HashPartition {
     option: HashOption,
     servers: usize,
-    place: usize,
+    index: usize,
 }
 
 impl HashPartition {
-    /// Partition of the server at index `place` of a site. `None` if it is the only server, which has all names, or if there
+    /// Partition of the server at `index` of a site. `None` if it is the only server, which has all names, or if there
     /// is no such server.
-    pub fn new(site: &Site<'_>, place: usize) -> Option<Self> {
+    pub fn new(site: &Site<'_>, index: usize) -> Option<Self> {
         let servers = site.servers.len();
-        (servers > 1 && place < servers).then_some(Self { option: site.hash_option, servers, place })
+        (servers > 1 && index < servers).then_some(Self { option: site.hash_option, servers, index })
     }
 
     /// Whether a name belongs to the partition.
     pub fn contains(&self, name: Handle<'_>) -> bool {
-        Handle::new(&name.qualified()).server_index(self.option, self.servers) == Some(self.place)
+        Handle::new(&name.qualified()).server_index(self.option, self.servers) == Some(self.index)
     }
 
     /// Number of servers of the site.

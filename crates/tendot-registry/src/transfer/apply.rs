@@ -84,9 +84,9 @@ impl Registry {
             .with_pointer("/to"));
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
-        let moved = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
-        let mut edits = vec![moved.record_edit(to, agency, Some(&record), now_ms)];
-        edits.extend(moved.holdings_edits(now_ms));
+        let transferred = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
+        let mut edits = vec![transferred.record_edit(to, agency, Some(&record), now_ms)];
+        edits.extend(transferred.holdings_edits(now_ms));
         Ok(TransferPlan { from: vec![holder.id], edits })
     }
 
@@ -150,9 +150,9 @@ impl Registry {
                 let detail = format!("`{}` is there twice", entry.name);
                 return Err(RegistryError::invalid("twice", &pointer, detail));
             }
-            let moved =
+            let transferred =
                 name_transfer_edits(&entry, registration, to, allocation, &self.settings.limits, now_ms);
-            edits.extend(moved.map_err(|rejection| match rejection.reason {
+            edits.extend(transferred.map_err(|rejection| match rejection.reason {
                 RegistryErrorKind::Invalid => rejection.with_pointer(&*pointer),
                 _ => rejection,
             })?);
@@ -203,11 +203,11 @@ impl Registry {
         self.guard_holdings(RegistryObjectKind::Agency, &from.code).await?;
         self.visit_objects(RegistryObjectKind::Registrant, None, |object: Held<Registrant>| {
             if object.it.agency.eq_ignore_ascii_case(&from.code) {
-                let moved = Registrant { agency: to.code.clone(), ..object.it };
+                let transferred = Registrant { agency: to.code.clone(), ..object.it };
                 edits.push(put_edit(
                     RegistryObjectKind::Registrant,
-                    &moved.id,
-                    &moved,
+                    &transferred.id,
+                    &transferred,
                     Some(object.revision),
                 ));
             }
@@ -237,8 +237,8 @@ fn name_transfer_edits(
     limits: &RecordLimits,
     now_ms: u64,
 ) -> Result<Vec<Edit>, RegistryError> {
-    let comes_home = to.id == allocation.holder.id;
-    let group = if comes_home {
+    let is_to_holder = to.id == allocation.holder.id;
+    let group = if is_to_holder {
         GROUP_INDEX
     } else {
         allocation.prefix.allocate_group_index(&to.id, &allocation.record)?
@@ -253,7 +253,7 @@ fn name_transfer_edits(
         .push(HandleValue { timestamp, ..HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()) });
     check_indexes(&values, limits)?;
     values.sort_by_key(|value| value.index);
-    let owner = (!comes_home).then(|| to.id.clone());
+    let owner = (!is_to_holder).then(|| to.id.clone());
     let from = registration.owner.clone();
     let registration = encode(&Registration { owner, updated: now_ms, ..registration });
     let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
@@ -261,7 +261,7 @@ fn name_transfer_edits(
     if let Some(from) = from {
         edits.push(Edit::RemoveNote { key: owned_name_key(&from, &entry.name)?.into() });
     }
-    if !comes_home {
+    if !is_to_holder {
         let key = owned_name_key(&to.id, &entry.name)?.into();
         edits.push(Edit::PutNote { key, body: entry.name.as_bytes().into() });
     }

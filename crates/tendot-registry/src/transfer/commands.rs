@@ -111,15 +111,16 @@ impl PlanCommand for DecideTransfer {
                 RegistryError::new(RegistryErrorKind::Conflict, "changed", detail)
                     .with_hint("propose it again")
             };
-            let moved = registry.plan_transfer(&transfer.what, &transfer.to, &proposer, now_ms, budget).await;
-            let moved = moved.map_err(|rejection| match rejection.reason {
+            let planned =
+                registry.plan_transfer(&transfer.what, &transfer.to, &proposer, now_ms, budget).await;
+            let planned = planned.map_err(|rejection| match rejection.reason {
                 RegistryErrorKind::Forbidden => changed(),
                 _ => rejection,
             })?;
-            if moved.from != transfer.from {
+            if planned.from != transfer.from {
                 return Err(changed());
             }
-            edits = moved.edits;
+            edits = planned.edits;
         }
         transfer.state = if self.accept { TransferState::Done } else { TransferState::Declined };
         transfer.decided = Some(now_ms);

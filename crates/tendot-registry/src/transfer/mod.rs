@@ -155,7 +155,7 @@ impl Registry {
         let principal = self.principal(caller, now_ms, budget).await?;
         principal.check_scope(Scope::Read)?;
         let item = |object: Held<Transfer>| {
-            let whom = match object.it.sides_without_lookup(&principal) {
+            let registrants = match object.it.sides_without_lookup(&principal) {
                 Some((false, false)) => return None,
                 Some(_) => Vec::new(),
                 None => iter::once(&object.it.to)
@@ -163,7 +163,7 @@ impl Registry {
                     .cloned()
                     .collect(),
             };
-            Some((TransferListItem::from_transfer(object.it), whom))
+            Some((TransferListItem::from_transfer(object.it), registrants))
         };
         Ok(self
             .list_objects_for(RegistryObjectKind::Transfer, after, limit, &principal, budget, item)

@@ -71,9 +71,9 @@ fn decode_punycode(encoded: &str) -> Option<String> {
     let (basic, digits) = encoded.rsplit_once('-').unwrap_or(("", encoded));
     let mut decoded: Vec<char> = basic.chars().collect();
     let mut digits = digits.bytes();
-    let (mut character, mut place, mut bias) = (0x80_u32, 0_u32, 72_u32);
+    let (mut character, mut index, mut bias) = (0x80_u32, 0_u32, 72_u32);
     while digits.len() > 0 {
-        let before = place;
+        let before = index;
         let (mut weight, mut position) = (1_u32, 36_u32);
         loop {
             let digit = u32::from(match digits.next()? {
@@ -81,7 +81,7 @@ fn decode_punycode(encoded: &str) -> Option<String> {
                 digit if digit.is_ascii_digit() => digit - b'0' + 26,
                 _ => return None,
             });
-            place = place.checked_add(digit.checked_mul(weight)?)?;
+            index = index.checked_add(digit.checked_mul(weight)?)?;
             let threshold = position.saturating_sub(bias).clamp(1, 26);
             if digit < threshold {
                 break;
@@ -90,11 +90,11 @@ fn decode_punycode(encoded: &str) -> Option<String> {
             position += 36;
         }
         let length = u32::try_from(decoded.len()).ok()? + 1;
-        bias = adapt_bias(place - before, length, before == 0);
-        character = character.checked_add(place / length)?;
-        place %= length;
-        decoded.insert(usize::try_from(place).ok()?, char::from_u32(character)?);
-        place += 1;
+        bias = adapt_bias(index - before, length, before == 0);
+        character = character.checked_add(index / length)?;
+        index %= length;
+        decoded.insert(usize::try_from(index).ok()?, char::from_u32(character)?);
+        index += 1;
     }
     Some(decoded.into_iter().collect())
 }

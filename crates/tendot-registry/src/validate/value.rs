@@ -84,7 +84,7 @@ pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -
     }
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
-    match indexes.array_windows().find(|[one, two]| one == two) {
+    match indexes.array_windows().find(|[left, right]| left == right) {
         Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
         None => Ok(()),
     }

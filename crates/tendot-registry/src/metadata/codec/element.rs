@@ -11,7 +11,7 @@ macro_rules! element {
     (
         $(#[$doc:meta])*
         $name:ident $(=> $rule:path)? {
-            $($field:ident: $count:ident $(($limit:literal))? $type:ident = $element:literal $(in $place:ident)?,)+
+            $($field:ident: $count:ident $(($limit:literal))? $type:ident = $element:literal $(in $position:ident)?,)+
         }
     ) => {
         $(#[$doc])*
@@ -24,7 +24,7 @@ macro_rules! element {
             fn read(node: crate::metadata::codec::node::MetadataNode<'_>, reader: &mut crate::metadata::codec::reader::MetadataReader) -> Option<Self> {
                 let before = reader.fault_count();
                 let mut members = reader.expect_object(node)?;
-                $(let $field = members.$count(reader, $element, element!(@place $($place)?) $(, $limit)?);)+
+                $(let $field = members.$count(reader, $element, element!(@position $($position)?) $(, $limit)?);)+
                 members.reject_unknown(reader, &[$($element),+]);
                 let read = Self { $($field: $field?),+ };
                 // After faults in members, rules would only report them again.
@@ -36,7 +36,7 @@ macro_rules! element {
 
             fn to_node(&self) -> crate::metadata::codec::node::MetadataNode<'_> {
                 let mut members = Vec::with_capacity([$($element),+].len());
-                $(crate::metadata::codec::element::$count(&self.$field, $element, element!(@place $($place)?), &mut members);)+
+                $(crate::metadata::codec::element::$count(&self.$field, $element, element!(@position $($position)?), &mut members);)+
                 crate::metadata::codec::node::MetadataNode::Object(members)
             }
 
@@ -52,8 +52,8 @@ macro_rules! element {
     (@type optional $type:ident) => { Option<$type> };
     (@type many $type:ident) => { Vec<$type> };
     (@type some $type:ident) => { Vec<$type> };
-    (@place) => { crate::metadata::codec::node::XmlPosition::Element };
-    (@place $place:ident) => { crate::metadata::codec::node::XmlPosition::$place };
+    (@position) => { crate::metadata::codec::node::XmlPosition::Element };
+    (@position $position:ident) => { crate::metadata::codec::node::XmlPosition::$position };
 }
 pub(in crate::metadata) use element;
 
@@ -61,21 +61,21 @@ pub(in crate::metadata) use element;
 pub(in crate::metadata) fn one<'a>(
     value: &'a impl MetadataElement,
     name: &'static str,
-    place: XmlPosition,
+    position: XmlPosition,
     members: &mut Vec<NodeMember<'a>>,
 ) {
-    members.push(NodeMember { name: name.into(), place, node: value.to_node() });
+    members.push(NodeMember { name: name.into(), position, node: value.to_node() });
 }
 
 /// Writes an optional member.
 pub(in crate::metadata) fn optional<'a>(
     value: &'a Option<impl MetadataElement>,
     name: &'static str,
-    place: XmlPosition,
+    position: XmlPosition,
     members: &mut Vec<NodeMember<'a>>,
 ) {
     if let Some(value) = value {
-        one(value, name, place, members);
+        one(value, name, position, members);
     }
 }
 
@@ -83,11 +83,11 @@ pub(in crate::metadata) fn optional<'a>(
 pub(in crate::metadata) fn many<'a>(
     values: &'a [impl MetadataElement],
     name: &'static str,
-    place: XmlPosition,
+    position: XmlPosition,
     members: &mut Vec<NodeMember<'a>>,
 ) {
     if let Some(node) = MetadataNode::list(values.iter().map(MetadataElement::to_node)) {
-        members.push(NodeMember { name: name.into(), place, node });
+        members.push(NodeMember { name: name.into(), position, node });
     }
 }
 

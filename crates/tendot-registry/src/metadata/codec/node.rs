@@ -15,15 +15,15 @@ const NODES: u32 = 1 << 17;
 /// Document tree common to JSON and XML.
 #[derive(Clone, Debug)]
 pub(in crate::metadata) enum MetadataNode<'a> {
-    Text(Cow<'a, str>),
-    Flag(bool),
-    Number(u64),
-    List(Vec<Self>),
+    String(Cow<'a, str>),
+    Bool(bool),
+    Integer(u64),
+    Array(Vec<Self>),
     Object(Vec<NodeMember<'a>>),
     /// JSON value that metadata does not allow, by name.
-    Odd(&'static str),
+    Unsupported(&'static str),
     /// Member that was consumed.
-    Read,
+    Consumed,
 }
 
 /// Member of a JSON object, or child or attribute of an XML element.
@@ -32,7 +32,7 @@ pub(in crate::metadata) enum MetadataNode<'a> {
 #[derive(Clone, Debug)]
 pub(in crate::metadata) struct NodeMember<'a> {
     pub(in crate::metadata) name: Cow<'a, str>,
-    pub(in crate::metadata) place: XmlPosition,
+    pub(in crate::metadata) position: XmlPosition,
     pub(in crate::metadata) node: MetadataNode<'a>,
 }
 
@@ -52,7 +52,7 @@ pub(in crate::metadata) enum XmlPosition {
 impl<'a> MetadataNode<'a> {
     /// Text node.
     pub(in crate::metadata) fn text(text: impl Into<Cow<'a, str>>) -> Self {
-        Self::Text(text.into())
+        Self::String(text.into())
     }
 
     /// Object of the members that are present.
@@ -64,19 +64,19 @@ impl<'a> MetadataNode<'a> {
     /// Array; `None` if it is empty.
     pub(in crate::metadata) fn list(nodes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let nodes: Vec<_> = nodes.into_iter().collect();
-        (!nodes.is_empty()).then_some(Self::List(nodes))
+        (!nodes.is_empty()).then_some(Self::Array(nodes))
     }
 
     /// Name of the type, for messages.
     pub(in crate::metadata) fn type_name(&self) -> &'static str {
         match self {
-            Self::Text(_) => "a text",
-            Self::Flag(_) => "true or false",
-            Self::Number(_) => "a number",
-            Self::List(_) => "a list",
+            Self::String(_) => "a text",
+            Self::Bool(_) => "true or false",
+            Self::Integer(_) => "a number",
+            Self::Array(_) => "a list",
             Self::Object(_) => "an object",
-            Self::Odd(what) => what,
-            Self::Read => "nothing",
+            Self::Unsupported(what) => what,
+            Self::Consumed => "nothing",
         }
     }
 
@@ -94,17 +94,17 @@ impl<'a> MetadataNode<'a> {
 
 impl<'a> NodeMember<'a> {
     pub(in crate::metadata) fn new(name: &'a str, node: MetadataNode<'a>) -> Self {
-        Self { name: Cow::Borrowed(name), place: XmlPosition::Element, node }
+        Self { name: Cow::Borrowed(name), position: XmlPosition::Element, node }
     }
 }
 
 impl Serialize for MetadataNode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Flag(flag) => serializer.serialize_bool(*flag),
-            Self::Number(number) => serializer.serialize_u64(*number),
-            Self::List(nodes) => serializer.collect_seq(nodes),
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Bool(flag) => serializer.serialize_bool(*flag),
+            Self::Integer(number) => serializer.serialize_u64(*number),
+            Self::Array(nodes) => serializer.collect_seq(nodes),
             Self::Object(members) => {
                 let mut map = serializer.serialize_map(Some(members.len()))?;
                 for member in members {
@@ -112,7 +112,7 @@ impl Serialize for MetadataNode<'_> {
                 }
                 map.end()
             }
-            Self::Odd(_) | Self::Read => serializer.serialize_unit(),
+            Self::Unsupported(_) | Self::Consumed => serializer.serialize_unit(),
         }
     }
 }
@@ -154,31 +154,32 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Text(Cow::Borrowed(text)))
+        Ok(MetadataNode::String(Cow::Borrowed(text)))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Text(Cow::Owned(text.into())))
+        Ok(MetadataNode::String(Cow::Owned(text.into())))
     }
 
     fn visit_bool<E: Error>(self, flag: bool) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Flag(flag))
+        Ok(MetadataNode::Bool(flag))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Number(number))
+        Ok(MetadataNode::Integer(number))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<MetadataNode<'de>, E> {
-        Ok(u64::try_from(number).map_or(MetadataNode::Odd("a negative number"), MetadataNode::Number))
+        Ok(u64::try_from(number)
+            .map_or(MetadataNode::Unsupported("a negative number"), MetadataNode::Integer))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Odd("a number that is not whole"))
+        Ok(MetadataNode::Unsupported("a number that is not whole"))
     }
 
     fn visit_unit<E: Error>(self) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Odd("null"))
+        Ok(MetadataNode::Unsupported("null"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<MetadataNode<'de>, A::Error> {
@@ -188,7 +189,7 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
             self.charge_node()?;
             nodes.push(node);
         }
-        Ok(MetadataNode::List(nodes))
+        Ok(MetadataNode::Array(nodes))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetadataNode<'de>, A::Error> {
@@ -197,7 +198,7 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
         while let Some(name) = map.next_key_seed(MemberNameSeed)? {
             let node = map.next_value_seed(deeper)?;
             self.charge_node()?;
-            members.push(NodeMember { name, place: XmlPosition::Element, node });
+            members.push(NodeMember { name, position: XmlPosition::Element, node });
         }
         Ok(MetadataNode::Object(members))
     }

@@ -76,11 +76,11 @@ impl MetadataReader {
     pub(in crate::metadata) fn report_member(
         &mut self,
         member: &'static str,
-        place: XmlPosition,
+        position: XmlPosition,
         code: MetadataFaultCode,
         message: String,
     ) {
-        self.path.push(PointerStep::Member(member, place));
+        self.path.push(PointerStep::Member(member, position));
         self.report(code, message, &[]);
         self.path.pop();
     }
@@ -96,7 +96,7 @@ impl MetadataReader {
         node: MetadataNode<'a>,
     ) -> Option<std::borrow::Cow<'a, str>> {
         match node {
-            MetadataNode::Text(text) => Some(text),
+            MetadataNode::String(text) => Some(text),
             other => {
                 self.report_wrong_type(&other, "a text");
                 None
@@ -116,13 +116,13 @@ impl MetadataReader {
         match node {
             MetadataNode::Object(members) => Some(ObjectReader(members)),
             // Empty XML element, or one with text only.
-            MetadataNode::Text(text) if !self.is_json() => {
+            MetadataNode::String(text) if !self.is_json() => {
                 let content = NodeMember {
                     name: "value".into(),
-                    place: XmlPosition::Content,
-                    node: MetadataNode::Text(text),
+                    position: XmlPosition::Content,
+                    node: MetadataNode::String(text),
                 };
-                let is_blank = matches!(&content.node, MetadataNode::Text(text) if text.trim().is_empty());
+                let is_blank = matches!(&content.node, MetadataNode::String(text) if text.trim().is_empty());
                 Some(ObjectReader(if is_blank { Vec::new() } else { vec![content] }))
             }
             other => {
@@ -205,14 +205,14 @@ impl<'a> ObjectReader<'a> {
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
-        place: XmlPosition,
+        position: XmlPosition,
     ) -> Option<T> {
-        match self.take(reader, name, place) {
-            Some(node) => reader.read_child(PointerStep::Member(name, place), node),
+        match self.take(reader, name, position) {
+            Some(node) => reader.read_child(PointerStep::Member(name, position), node),
             None => {
                 reader.report_member(
                     name,
-                    place,
+                    position,
                     MetadataFaultCode::Missing,
                     format!("`{name}` has to be there"),
                 );
@@ -226,10 +226,10 @@ impl<'a> ObjectReader<'a> {
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
-        place: XmlPosition,
+        position: XmlPosition,
     ) -> Option<Option<T>> {
-        match self.take(reader, name, place) {
-            Some(node) => reader.read_child(PointerStep::Member(name, place), node).map(Some),
+        match self.take(reader, name, position) {
+            Some(node) => reader.read_child(PointerStep::Member(name, position), node).map(Some),
             None => Some(None),
         }
     }
@@ -239,14 +239,14 @@ impl<'a> ObjectReader<'a> {
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
-        place: XmlPosition,
+        position: XmlPosition,
         limit: usize,
     ) -> Option<Vec<T>> {
         let nodes = if reader.is_json() {
-            match self.take(reader, name, place) {
-                Some(MetadataNode::List(nodes)) => nodes,
+            match self.take(reader, name, position) {
+                Some(MetadataNode::Array(nodes)) => nodes,
                 Some(other) => {
-                    reader.path.push(PointerStep::Member(name, place));
+                    reader.path.push(PointerStep::Member(name, position));
                     reader.report_wrong_type(&other, "a list");
                     reader.path.pop();
                     return None;
@@ -256,17 +256,17 @@ impl<'a> ObjectReader<'a> {
         } else {
             self.0
                 .iter_mut()
-                .filter(|member| member.matches(reader, name, place))
+                .filter(|member| member.matches(reader, name, position))
                 .map(NodeMember::take)
                 .collect()
         };
         if nodes.len() > limit {
             let message = format!("{} are too many, at most {limit} are taken", nodes.len());
-            reader.report_member(name, place, MetadataFaultCode::TooMany, message);
+            reader.report_member(name, position, MetadataFaultCode::TooMany, message);
             return None;
         }
         let mut read = Vec::with_capacity(nodes.len());
-        reader.path.push(PointerStep::Member(name, place));
+        reader.path.push(PointerStep::Member(name, position));
         for (at, node) in nodes.into_iter().enumerate() {
             read.extend(reader.read_child(PointerStep::At(at), node));
         }
@@ -279,14 +279,14 @@ impl<'a> ObjectReader<'a> {
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
-        place: XmlPosition,
+        position: XmlPosition,
         limit: usize,
     ) -> Option<Vec<T>> {
         let before = reader.fault_count();
-        let read = self.many(reader, name, place, limit)?;
+        let read = self.many(reader, name, position, limit)?;
         if read.is_empty() && reader.fault_count() == before {
             let message = format!("at least one `{name}` has to be there");
-            reader.report_member(name, place, MetadataFaultCode::Missing, message);
+            reader.report_member(name, position, MetadataFaultCode::Missing, message);
         }
         Some(read)
     }
@@ -302,15 +302,15 @@ impl<'a> ObjectReader<'a> {
         reader: &mut MetadataReader,
         known: &'static [&'static str],
     ) {
-        for NodeMember { name, place, node } in self.0 {
-            if matches!(node, MetadataNode::Read) {
+        for NodeMember { name, position, node } in self.0 {
+            if matches!(node, MetadataNode::Consumed) {
                 continue;
             }
             if reader.is_fault_limit_reached() {
                 return;
             }
             let name = excerpt(&name);
-            let beyond = match place {
+            let beyond = match position {
                 XmlPosition::Element => {
                     format!("/{}", if reader.is_json() { escape_pointer(&name) } else { name.clone() })
                 }
@@ -319,7 +319,7 @@ impl<'a> ObjectReader<'a> {
                 XmlPosition::Content => String::new(),
             };
             let is_known = known.contains(&&*name);
-            let (code, message) = match place {
+            let (code, message) = match position {
                 XmlPosition::Content => {
                     (MetadataFaultCode::WrongType, "elements are expected, not text".to_owned())
                 }
@@ -336,19 +336,24 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    fn take(&mut self, reader: &MetadataReader, name: &str, place: XmlPosition) -> Option<MetadataNode<'a>> {
-        self.0.iter_mut().find(|member| member.matches(reader, name, place)).map(NodeMember::take)
+    fn take(
+        &mut self,
+        reader: &MetadataReader,
+        name: &str,
+        position: XmlPosition,
+    ) -> Option<MetadataNode<'a>> {
+        self.0.iter_mut().find(|member| member.matches(reader, name, position)).map(NodeMember::take)
     }
 }
 
 impl<'a> NodeMember<'a> {
-    fn matches(&self, reader: &MetadataReader, name: &str, place: XmlPosition) -> bool {
-        let is_there = self.name == name && !matches!(self.node, MetadataNode::Read);
-        is_there && (reader.is_json() || self.place == place)
+    fn matches(&self, reader: &MetadataReader, name: &str, position: XmlPosition) -> bool {
+        let is_there = self.name == name && !matches!(self.node, MetadataNode::Consumed);
+        is_there && (reader.is_json() || self.position == position)
     }
 
     fn take(&mut self) -> MetadataNode<'a> {
-        std::mem::replace(&mut self.node, MetadataNode::Read)
+        std::mem::replace(&mut self.node, MetadataNode::Consumed)
     }
 }
 

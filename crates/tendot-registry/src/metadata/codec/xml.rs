@@ -70,8 +70,8 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
             let name = format!("Q{{{}}}{name}", excerpt(namespace)).into();
             members.push(NodeMember {
                 name,
-                place: XmlPosition::Element,
-                node: MetadataNode::Odd("of another namespace"),
+                position: XmlPosition::Element,
+                node: MetadataNode::Unsupported("of another namespace"),
             });
         }
     }
@@ -79,22 +79,26 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
     if members.is_empty() {
         return text;
     }
-    let is_blank = matches!(&text, MetadataNode::Text(text) if text.trim().is_empty());
+    let is_blank = matches!(&text, MetadataNode::String(text) if text.trim().is_empty());
     if !is_blank {
-        let place = XmlPosition::Content;
-        members.push(NodeMember { name: if has_elements { "" } else { "value" }.into(), place, node: text });
+        let position = XmlPosition::Content;
+        members.push(NodeMember {
+            name: if has_elements { "" } else { "value" }.into(),
+            position,
+            node: text,
+        });
     }
     MetadataNode::Object(members)
 }
 
 /// Attributes except `xsi:*`.
-fn attributes<'a>(element: Element<'a, '_>, place: XmlPosition) -> impl Iterator<Item = NodeMember<'a>> {
+fn attributes<'a>(element: Element<'a, '_>, position: XmlPosition) -> impl Iterator<Item = NodeMember<'a>> {
     element.attributes().filter(|found| found.namespace() != Some(XSI_NAMESPACE)).map(move |found| {
         let name = match found.namespace() {
             None => found.name().into(),
             Some(namespace) => format!("Q{{{}}}{}", excerpt(namespace), found.name()).into(),
         };
-        NodeMember { name, place, node: MetadataNode::text(found.value()) }
+        NodeMember { name, position, node: MetadataNode::text(found.value()) }
     })
 }
 
@@ -121,7 +125,7 @@ fn write_element(
     node: &MetadataNode<'_>,
 ) {
     let members = match node {
-        MetadataNode::List(nodes) => {
+        MetadataNode::Array(nodes) => {
             return nodes.iter().for_each(|node| write_element(out, depth, name, attributes, node));
         }
         MetadataNode::Object(members) => members.as_slice(),
@@ -131,22 +135,22 @@ fn write_element(
     for (name, value) in attributes {
         write_attribute(out, name, value);
     }
-    for member in members.iter().filter(|member| member.place == XmlPosition::Attribute) {
+    for member in members.iter().filter(|member| member.position == XmlPosition::Attribute) {
         write_attribute(out, &member.name, &scalar_text(&member.node));
     }
     out.push('>');
     let mut has_elements = false;
     for member in members {
-        if member.place == XmlPosition::Content {
+        if member.position == XmlPosition::Content {
             write_text(out, &scalar_text(&member.node), false);
-        } else if member.place == XmlPosition::Element {
+        } else if member.position == XmlPosition::Element {
             if !has_elements {
                 out.push('\n');
             }
             has_elements = true;
             let described: Vec<_> = members
                 .iter()
-                .filter(|other| other.place == XmlPosition::TypeAttribute && member.name == "type")
+                .filter(|other| other.position == XmlPosition::TypeAttribute && member.name == "type")
                 .map(|other| (&*other.name, scalar_text(&other.node)))
                 .collect();
             let described: Vec<_> = described.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -169,9 +173,9 @@ fn write_attribute(out: &mut String, name: &str, value: &str) {
 
 fn scalar_text(node: &MetadataNode<'_>) -> String {
     match node {
-        MetadataNode::Text(text) => text.clone().into_owned(),
-        MetadataNode::Flag(flag) => flag.to_string(),
-        MetadataNode::Number(number) => number.to_string(),
+        MetadataNode::String(text) => text.clone().into_owned(),
+        MetadataNode::Bool(flag) => flag.to_string(),
+        MetadataNode::Integer(number) => number.to_string(),
         _ => String::new(),
     }
 }

@@ -5,7 +5,7 @@ use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields};
 use crate::metadata::model::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
 use crate::metadata::model::date::DateParts;
 use crate::metadata::model::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
-use crate::metadata::model::text::{Language, NonEmptyText};
+use crate::metadata::model::text::{LanguageTag, NonEmptyText};
 use crate::metadata::model::vocabulary::PartyStructuralType;
 
 /// Kernel metadata in citation terms. Parties and places have only a title.
@@ -103,7 +103,7 @@ impl<'a> Citation<'a> {
             names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| AlternativeTitle {
                 value: name.value.as_str(),
                 kind: name.kind.as_str(),
-                language: name.language.as_ref().map(Language::as_str),
+                language: name.language.as_ref().map(LanguageTag::as_str),
             });
         citation.other_names = others.collect();
         citation
@@ -127,7 +127,7 @@ impl<'a> Citation<'a> {
         let date = creation.creation_date.as_ref().map(|date| &date.date);
         self.date = date.and_then(|date| Some((date.as_str(), date.parts()?)));
         let content = creation.content_language.as_ref().map(|content| &content.language);
-        self.language = content.map(Language::as_str);
+        self.language = content.map(LanguageTag::as_str);
         self.identifiers = &creation.identifier;
         self.links = &creation.linked_creation;
         self.container =
@@ -201,7 +201,7 @@ pub(super) fn doi_url(name: &str) -> String {
 }
 
 fn language(name: &CreationName) -> Option<&str> {
-    name.primary_language.as_ref().map(Language::as_str)
+    name.primary_language.as_ref().map(LanguageTag::as_str)
 }
 
 fn to_agent(agent: &PrincipalAgent) -> CitationAgent<'_> {

@@ -53,6 +53,6 @@ fn issued<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
         return Some(MetadataNode::object([("literal", Some(MetadataNode::text(text)))]));
     };
     let parts = std::iter::once(year).chain(parts.month.map(u64::from)).chain(parts.day.map(u64::from));
-    let parts = MetadataNode::List(parts.map(MetadataNode::Number).collect());
-    Some(MetadataNode::object([("date-parts", Some(MetadataNode::List(vec![parts])))]))
+    let parts = MetadataNode::Array(parts.map(MetadataNode::Integer).collect());
+    Some(MetadataNode::object([("date-parts", Some(MetadataNode::Array(vec![parts])))]))
 }

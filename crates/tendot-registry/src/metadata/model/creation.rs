@@ -2,15 +2,15 @@
 
 use crate::metadata::codec::element::element;
 use crate::metadata::codec::reader::MetadataReader;
-use crate::metadata::model::date::Moment;
+use crate::metadata::model::date::XsdPartialDate;
 use crate::metadata::model::identifier::{
     CreationIdentifier, PartyIdentifier, PlaceIdentifier, SequenceIdentifier,
 };
 use crate::metadata::model::party::PartyName;
-use crate::metadata::model::text::{Language, NonEmptyText};
+use crate::metadata::model::text::{LanguageTag, NonEmptyText};
 use crate::metadata::model::vocabulary::{
-    AgentRole, Character, ContentLanguageType, CreationDateType, CreationLinkRole, CreationNameType,
-    CreationStructuralType, CreationType, Mode, PlaceType, TerritoryCode,
+    AgentRole, ContentLanguageType, CreationCharacter, CreationDateType, CreationLinkRole, CreationMode,
+    CreationNameType, CreationStructuralType, CreationType, PlaceType, TerritoryCode,
 };
 
 element! {
@@ -19,12 +19,12 @@ element! {
         name: some(100) CreationName = "name",
         identifier: many(100) CreationIdentifier = "identifier",
         structural_type: one CreationStructuralType = "structuralType",
-        mode: some(10) Mode = "mode",
-        character: some(10) Character = "character",
+        mode: some(10) CreationMode = "mode",
+        character: some(10) CreationCharacter = "character",
         kind: some(20) CreationType = "type",
         principal_agent: some(10_000) PrincipalAgent = "principalAgent",
         linked_creation: many(10_000) LinkedCreation = "linkedCreation",
-        language: optional Language = "language",
+        language: optional LanguageTag = "language",
         content_language: optional ContentLanguage = "languageOfReferentContent",
         creation_date: optional CreationDate = "creationDate",
         creation_place: many(20) CreationPlace = "creationPlace",
@@ -37,7 +37,7 @@ element! {
         value: one NonEmptyText = "value",
         subname_value: optional NonEmptyText = "subnameValue",
         kind: one CreationNameType = "type",
-        primary_language: optional Language = "primaryLanguage" in Attribute,
+        primary_language: optional LanguageTag = "primaryLanguage" in Attribute,
     }
 }
 
@@ -65,7 +65,7 @@ element! {
 element! {
     /// Language of the content.
     ContentLanguage {
-        language: one Language = "language",
+        language: one LanguageTag = "language",
         kind: optional ContentLanguageType = "languageOfReferentContentType",
     }
 }
@@ -73,7 +73,7 @@ element! {
 element! {
     /// Date of creation.
     CreationDate {
-        date: one Moment = "date",
+        date: one XsdPartialDate = "date",
         kind: optional CreationDateType = "creationDateType",
     }
 }

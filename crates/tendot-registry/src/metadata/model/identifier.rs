@@ -14,7 +14,7 @@ element! {
     CreationIdentifier => check_creation_identifier {
         value: optional NonEmptyText = "value",
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) Address = "uri",
+        uri: many(20) UriIdentifier = "uri",
         kind: one CreationIdentifierType = "type",
         user_defined_type: optional NonEmptyText = "userDefinedType" in TypeAttribute,
         valid_namespace: optional NonEmptyText = "validNamespace" in TypeAttribute,
@@ -26,7 +26,7 @@ element! {
     /// Identifier of a party.
     PartyIdentifier => check_party_identifier {
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) Address = "uri",
+        uri: many(20) UriIdentifier = "uri",
         kind: one PartyIdentifierType = "type",
     }
 }
@@ -35,14 +35,14 @@ element! {
     /// Identifier of a place; its types are not standardized yet.
     PlaceIdentifier => check_place_identifier {
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) Address = "uri",
+        uri: many(20) UriIdentifier = "uri",
         kind: one NonEmptyText = "type",
     }
 }
 
 element! {
     /// Identifier as a URI, with its return type.
-    Address {
+    UriIdentifier {
         value: one Uri = "value" in Content,
         return_type: optional ReturnType = "returnType" in Attribute,
         does_content_negotiation: optional bool = "doesContentNegotiation" in Attribute,
@@ -79,7 +79,7 @@ impl PartyIdentifier {
     }
 }
 
-fn first_uri(uri: &[Address]) -> Option<&str> {
+fn first_uri(uri: &[UriIdentifier]) -> Option<&str> {
     uri.first().map(|address| address.value.as_str())
 }
 
@@ -107,7 +107,7 @@ fn check_sequence_identifier(read: &SequenceIdentifier, reader: &mut MetadataRea
     check_proprietary_fields(read.kind.as_str(), described, reader);
 }
 
-fn check_has_value(text: Option<&NonEmptyText>, uri: &[Address], reader: &mut MetadataReader) {
+fn check_has_value(text: Option<&NonEmptyText>, uri: &[UriIdentifier], reader: &mut MetadataReader) {
     if text.is_none() && uri.is_empty() {
         reader.report_missing("nonUriValue", "`nonUriValue` or `uri` has to be there");
     }

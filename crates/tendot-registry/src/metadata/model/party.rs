@@ -2,9 +2,9 @@
 
 use crate::metadata::codec::element::element;
 use crate::metadata::codec::reader::MetadataReader;
-use crate::metadata::model::date::Day;
+use crate::metadata::model::date::XsdDate;
 use crate::metadata::model::identifier::{PartyIdentifier, PlaceIdentifier};
-use crate::metadata::model::text::{Language, NonEmptyText};
+use crate::metadata::model::text::{LanguageTag, NonEmptyText};
 use crate::metadata::model::vocabulary::{
     NameType, PartyLinkRole, PartyRole, PartyStructuralType, Proximity, TerritoryCode,
 };
@@ -16,8 +16,8 @@ element! {
         identifier: many(100) PartyIdentifier = "identifier",
         structural_type: one PartyStructuralType = "structuralType",
         associated_role: some(20) PartyRole = "associatedRole",
-        birth: optional Date = "dateOfBirthOrFormation",
-        death: optional Date = "dateOfDeathOrDissolution",
+        birth: optional ApproximateDate = "dateOfBirthOrFormation",
+        death: optional ApproximateDate = "dateOfDeathOrDissolution",
         territory: many(300) TerritoryCode = "associatedTerritory",
         linked_party: many(1_000) LinkedParty = "linkedParty",
     }
@@ -25,7 +25,7 @@ element! {
 
 element! {
     /// Place as a referent.
-    NamedPlace {
+    ReferentPlace {
         name: some(100) PartyName = "name",
         identifier: many(100) PlaceIdentifier = "identifier",
     }
@@ -35,15 +35,15 @@ element! {
     /// Name of a party or a place.
     PartyName {
         value: one NonEmptyText = "value",
-        language: optional Language = "language",
+        language: optional LanguageTag = "language",
         kind: one NameType = "type",
     }
 }
 
 element! {
     /// Date with its proximity.
-    Date {
-        value: one Day = "value",
+    ApproximateDate {
+        value: one XsdDate = "value",
         proximity: optional Proximity = "proximity" in Attribute,
     }
 }

@@ -47,7 +47,7 @@ use crate::metadata::fault::MetadataFaultCode;
 
 form! {
     /// Language tag (RFC 5646, as far as XML Schema checks it).
-    Language, is_language, NotALanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
+    LanguageTag, is_language, NotALanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
 }
 
 form! {
@@ -84,9 +84,9 @@ impl MetadataElement for NonEmptyText {
 impl MetadataElement for bool {
     fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
         match (&node, reader.is_json()) {
-            (MetadataNode::Flag(flag), _) => Some(*flag),
-            (MetadataNode::Text(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
-            (MetadataNode::Text(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
+            (MetadataNode::Bool(flag), _) => Some(*flag),
+            (MetadataNode::String(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
+            (MetadataNode::String(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
             _ => {
                 reader.report_wrong_type(&node, "true or false");
                 None
@@ -95,7 +95,7 @@ impl MetadataElement for bool {
     }
 
     fn to_node(&self) -> MetadataNode<'_> {
-        MetadataNode::Flag(*self)
+        MetadataNode::Bool(*self)
     }
 
     #[cfg(test)]
@@ -108,8 +108,8 @@ impl MetadataElement for bool {
 impl MetadataElement for u32 {
     fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
         let number = match (&node, reader.is_json()) {
-            (MetadataNode::Number(number), _) => Self::try_from(*number).ok(),
-            (MetadataNode::Text(text), false) => text.trim().parse().ok(),
+            (MetadataNode::Integer(number), _) => Self::try_from(*number).ok(),
+            (MetadataNode::String(text), false) => text.trim().parse().ok(),
             _ => None,
         };
         if number.is_none() {
@@ -119,7 +119,7 @@ impl MetadataElement for u32 {
     }
 
     fn to_node(&self) -> MetadataNode<'_> {
-        MetadataNode::Number((*self).into())
+        MetadataNode::Integer((*self).into())
     }
 
     #[cfg(test)]

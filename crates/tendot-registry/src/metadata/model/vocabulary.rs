@@ -123,14 +123,14 @@ closed! {
 
 closed! {
     /// Allowed values of `mode`: the senses that perceive a creation.
-    Mode:
+    CreationMode:
     Audio = "Audio", Olfactory = "Olfactory", Restricted = "Restricted", Tangible = "Tangible",
     Tasteable = "Tasteable", Visual = "Visual",
 }
 
 closed! {
     /// Allowed values of `character`: the expression of a creation.
-    Character:
+    CreationCharacter:
     Image = "Image", Language = "Language", Music = "Music", Other = "Other", Restricted =
     "Restricted",
 }

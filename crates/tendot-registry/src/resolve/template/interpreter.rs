@@ -55,10 +55,10 @@ pub(super) fn evaluate(
 }
 
 fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
-    let wrong = |why: String| Error::Template { why };
+    let invalid = |why: String| Error::Template { why };
     // Rejects documents that are too deep or too large for the parser.
-    Namespace::from_bytes(source.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-    Document::parse(source).map_err(|error| wrong(error.to_string()))
+    Namespace::from_bytes(source.as_bytes()).map_err(|error| invalid(error.to_string()))?;
+    Document::parse(source).map_err(|error| invalid(error.to_string()))
 }
 
 fn template_element<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
@@ -182,27 +182,27 @@ impl TemplateInterpreter<'_> {
 
     /// Adds a value, based on the current value of the loop if there is one.
     fn run_value(&mut self, node: Node<'_, '_>, current: Option<&HandleValue<'static>>) -> Result<(), Error> {
-        let wrong = |why: &str| Error::Template { why: why.into() };
+        let invalid = |why: &str| Error::Template { why: why.into() };
         let mut value = match (current, node.attribute("type")) {
             (Some(current), _) => current.clone(),
             (None, Some(_)) => {
                 let timestamp = self.base.iter().map(|value| value.timestamp).max().unwrap_or_default();
                 HandleValue { timestamp, ..HandleValue::new(1, "", "") }
             }
-            (None, None) => return Err(wrong("a value outside of `foreach` has no type")),
+            (None, None) => return Err(invalid("a value outside of `foreach` has no type")),
         };
         if let Some(value_type) = node.attribute("type") {
             value.value_type = self.substitute(value_type)?.into_bytes().into();
         }
         if let Some(index) = node.attribute("index") {
             let index = self.substitute(index)?.trim().parse();
-            value.index = index.map_err(|_| wrong("the index of a value is no number"))?;
+            value.index = index.map_err(|_| invalid("the index of a value is no number"))?;
         }
         let text = node.text().map(str::trim).filter(|text| !text.is_empty());
         if let Some(data) = node.attribute("data").or(text) {
             value.data = self.substitute(data)?.into_bytes().into();
         }
-        value.index = self.next_free_index(value.index).ok_or_else(|| wrong("a value has no index"))?;
+        value.index = self.next_free_index(value.index).ok_or_else(|| invalid("a value has no index"))?;
         self.push_value(value)
     }
 
@@ -228,10 +228,11 @@ impl TemplateInterpreter<'_> {
 
     fn substitute(&mut self, text: &str) -> Result<String, Error> {
         let limit = self.limits.value_bytes.min(self.limits.record_bytes);
-        let filled = self.parameters.substitute(text, limit);
-        let filled = filled.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
-        self.budget.charge(cost::bytes(filled.len().saturating_add(text.len())))?;
-        Ok(filled)
+        let substituted = self.parameters.substitute(text, limit);
+        let substituted =
+            substituted.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
+        self.budget.charge(cost::bytes(substituted.len().saturating_add(text.len())))?;
+        Ok(substituted)
     }
 }
 
@@ -255,11 +256,11 @@ mod tests {
         let handle = format!("10.1/map@{extension}");
         let parts = TemplateMatch { handle: &handle, base: "10.1/map", extension };
         let values = evaluate(&source, parts, &base(), &RecordLimits::default(), &mut Budget::new(50_000));
-        let shown = |value: &HandleValue<'_>| {
+        let format_value = |value: &HandleValue<'_>| {
             format!("{} {} {}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
         };
-        let shown = |values: Vec<HandleValue<'_>>| values.iter().map(shown).collect();
-        values.map(|values| values.map(shown)).map_err(|error| error.to_string())
+        let format_value = |values: Vec<HandleValue<'_>>| values.iter().map(format_value).collect();
+        values.map(|values| values.map(format_value)).map_err(|error| error.to_string())
     }
 
     #[track_caller]
