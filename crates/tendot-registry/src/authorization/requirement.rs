@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_value_has_all_bits() {
+    fn permissions_of_values_do_not_combine() {
         let admin = |index, value_type: &'static str, bits| {
             let reference = ValueReference::new(index, &b"0.NA/10.1"[..]);
             let admin = Admin { permissions: AdminPermissions(bits), reference, legacy_byte_length: false };

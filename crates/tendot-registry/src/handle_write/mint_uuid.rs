@@ -12,16 +12,16 @@ const MINT_ATTEMPTS_PER_SERVER: usize = 64;
 pub(super) fn mint_in_partition(
     start: Handle<'_>,
     random: [u8; 16],
-    share: Option<HashPartition>,
+    partition: Option<HashPartition>,
     budget: &mut Budget,
 ) -> Result<Vec<u8>, BudgetExceeded> {
     let first = append_uuid(start, random);
-    let Some(share) = share else { return Ok(first) };
-    for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(share.server_count()) {
+    let Some(partition) = partition else { return Ok(first) };
+    for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(partition.server_count()) {
         budget.charge(cost::STEP)?;
         let random = u128::from_be_bytes(random).wrapping_add(number as u128);
         let name = append_uuid(start, random.to_be_bytes());
-        if share.contains(Handle::new(&name)) {
+        if partition.contains(Handle::new(&name)) {
             return Ok(name);
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
+    fn partitions() {
         use tendot_proto::record::{HashOption, Site, SiteServer};
         let start = Handle::from("10.1/");
         for (option, is_kept) in
@@ -68,15 +68,16 @@ mod tests {
             let site =
                 Site { hash_option: option, servers: vec![SiteServer::default(); 3], ..Site::default() };
             let other = (start.server_index(HashOption::PREFIX, 3).unwrap() + 1) % 3;
-            let share = HashPartition::new(&site, other);
+            let partition = HashPartition::new(&site, other);
             for random in 0..20 {
-                let name = mint_in_partition(start, [random; 16], share, &mut Budget::new(1_000)).unwrap();
-                assert_eq!(share.unwrap().contains(Handle::new(&name)), is_kept, "{option:?} {random}");
+                let name =
+                    mint_in_partition(start, [random; 16], partition, &mut Budget::new(1_000)).unwrap();
+                assert_eq!(partition.unwrap().contains(Handle::new(&name)), is_kept, "{option:?} {random}");
             }
         }
-        let share =
+        let partition =
             HashPartition::new(&Site { servers: vec![SiteServer::default(); 3], ..Site::default() }, 1);
-        assert!(mint_in_partition(start, [1; 16], share, &mut Budget::new(0)).is_err());
+        assert!(mint_in_partition(start, [1; 16], partition, &mut Budget::new(0)).is_err());
     }
 
     #[track_caller]

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_no_difference() {
+    fn timestamps_are_ignored() {
         let mut diff = RecordDiff::default();
         let old = HandleValue { timestamp: 5, ..value("URL", 0x08) };
         diff.replace(&old, &value("URL", 0x08));

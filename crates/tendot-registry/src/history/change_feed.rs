@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_to_whom() {
+    fn events_by_caller() {
         let store = MemoryStore::new();
         commit(&store, "operator", vec![Edit::Home { prefix: "10.1".into() }, put("10.1/x")]);
         commit(&store, "agency:alpha", vec![put("0.TENDOT/agency/alpha"), put("0.tendot/registrant/r1")]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn cursors() {
         let store = MemoryStore::new();
         commit(&store, "operator", (0..5).map(|number| put(&format!("10.1/{number}"))).collect());
         let registry = Registry::new(store, RegistrySettings::default());

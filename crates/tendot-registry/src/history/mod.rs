@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_told() {
+    fn public_authors() {
         for (by, expected) in [
             ("300:0.NA/10.1000", true),
             ("operator", true),

@@ -274,7 +274,7 @@ mod tests {
 
     /// Visibility follows the permissions at that time, whatever they are later.
     #[test]
-    fn permissions_of_their_time() {
+    fn historical_permissions() {
         let store = MemoryStore::new();
         let commit =
             |edits| block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits })).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn visible_values() {
         let store = MemoryStore::new();
         let commit =
             |by: &str, edits| block_on(store.commit(ChangeSet { by: by.into(), at: 0, edits })).unwrap();
@@ -369,7 +369,7 @@ mod tests {
 
     /// Prefix with more changes than one request visits: nothing is skipped or repeated, in either order.
     #[test]
-    fn pages_of_a_busy_prefix() {
+    fn paging_with_many_holder_changes() {
         let store = MemoryStore::new();
         let register = |name: &str, registration: String| {
             let (name, registration) = (name.into(), registration.into_bytes().into());

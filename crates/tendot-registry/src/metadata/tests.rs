@@ -102,7 +102,7 @@ fn any_kernel(bytes: Vec<u8>) -> KernelMetadata {
 
 proptest! {
     #[test]
-    fn json_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn json_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
         let printed = MetadataFormat::KernelJson.render(&kernel, &FACTS, None);
@@ -112,14 +112,14 @@ proptest! {
     }
 
     #[test]
-    fn xml_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn xml_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         let printed = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
         prop_assert_eq!(KernelMetadata::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
     }
 
     #[test]
-    fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn system_metadata_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let system = SystemMetadata::from(&any_kernel(bytes));
         let printed = system.to_json(&FACTS);
         prop_assert_eq!(SystemMetadata::from_json(printed.as_bytes()), Ok(system.clone()));
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_refused_or_read(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
+    fn any_text_is_rejected_or_parsed(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
         let text = format!("{}{text}{}", &EXAMPLE[..at], &EXAMPLE[(at + cut).min(EXAMPLE.len())..]);
         if let Err(faults) = KernelMetadata::from_json(text.as_bytes()) {
             prop_assert!(!faults.is_empty());
@@ -153,7 +153,7 @@ proptest! {
 }
 
 #[test]
-fn the_example_is_kept_as_it_is() {
+fn example_round_trip() {
     let kernel = KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap();
     assert_eq!(kernel.to_json(), EXAMPLE);
     assert_eq!(kernel.title(), "Self-organized criticality");
@@ -354,7 +354,7 @@ fn faults_of_json() {
 }
 
 #[test]
-fn twenty_faults_are_enough() {
+fn faults_are_limited() {
     let modes = "\"x\",".repeat(9) + "\"x\"";
     let text = EXAMPLE
         .replace("\"Visual\"", &modes)
@@ -468,7 +468,7 @@ fn faults_of_xml() {
 }
 
 #[test]
-fn documents_as_large_as_they_may_be() {
+fn documents_of_maximum_size() {
     let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
     let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
     let kernel = KernelMetadata::from_json(agents(10_000).as_bytes()).unwrap();

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes() {
+    fn reserve_commit_release() {
         let quotas = QuotaTable::default();
         assert_eq!(remaining(&quotas, 0), None);
         found(&quotas, 8);
@@ -391,7 +391,7 @@ mod tests {
 
     /// A name that was counted before its commit is resolved is not counted twice.
     #[test]
-    fn a_name_that_comes_while_it_is_counted() {
+    fn commit_during_count() {
         for begins_before in [true, false] {
             let quotas = QuotaTable::default();
             let (counting, pending_reservation);
@@ -412,7 +412,7 @@ mod tests {
 
     /// A count during commits may be too high, never too low; it is used if the quota suffices.
     #[test]
-    fn counting_while_names_come_and_go() {
+    fn count_during_commits() {
         let quotas = QuotaTable::default();
         let counting = quotas.begin_count(PREFIX).unwrap();
         let removed = resolution(&quotas);
@@ -426,7 +426,7 @@ mod tests {
 
     /// A commit in doubt neither blocks quota for ever nor frees quota that may be used.
     #[test]
-    fn what_nobody_knows() {
+    fn in_doubt_commits() {
         fn hangs_up(_: Reservation<'_>) {}
         fn lost(reservation: Reservation<'_>) {
             reservation.resolve(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
@@ -457,7 +457,7 @@ mod tests {
 
     /// One request counts; if it is cancelled, another does.
     #[test]
-    fn one_counts_at_a_time() {
+    fn one_count_at_a_time() {
         let quotas = QuotaTable::default();
         let counting = quotas.begin_count(PREFIX).unwrap();
         assert!(quotas.begin_count(PREFIX).is_none() && quotas.begin_count("10.2").is_some());
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_prefixes_without_quota() {
+    fn no_state_without_quota() {
         let quotas = QuotaTable::default();
         keep(reservation(&quotas).unwrap());
         give_back(resolution(&quotas));

@@ -238,7 +238,7 @@ mod tests {
 
     /// Two requests with the same batch, of which the first was cut off and is still running: a name was minted twice.
     #[test]
-    fn a_batch_that_is_under_way_is_not_done_twice() {
+    fn concurrent_duplicate_batch_is_rejected() {
         pollster::block_on(async {
             let registry = Registry::new(MemoryStore::new(), RegistrySettings::default());
             let operator = Caller::Operator;

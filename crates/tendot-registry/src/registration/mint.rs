@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_of_the_pen() {
+    fn check_digits_detect_typos() {
         for random in [0, 1, 12_345, u64::MAX, 0x5a5a_5a5a_5a5a_5a5a] {
             let made = generate(random);
             assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");

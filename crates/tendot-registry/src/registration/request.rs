@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_and_where() {
+    fn faults_have_pointers() {
         let check = |json: &str, pointer: Option<&str>, name: Option<&str>| {
             let rejection = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
             assert_eq!((rejection.code, rejection.pointer.as_deref()), ("malformed", pointer), "{json}");

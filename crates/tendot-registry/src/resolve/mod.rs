@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_read() {
+    fn read_requirements() {
         let check = |indexes: &[u32], in_session, expected: Result<(&[u32], &'static str), &str>| {
             let query = ResolveQuery {
                 indexes: indexes.to_vec(),

@@ -109,7 +109,7 @@ mod tests {
     use crate::RegistrySettings;
 
     #[test]
-    fn homed_or_not() {
+    fn responsible_prefixes() {
         let homed = ["10.5555", "0.NA/10.20", "20.abc"];
         check(&homed, "10.5555/x", true);
         check(&homed, "10.5555/", true);

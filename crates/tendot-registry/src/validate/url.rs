@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn urls() {
         check_one("https://example.org/", "");
         check_one("HTTP://example.org:8080/a b?x=1&y=%20#é", "");
         check_one("https://example.org/例", "");
