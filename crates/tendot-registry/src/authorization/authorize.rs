@@ -20,7 +20,7 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<(), Error> {
         let identity = match (claimant, requirement) {
-            (Claimant::Operator, _) | (_, Requirement::Nothing) => return Ok(()),
+            (Claimant::Operator, _) | (_, Requirement::Public) => return Ok(()),
             (Claimant::Anonymous, _) => return Err(Error::NeedsAuthentication),
             (Claimant::Token(caller, at), _) => {
                 return self.authorize_operator_token(requirement, caller, at, budget).await;
@@ -35,13 +35,13 @@ impl Registry {
             return Ok(());
         }
         let is_authorized = match requirement {
-            Requirement::Nothing | Requirement::Proof => true,
-            Requirement::Server => is_server_admin || listed(&settings.home_only_admins),
-            Requirement::Search => is_server_admin || listed(&settings.searchers),
-            Requirement::RightOrServer(admins) => {
+            Requirement::Public | Requirement::Authenticated => true,
+            Requirement::ServerAdmin => is_server_admin || listed(&settings.home_only_admins),
+            Requirement::ReverseLookup => is_server_admin || listed(&settings.searchers),
+            Requirement::AdminOrServerAdmin(admins) => {
                 is_server_admin || self.is_member(identity, admins, budget).await?
             }
-            Requirement::Rights(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
+            Requirement::AnyOf(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
         };
         if is_authorized { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
     }
@@ -72,7 +72,7 @@ impl Registry {
         scope: Scope,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        if matches!(requirement, Requirement::Nothing | Requirement::Proof)
+        if matches!(requirement, Requirement::Public | Requirement::Authenticated)
             || matches!(claimant, Claimant::Anonymous | Claimant::Operator)
         {
             return self.authorize(requirement, claimant, budget).await;
@@ -99,7 +99,7 @@ impl Registry {
                 };
                 // Server administrators may list all names.
                 let is_enough = settings.server_admins_full_access
-                    || matches!(requirement, Requirement::RightOrServer(_));
+                    || matches!(requirement, Requirement::AdminOrServerAdmin(_));
                 if is_admin || is_enough && listed(&settings.server_admins) {
                     return Ok(());
                 }
@@ -119,7 +119,7 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<(), Error> {
         let principal = self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
-        if matches!(requirement, Requirement::Proof) {
+        if matches!(requirement, Requirement::Authenticated) {
             return Ok(());
         }
         principal.check_operator().map_err(|_| not_authorized(caller))
@@ -135,7 +135,7 @@ impl Registry {
         match caller {
             Caller::Operator => Ok(true),
             Caller::Token(token) if token.is_operator() => {
-                match self.authorize_operator_token(&Requirement::Server, caller, now_ms, budget).await {
+                match self.authorize_operator_token(&Requirement::ServerAdmin, caller, now_ms, budget).await {
                     Ok(()) => Ok(true),
                     Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
                     Err(error) => Err(error),

@@ -41,7 +41,7 @@ impl Registry {
             // The result and the time do not matter for the requirement.
             HandleOperation::Write(write) => self.plan_write(write, 0, budget).await?.requirement,
             HandleOperation::List(prefix) => self.plan_listing(*prefix, budget).await?.requirement,
-            HandleOperation::ListHomed => Requirement::Server,
+            HandleOperation::ListHomed => Requirement::ServerAdmin,
         };
         let name = match operation {
             HandleOperation::Resolve(query) => Some(query.name),

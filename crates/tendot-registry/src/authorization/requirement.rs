@@ -9,17 +9,17 @@ use crate::{Error, Registry};
 #[derive(Clone, Debug)]
 pub(crate) enum Requirement {
     /// Public operation.
-    Nothing,
+    Public,
     /// Any authenticated identity.
-    Proof,
+    Authenticated,
     /// A member of every admin set of one of these alternatives.
-    Rights(Vec<Vec<AdminSet>>),
+    AnyOf(Vec<Vec<AdminSet>>),
     /// A member of the admin set, or a server administrator.
-    RightOrServer(AdminSet),
+    AdminOrServerAdmin(AdminSet),
     /// A server administrator, or an administrator of homed prefixes.
-    Server,
+    ServerAdmin,
     /// A server administrator, or an identity allowed to use reverse lookup.
-    Search,
+    ReverseLookup,
 }
 
 /// Admins of whom one is required: identities, or admin groups.
@@ -27,7 +27,7 @@ pub(crate) type AdminSet = Vec<ValueReference<'static>>;
 
 impl Requirement {
     pub(crate) fn admin(admins: AdminSet) -> Self {
-        Self::Rights(vec![vec![admins]])
+        Self::AnyOf(vec![vec![admins]])
     }
 }
 

@@ -153,6 +153,6 @@ impl Registry {
         let give = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
         let delete = self.record_admins(name, values, AdminPermissions::DELETE_HANDLE, budget).await?;
         let create = self.creation_admins(name, budget).await?;
-        Ok(Requirement::Rights(vec![vec![change], vec![give], vec![delete, create]]))
+        Ok(Requirement::AnyOf(vec![vec![change], vec![give], vec![delete, create]]))
     }
 }

@@ -28,7 +28,7 @@ impl Registry {
         let notes = Vec::new();
         let outcome =
             PlannedWrite { name, replaced: is_homed, edit, aux_edit: None, removes_last_admin: false, notes };
-        Ok(WritePlan { requirement: Requirement::Server, outcome: Ok(outcome) })
+        Ok(WritePlan { requirement: Requirement::ServerAdmin, outcome: Ok(outcome) })
     }
 }
 

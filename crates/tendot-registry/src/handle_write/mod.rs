@@ -277,7 +277,7 @@ impl Registry {
 impl WritePlan {
     /// Plan for a record that does not exist. Any authenticated caller gets to know that.
     const fn not_found() -> Self {
-        Self { requirement: Requirement::Proof, outcome: Err(Error::NotFound) }
+        Self { requirement: Requirement::Authenticated, outcome: Err(Error::NotFound) }
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct RecordDiff {
     /// Whether anything changes, including publicly writable values.
     pub(super) has_changes: bool,
     /// Index of a read-only value that would change.
-    read_only: Option<u32>,
+    read_only_index: Option<u32>,
 }
 
 impl RecordDiff {
@@ -65,18 +65,18 @@ impl RecordDiff {
     /// Requirement if no permission is required: public for publicly writable values. If nothing changes, authentication is
     /// required, as by deployed servers.
     pub(super) fn requirement_without_admin(&self) -> Option<Requirement> {
-        let requirement = if self.has_changes { Requirement::Nothing } else { Requirement::Proof };
+        let requirement = if self.has_changes { Requirement::Public } else { Requirement::Authenticated };
         (self.required == AdminPermissions::default()).then_some(requirement)
     }
 
     /// Fails if a read-only value would change.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
-        self.read_only.map_or(Ok(()), |index| Err(Error::ReadOnly { index }))
+        self.read_only_index.map_or(Ok(()), |index| Err(Error::ReadOnly { index }))
     }
 
     fn require_writable(&mut self, old: &HandleValue<'_>) {
         if !old.permissions.has(ValuePermissions::ADMIN_WRITE) {
-            self.read_only.get_or_insert(old.index);
+            self.read_only_index.get_or_insert(old.index);
         }
     }
 

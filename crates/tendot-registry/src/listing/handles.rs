@@ -150,7 +150,7 @@ impl Registry {
         caller: &Caller,
         budget: &mut Budget,
     ) -> Result<HandleList, Error> {
-        self.authorize(&Requirement::Server, Claimant::new(caller), budget).await?;
+        self.authorize(&Requirement::ServerAdmin, Claimant::new(caller), budget).await?;
         let after = after.map(|after| parse_homed_prefix(Handle::from(after))).transpose()?;
         budget.charge(cost::list(limit))?;
         let homed = self.store.list_homed(after.as_deref().map(str::as_bytes), limit).await?;
@@ -197,6 +197,6 @@ impl Registry {
         };
         budget.charge(cost::LOOKUP)?;
         let right = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
-        Ok(HandleListing { requirement: Requirement::RightOrServer(right), prefix, start })
+        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(right), prefix, start })
     }
 }

@@ -120,7 +120,7 @@ pub struct ReverseLookupMatch {
 impl Registry {
     /// Authorizes a caller for reverse lookup.
     pub async fn authorize_reverse_lookup(&self, caller: &Caller, budget: &mut Budget) -> Result<(), Error> {
-        self.authorize(&Requirement::Search, Claimant::new(caller), budget).await
+        self.authorize(&Requirement::ReverseLookup, Claimant::new(caller), budget).await
     }
 
     /// Scans the records after `after` until the budget is used up, at least one. A complete lookup reads the whole store, so

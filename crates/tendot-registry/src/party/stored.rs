@@ -200,8 +200,9 @@ pub(crate) fn is_valid_id(id: &str) -> bool {
 
 /// Generates an id in Crockford's base 32, which has no similar letters.
 pub(crate) fn generate_id(random: &[u8]) -> String {
-    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let digit = |byte: &u8| ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
+    const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let digit =
+        |byte: &u8| BASE32_ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
     random.iter().take(12).map(digit).collect()
 }
 

@@ -6,7 +6,7 @@ use crate::prefix::is_doi_prefix;
 use crate::{Registry, RegistryError, RegistryErrorKind, cost};
 
 /// Crockford's base 32: without `i`, `l`, `o` and `u`.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Characters before the check digits.
 const SUFFIX_LEN: usize = 8;
@@ -51,7 +51,7 @@ pub(crate) fn generate(random: u64) -> String {
         let value = number >> (5 * (SUFFIX_LEN - 1 - at)) & 31;
         usize::try_from(value)
             .ok()
-            .and_then(|value| ALPHABET.get(value))
+            .and_then(|value| BASE32_ALPHABET.get(value))
             .map_or('0', |digit| char::from(*digit))
     };
     let digits: String = (0..SUFFIX_LEN).map(digit).collect();
@@ -70,7 +70,7 @@ pub fn is_minted(suffix: &str) -> bool {
     let Some((digits, end)) = suffix.split_once('-') else { return false };
     let mut number = 0_u64;
     for byte in digits.bytes() {
-        let Some(value) = ALPHABET.iter().position(|digit| digit.eq_ignore_ascii_case(&byte)) else {
+        let Some(value) = BASE32_ALPHABET.iter().position(|digit| digit.eq_ignore_ascii_case(&byte)) else {
             return false;
         };
         number = number << 5 | value as u64;
@@ -92,7 +92,7 @@ mod tests {
             let made = generate(random);
             assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");
             for at in 0..SUFFIX_LEN {
-                for other in ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
+                for other in BASE32_ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
                     let mut mistyped = made.clone().into_bytes();
                     mistyped[at] = *other;
                     assert!(!is_minted(std::str::from_utf8(&mistyped).unwrap()), "{made} at {at}");

@@ -15,12 +15,12 @@ pub(crate) struct VisibilityFilter<'c> {
     at: u64,
     principal: Option<Principal>,
     /// Whether prefixes are allocated: only there names can be reserved.
-    allocated: BTreeMap<Box<str>, bool>,
+    allocated_prefixes: BTreeMap<Box<str>, bool>,
 }
 
 impl<'c> VisibilityFilter<'c> {
     pub(crate) const fn new(caller: &'c Caller, now_ms: u64) -> Self {
-        Self { caller, at: now_ms, principal: None, allocated: BTreeMap::new() }
+        Self { caller, at: now_ms, principal: None, allocated_prefixes: BTreeMap::new() }
     }
 }
 
@@ -39,11 +39,11 @@ impl Registry {
             return Ok(true);
         };
         let budget = &mut Budget::new(VISIBILITY_BUDGET);
-        let is_allocated = match visibility.allocated.get(prefix) {
+        let is_allocated = match visibility.allocated_prefixes.get(prefix) {
             Some(known) => *known,
             None => {
                 let is_allocated = self.prefix_record(prefix, budget).await?.is_some();
-                visibility.allocated.insert(prefix.into(), is_allocated);
+                visibility.allocated_prefixes.insert(prefix.into(), is_allocated);
                 is_allocated
             }
         };

@@ -169,12 +169,12 @@ fn select_readable(
     budget.charge(cost::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
     if query.public_only {
         values.retain(|value| value.permissions.is_public() && query.is_selected(value));
-        return non_empty(values, Requirement::Nothing);
+        return non_empty(values, Requirement::Public);
     }
     let mut selected = values.iter().filter(|value| query.is_selected(value));
     let requirement = match selected.find(|value| !value.permissions.is_public()) {
-        None if query.in_session => Requirement::Proof,
-        None => Requirement::Nothing,
+        None if query.in_session => Requirement::Authenticated,
+        None => Requirement::Public,
         Some(hidden) if !hidden.permissions.has(ValuePermissions::ADMIN_READ) => {
             return Err(Error::Unreadable { index: hidden.index });
         }
@@ -215,8 +215,8 @@ mod tests {
         let (values, requirement) =
             select_readable(query, values(), &mut Budget::new(1_000)).map_err(|error| error.to_string())?;
         let requirement = match requirement {
-            Requirement::Nothing => "nothing",
-            Requirement::Proof => "proof",
+            Requirement::Public => "nothing",
+            Requirement::Authenticated => "proof",
             _ => "right",
         };
         Ok((values.iter().map(|value| value.index).collect(), requirement))
