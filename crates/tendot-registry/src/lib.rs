@@ -3,50 +3,38 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-mod caller;
-mod changes;
-mod deposit;
-pub mod doi;
-mod error;
-mod group;
-mod history;
-mod list;
-pub mod metadata;
-mod neighbours;
-mod operation;
-mod ownership;
-pub mod party;
-mod permission;
-mod price;
-mod read_set;
-mod referral;
-mod refusal;
+mod cost;
 mod registry;
+mod settings;
+
+mod authorization;
+mod command;
+mod error;
+mod handle_write;
+mod history;
+mod listing;
+pub mod metadata;
+pub mod party;
+mod prefix;
+pub mod registration;
 pub mod report;
 mod resolve;
-mod response_code;
-mod responsible;
-mod search;
-mod settings;
-mod share;
-mod task;
-mod template;
 pub mod transfer;
 mod validate;
 
-pub use caller::{Caller, HandleIdentity};
-pub use changes::{ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject};
-pub use deposit::{HandleWrite, WriteOutcome, WriteWarning};
-pub use error::Error;
-pub use history::{Happening, HistoryEvent, HistoryEvents, PrefixHolder, RecordSnapshot, Then};
-pub use list::{HandleCount, HandleList};
-pub use neighbours::{PeerFuture, SitePeers};
-pub use operation::HandleOperation;
-pub use refusal::{OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use authorization::{Caller, HandleIdentity, HandleOperation};
+pub use command::{Command, CommandOutcome};
+pub use error::{Error, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
+pub use history::{
+    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Happening, HistoryEvent, HistoryEvents,
+    PrefixHolder, RecordSnapshot, Then,
+};
+pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
+/// Former path of [`registration`], which the other crates import until they are changed.
+#[doc(no_inline)]
+pub use registration as doi;
 pub use registry::Registry;
-pub use resolve::{Resolution, ResolveQuery};
-pub use search::{ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
+pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
-pub use share::HashPartition;
-pub use task::{Command, CommandOutcome};
 pub use validate::{InvalidValue, UrlFault, ValueFault, check_import, is_invisible};

@@ -1,68 +1,72 @@
+//! The registry: store, settings, site peers and quotas.
+
 use std::sync::Arc;
 
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{AnyStore, NameKey, StoredRecord};
 
-use crate::doi::QuotaTable;
-use crate::read_set::TrackedStore;
-use crate::{Error, RegistrySettings, SitePeers, price};
+use crate::command::TrackedStore;
+use crate::prefix::QuotaTable;
+use crate::{Error, RegistrySettings, SitePeers, cost};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
-/// It keeps nothing of what it reads, but how many names there are where only so many may be: what another process changes in
-/// the store holds at once.
+/// Nothing that is read is cached, except name counts of prefixes with a quota. A change that another process commits to the
+/// store takes effect at once.
 #[derive(Debug)]
 pub struct Registry {
     pub(crate) store: TrackedStore,
     pub(crate) settings: Arc<RegistrySettings>,
-    pub(crate) neighbours: Option<Arc<dyn SitePeers>>,
+    pub(crate) site_peers: Option<Arc<dyn SitePeers>>,
     pub(crate) quotas: Arc<QuotaTable>,
 }
 
 impl Registry {
-    /// The rules over `store`.
+    /// Registry over `store`, without site peers.
     pub fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
         let store = TrackedStore::new(store.into());
-        Self { store, settings: Arc::new(settings), neighbours: None, quotas: Arc::default() }
+        Self { store, settings: Arc::new(settings), site_peers: None, quotas: Arc::default() }
     }
 
-    /// The same, with other servers of our site to ask for what they keep of what governs rights here.
+    /// Adds the other servers of the site, which are queried for records that authorize changes here.
     #[must_use]
-    pub fn with_site_peers(self, neighbours: Arc<dyn SitePeers>) -> Self {
-        Self { neighbours: Some(neighbours), ..self }
+    pub fn with_site_peers(self, site_peers: Arc<dyn SitePeers>) -> Self {
+        Self { site_peers: Some(site_peers), ..self }
     }
 
-    /// The store, for those who have rules of their own: import, export, the change feed.
+    /// The store, for callers with rules of their own: import, export, the change feed.
     pub fn store(&self) -> &AnyStore {
         &self.store
     }
 
-    /// What the operator decided.
+    /// Settings of this registry.
     pub fn settings(&self) -> &RegistrySettings {
         &self.settings
     }
 
-    /// The keys in a record that is kept here, for the verification of proofs; none if there is no such record or it is
-    /// kept elsewhere. Secret keys are among them: they are for [`HandleIdentity::prove`](crate::Identity::prove) and not to
-    /// be sent to anybody. Of a record that another server of our site keeps, they are those that everybody may read.
+    /// Key values (`HS_PUBKEY`, `HS_SECKEY`) of a record of this site, to verify an authentication response; empty if there
+    /// is no such record.
+    ///
+    /// Secret keys are included: pass them to [`HandleIdentity::prove`](crate::HandleIdentity::prove) and never send them to
+    /// a client. Of a record on another server of the site only the public keys are returned.
     pub async fn key_values(
         &self,
         handle: Handle<'_>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
-        let values = self.site_values(handle, work).await?.unwrap_or_default();
+        let values = self.site_values(handle, budget).await?.unwrap_or_default();
         let is_key = |value: &HandleValue<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
         Ok(values.into_iter().filter(is_key).collect())
     }
 
-    /// What is kept under a name, whoever is responsible for it.
+    /// Reads the stored record of a name. Does not check responsibility.
     pub(crate) async fn get_record(
         &self,
         name: &str,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Option<StoredRecord>, Error> {
-        work.charge(price::LOOKUP)?;
-        // Names that are longer than any that is kept are not kept.
+        budget.charge(cost::LOOKUP)?;
+        // A name that exceeds the maximum key length cannot be stored.
         let Ok(key) = NameKey::new(name) else { return Ok(None) };
         Ok(self.store.get(&key).await?)
     }

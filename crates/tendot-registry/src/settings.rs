@@ -1,3 +1,5 @@
+//! Settings of the registry.
+
 use tendot_proto::{ValueReference, limits};
 
 use crate::HashPartition;
@@ -13,27 +15,26 @@ use crate::HashPartition;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RegistrySettings {
-    /// Who may home and unhome prefixes, list those that are homed, and list the names under all of them. Index 0 is
-    /// any key of the record.
+    /// Server administrators: may home and unhome prefixes, list homed prefixes, and list all names under them. Index 0
+    /// matches any key of the record.
     pub server_admins: Vec<ValueReference<'static>>,
-    /// Whether these may do everything else, too, whatever the records say.
+    /// Whether server administrators are authorized for every operation, regardless of the records' admins.
     pub server_admins_full_access: bool,
-    /// Who may home and unhome prefixes and list those that are homed, and nothing else.
+    /// Administrators who may only home, unhome and list homed prefixes.
     pub home_only_admins: Vec<ValueReference<'static>>,
-    /// Who may look names up by what their records say, beside the administrators of the server. Index 0 is any key of the
-    /// record.
+    /// Identities that may use reverse lookup, besides server administrators. Index 0 matches any key of the record.
     pub searchers: Vec<ValueReference<'static>>,
-    /// Whether the administrators of a prefix may create names under it. If not, only those may who may do everything.
+    /// Whether the admins of a prefix may create names under it. If not, only server administrators with full access may.
     pub prefix_admins: bool,
-    /// Whether names can be listed at all.
+    /// Whether names can be listed.
     pub list_handles: bool,
-    /// Prefixes whose names are never given again: deleting one leaves a tombstone. ASCII case does not matter.
+    /// Prefixes whose names are never reused: a deleted name leaves a tombstone. ASCII case-insensitive.
     pub permanent_prefixes: Vec<Box<str>>,
-    /// Which names are kept at this server of several in a site; without it, all are.
+    /// Partition of this server in a multi-server site; without it, the server has all names.
     pub share: Option<HashPartition>,
-    /// How names are made up that are not stored.
+    /// Settings for names derived by templates.
     pub templates: TemplateSettings,
-    /// What is taken.
+    /// Limits on new names and records.
     pub limits: RecordLimits,
 }
 
@@ -57,12 +58,12 @@ impl Default for RegistrySettings {
 /// Settings for names derived by prefix templates (`HS_NAMESPACE`).
 #[derive(Clone, Debug)]
 pub struct TemplateSettings {
-    /// Whether the `HS_NAMESPACE` of a prefix is asked first. Deployed servers can be told not to
+    /// Whether the `HS_NAMESPACE` of a prefix takes precedence over `namespace`. Deployed servers can disable this
     /// (`template_ns_override`).
     pub by_prefix: bool,
-    /// The `<namespace>` for prefixes that have none of their own.
+    /// Default `<namespace>` of prefixes without one.
     pub namespace: Option<Box<str>>,
-    /// The delimiter where no namespace has one; the stored record is then the answer as it is.
+    /// Default delimiter if no namespace has one; the base record is then returned unchanged.
     pub delimiter: Option<Box<str>>,
 }
 
@@ -75,17 +76,17 @@ impl Default for TemplateSettings {
 /// Limits on new names and records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordLimits {
-    /// Values of a record.
+    /// Maximum number of values of a record.
     pub values: usize,
-    /// Bytes of one value's data.
+    /// Maximum data length of one value, in bytes.
     pub value_bytes: usize,
-    /// Bytes of all values of a record, so that an answer with all of them, a name and a signature is a message.
+    /// Maximum length of all values of a record, in bytes. All of them fit into one message with the name and a signature.
     pub record_bytes: usize,
-    /// Bytes of a URL.
+    /// Maximum length of a URL, in bytes.
     pub url_bytes: usize,
-    /// Whether new names may have characters that nobody sees: controls, marks of direction, zero-width, tags.
+    /// Whether new names may contain invisible characters: controls, bidirectional marks, zero-width characters, tags.
     pub invisible_names: bool,
-    /// Whether a new name may be the same text as another, with accents composed otherwise. If so, who makes it is told.
+    /// Whether a new name may be a Unicode normalization variant of an existing one. If so, the caller gets a warning.
     pub confusable_names: bool,
 }
 

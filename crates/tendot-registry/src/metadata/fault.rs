@@ -1,3 +1,5 @@
+//! Faults in metadata documents, and their codes.
+
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -5,13 +7,13 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 /// Fault in a metadata document: pointer, code and message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MetadataFault {
-    /// Where: a JSON pointer (`/referentCreation/mode/1`), or a path of XML (`/kernelMetadata/referentCreation/mode[2]`).
+    /// JSON pointer (`/referentCreation/mode/1`), or XML path (`/kernelMetadata/referentCreation/mode[2]`).
     pub pointer: String,
-    /// What is wrong, for programs.
+    /// Stable code for programs.
     pub code: MetadataFaultCode,
-    /// What is wrong, with the value that was found, for people.
+    /// Description for people, with the faulty value.
     pub message: String,
-    /// What would have been taken, if that can be listed.
+    /// Allowed values, if they can be listed.
     pub allowed: &'static [&'static str],
 }
 
@@ -41,47 +43,45 @@ impl Serialize for MetadataFault {
 }
 
 /// Stable code of a metadata fault.
-///
-/// Their texts stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum MetadataFaultCode {
-    /// The text is not JSON, or nested too deep.
+    /// Invalid JSON, or nested too deeply.
     NotJson,
-    /// The text is not XML, or more than is read.
+    /// Invalid XML, or too large.
     NotXml,
-    /// The XML has a document type.
+    /// XML with a document type declaration.
     DtdNotAllowed,
-    /// The element has to be there.
+    /// Missing element.
     Missing,
-    /// There is no such element here.
+    /// Unknown element.
     UnknownElement,
-    /// The member stands there twice.
+    /// Duplicate member.
     Duplicate,
-    /// It is a text where an object is expected, or the like.
+    /// Wrong type, such as text instead of an object.
     WrongType,
-    /// The value is not in the list of those that are allowed, or does not fit to another.
+    /// Value not allowed, or in conflict with another.
     NotAllowed,
-    /// It is repeated too often.
+    /// Too many occurrences.
     TooMany,
-    /// It has too many bytes.
+    /// Too long.
     TooLong,
-    /// The text is empty.
+    /// Empty text.
     Empty,
-    /// The text has a character that XML cannot say.
+    /// Character not allowed in XML.
     NotACharacter,
-    /// This is no date, or none that is exact enough.
+    /// Invalid or incomplete date.
     NotADate,
-    /// This is no code of a language.
+    /// Invalid language tag.
     NotALanguage,
-    /// This is no URI.
+    /// Invalid URI.
     NotAUri,
-    /// The document is about another name.
+    /// Document for another DOI.
     OtherName,
 }
 
 impl MetadataFaultCode {
-    /// The code as it is written.
+    /// Code in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotJson => "not-json",

@@ -1,27 +1,28 @@
+//! Kernel metadata: the document.
+
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-use super::creation::Creation;
-use super::fault::{MetadataFault, MetadataFaultCode};
-use super::lists::PrimaryReferentType;
-use super::node::{MetadataNode, NodeMember, XmlPosition};
-use super::party::{NamedPlace, Party};
-use super::read::{DocumentSyntax, MetadataElement, MetadataReader, excerpt};
-use super::system::SystemMetadata;
-use super::value::{Day, NonEmptyText};
-use super::xml;
+use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
+use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader, excerpt};
+use crate::metadata::codec::xml;
+use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
+use crate::metadata::model::creation::Creation;
+use crate::metadata::model::date::XsdDate;
+use crate::metadata::model::party::{Party, ReferentPlace};
+use crate::metadata::model::text::NonEmptyText;
+use crate::metadata::model::vocabulary::PrimaryReferentType;
+use crate::metadata::system_metadata::SystemMetadata;
 
-/// Bytes of a document in JSON.
+/// Maximum length of a JSON document, in bytes.
 const MAX_JSON_BYTES: usize = 1 << 20;
-/// Bytes of a document in XML, or of the other view: what they say is kept as JSON of less than twice as many bytes,
-/// which has to be read again.
+/// Maximum length of an XML or System Metadata document, in bytes. The kernel JSON made from it has less than twice the
+/// length and must not exceed [`MAX_JSON_BYTES`].
 const MAX_CONVERTED_BYTES: usize = 1 << 19;
 
 /// Kernel metadata of a DOI. A value of this type is valid.
-///
-/// One that exists is valid.
 ///
 /// ```
 /// use tendot_registry::metadata::KernelMetadata;
@@ -49,46 +50,46 @@ pub struct KernelMetadata {
 pub(super) enum Referent {
     Creation(Box<Creation>),
     Party(Box<Party>),
-    Place(NamedPlace),
+    Place(ReferentPlace),
 }
 
 /// Fields of a metadata document that the registry supplies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RegistryFields<'a> {
-    /// The name, as it was first registered.
+    /// DOI in its original spelling.
     pub name: &'a str,
-    /// The code of the agency.
+    /// Code of the agency.
     pub agency: &'a str,
-    /// The day on which the metadata was given, like `2026-11-16`.
+    /// Date of the issue, such as `2026-11-16`.
     pub issue_date: &'a str,
-    /// How often it was given, from 1 on.
+    /// Number of the issue, starting with 1.
     pub issue_number: u32,
 }
 
 impl RegistryFields<'_> {
-    /// The agency as the name of its service: the kernel wants a DOI name.
+    /// DOI of the agency, as the kernel requires.
     pub(super) fn agency_doi(&self) -> String {
         if self.agency.contains('/') { self.agency.to_owned() } else { format!("10.SERV/{}", self.agency) }
     }
 }
 
 impl KernelMetadata {
-    /// Reads JSON of either view. What the registry knows itself is checked for its form, and otherwise ignored.
+    /// Parses JSON of either view. Fields that the registry supplies are validated and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
         Self::read_json(text, None)
     }
 
-    /// Reads JSON that is meant for a name: if it tells another one, it is refused.
+    /// Parses JSON for a DOI; fails if the document names another one.
     pub fn from_json_of(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
         Self::read_json(text, Some(name))
     }
 
-    /// Reads XML of the kernel's schema, with the elements in any order.
+    /// Parses kernel XML, with the elements in any order.
     pub fn from_xml(text: &str) -> Result<Self, Vec<MetadataFault>> {
         Self::read_xml(text, None)
     }
 
-    /// Reads XML that is meant for a name: if it tells another one, it is refused.
+    /// Parses XML for a DOI; fails if the document names another one.
     pub fn from_xml_of(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
         Self::read_xml(text, Some(name))
     }
@@ -110,12 +111,12 @@ impl KernelMetadata {
         Self::from_node(node, DocumentSyntax::Xml(ROOT_ELEMENT), name)
     }
 
-    /// As compact JSON, without what the registry knows: so it is kept.
+    /// Compact JSON without the fields that the registry supplies: the stored form.
     pub fn to_json(&self) -> String {
         self.to_node().to_json()
     }
 
-    /// The name that it is best known by.
+    /// Preferred title or name.
     pub fn title(&self) -> &str {
         let names = match &self.referent {
             Referent::Creation(creation) => return creation.title().map_or("", |name| name.value.as_str()),
@@ -126,7 +127,7 @@ impl KernelMetadata {
         best.map_or("", |name| name.value.as_str())
     }
 
-    /// With what the registry knows, in the sequence of the schema.
+    /// Document tree with the fields that the registry supplies, in the sequence of the schema.
     pub(super) fn to_node_with<'a>(&'a self, facts: &RegistryFields<'a>) -> MetadataNode<'a> {
         let (name, referent) = self.referent.node();
         MetadataNode::object([
@@ -134,12 +135,12 @@ impl KernelMetadata {
             ("primaryReferentType", Some(MetadataNode::text(self.referent.referent_type().as_str()))),
             ("registrationAgencyDoiName", Some(MetadataNode::text(facts.agency_doi()))),
             ("issueDate", Some(MetadataNode::text(facts.issue_date))),
-            ("issueNumber", Some(MetadataNode::Number(facts.issue_number.into()))),
+            ("issueNumber", Some(MetadataNode::Integer(facts.issue_number.into()))),
             (name, Some(referent)),
         ])
     }
 
-    /// As XML, with what the registry knows.
+    /// XML with the fields that the registry supplies.
     pub(super) fn to_xml(&self, facts: &RegistryFields<'_>) -> String {
         xml::write_document(ROOT_ELEMENT, &self.to_node_with(facts))
     }
@@ -166,7 +167,7 @@ impl KernelMetadata {
         reader.finish(read)
     }
 
-    /// The members of the kernel's own view.
+    /// Reads a document of the kernel view.
     fn read_object(node: MetadataNode<'_>, reader: &mut MetadataReader, name: Option<&str>) -> Option<Self> {
         use XmlPosition::Element;
         let mut members = reader.expect_object(node)?;
@@ -174,7 +175,7 @@ impl KernelMetadata {
         check_doi_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
         let kind = members.one(reader, "primaryReferentType", Element);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAgencyDoiName", Element);
-        let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
+        let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let _: Option<Option<u32>> = members.optional(reader, "issueNumber", Element);
         let creation = members.optional(reader, "referentCreation", Element);
         let party = members.optional(reader, "referentParty", Element);
@@ -261,7 +262,7 @@ const KERNEL_MEMBERS: &[&str] = &[
     "referentPlace",
 ];
 
-/// The tree of a text that may be JSON.
+/// Parses JSON into a tree.
 pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFault>> {
     if text.len() > MAX_JSON_BYTES {
         return Err(vec![document_too_large(text.len(), MAX_JSON_BYTES)]);
@@ -275,7 +276,7 @@ pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFa
             allowed: &[],
         }]
     };
-    // Checked once, and not once for every text in it.
+    // UTF-8 is checked once for the document, not for every string.
     let text = std::str::from_utf8(text).map_err(|error| fault(&error))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read =
@@ -283,7 +284,7 @@ pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFa
     read.map_err(|error| fault(&error))
 }
 
-/// Notes it if the document says that it is about another name.
+/// Reports a document that names another DOI.
 pub(super) fn check_doi_name(
     stated: Option<&NonEmptyText>,
     member: &'static str,

@@ -1,29 +1,20 @@
-//! Kernel metadata: what is named, as every agency has to be able to tell.
+//! Kernel metadata of a DOI: parsed, validated and rendered. No store, no I/O.
 //!
-//! - `kernel`: the document; `creation`, `party`, `identifier`: its elements, in the sequence of kernel XML 2.3;
-//! - `system`: the other view, of 2025, made from the kernel and kept as one;
-//! - `lists`, `value`: which values they may have;
-//! - `element`, `read`, `node`, `xml`: how they are read from JSON and XML, and written;
-//! - `format`: what others want, made from the kernel;
-//! - `fault`: what is told of what is wrong.
+//! - `kernel`: the document; `system_metadata`: the reduced view of ISO 26324:2025; `fault`: errors in documents;
+//! - `model`: elements and their values, in the sequence of kernel XML 2.3;
+//! - `codec`: reading and writing of JSON and XML;
+//! - `format`: output formats such as CSL JSON and BibTeX.
 
-mod creation;
-mod element;
+mod codec;
 mod fault;
 mod format;
-mod identifier;
 mod kernel;
-mod lists;
-mod node;
-mod party;
-mod read;
-mod system;
+mod model;
+mod system_metadata;
 #[cfg(test)]
 mod tests;
-mod value;
-mod xml;
 
 pub use fault::{MetadataFault, MetadataFaultCode};
 pub use format::{CitationSummary, MetadataFormat};
 pub use kernel::{KernelMetadata, RegistryFields};
-pub use system::SystemMetadata;
+pub use system_metadata::SystemMetadata;

@@ -1,10 +1,12 @@
+//! Tests with fixed and generated metadata documents.
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::kernel::Referent;
-use super::read::{DocumentSyntax, MetadataElement, MetadataReader};
-use super::{
+use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader};
+use crate::metadata::kernel::Referent;
+use crate::metadata::{
     KernelMetadata, MetadataFault, MetadataFaultCode, MetadataFormat, RegistryFields, SystemMetadata,
 };
 
@@ -13,7 +15,7 @@ use super::{
 pub(super) struct ArbitraryInput {
     bytes: Vec<u8>,
     at: usize,
-    /// Not 0: chosen at random from now on, since what was chosen did not fit.
+    /// If not 0, choices are random, because the previous ones did not satisfy a rule.
     noise: u32,
 }
 
@@ -35,7 +37,7 @@ impl ArbitraryInput {
         &list[usize::from(self.next()) % list.len()]
     }
 
-    /// What fits to a rule: this, or another one.
+    /// An element that satisfies a rule: this one, or another.
     pub(super) fn fitting<T: MetadataElement>(&mut self, any: T, rule: fn(&T, &mut MetadataReader)) -> T {
         let mut reader = MetadataReader::new(DocumentSyntax::Json);
         rule(&any, &mut reader);
@@ -82,7 +84,7 @@ impl ArbitraryInput {
     }
 }
 
-/// What the contract shows.
+/// Example from the contract.
 const EXAMPLE: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
 
 const FACTS: RegistryFields<'_> =
@@ -100,7 +102,7 @@ fn any_kernel(bytes: Vec<u8>) -> KernelMetadata {
 
 proptest! {
     #[test]
-    fn json_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn json_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
         let printed = MetadataFormat::KernelJson.render(&kernel, &FACTS, None);
@@ -110,14 +112,14 @@ proptest! {
     }
 
     #[test]
-    fn xml_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn xml_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let kernel = any_kernel(bytes);
         let printed = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
         prop_assert_eq!(KernelMetadata::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
     }
 
     #[test]
-    fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
+    fn system_metadata_round_trip(bytes in vec(any::<u8>(), 0..600)) {
         let system = SystemMetadata::from(&any_kernel(bytes));
         let printed = system.to_json(&FACTS);
         prop_assert_eq!(SystemMetadata::from_json(printed.as_bytes()), Ok(system.clone()));
@@ -142,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_refused_or_read(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
+    fn any_text_is_rejected_or_parsed(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
         let text = format!("{}{text}{}", &EXAMPLE[..at], &EXAMPLE[(at + cut).min(EXAMPLE.len())..]);
         if let Err(faults) = KernelMetadata::from_json(text.as_bytes()) {
             prop_assert!(!faults.is_empty());
@@ -151,7 +153,7 @@ proptest! {
 }
 
 #[test]
-fn the_example_is_kept_as_it_is() {
+fn example_round_trip() {
     let kernel = KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap();
     assert_eq!(kernel.to_json(), EXAMPLE);
     assert_eq!(kernel.title(), "Self-organized criticality");
@@ -292,7 +294,7 @@ fn faults_of_json() {
         &[" too-long the document has 1048577 bytes, at most 1048576 are taken"],
     );
 
-    // A member of the creation beside the others.
+    // Creation member outside of the creation.
     let add = |member: &str| edit("\"mode\"", &format!("{member},\"mode\""));
     check(
         add(r#""creationDate":{"date":"2026-02-29"}"#),
@@ -338,7 +340,7 @@ fn faults_of_json() {
         ("/referentCreation/creationPlace/0/countryCode", 249 + 16)
     );
 
-    // What the registry knows is looked at for its form.
+    // Fields that the registry supplies are validated.
     let fact = |member: &str| edit("{", &format!("{{{member},"));
     check(fact(r#""issueDate":"today""#), &["/issueDate not-a-date `today` is not a date like `2026-11-16`"]);
     check(
@@ -352,7 +354,7 @@ fn faults_of_json() {
 }
 
 #[test]
-fn twenty_faults_are_enough() {
+fn faults_are_limited() {
     let modes = "\"x\",".repeat(9) + "\"x\"";
     let text = EXAMPLE
         .replace("\"Visual\"", &modes)
@@ -447,7 +449,7 @@ fn faults_of_xml() {
         )],
     );
 
-    // Any order, any prefix, comments and sections.
+    // Any order, any namespace prefix, comments and CDATA sections.
     let other = edit("<mode>Visual</mode>\n", "")
         .replace("</referentCreation>", "<mode><!-- a -->Vis<![CDATA[ual]]></mode></referentCreation>");
     assert_eq!(KernelMetadata::from_xml(&other).unwrap().to_json(), EXAMPLE);
@@ -466,7 +468,7 @@ fn faults_of_xml() {
 }
 
 #[test]
-fn documents_as_large_as_they_may_be() {
+fn documents_of_maximum_size() {
     let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
     let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
     let kernel = KernelMetadata::from_json(agents(10_000).as_bytes()).unwrap();
@@ -525,7 +527,7 @@ fn dates() {
     }
 }
 
-/// How many braces are open at the end, as BibTeX counts them; none if more are closed than were open.
+/// Open braces at the end, as BibTeX counts them; `None` if too many are closed.
 fn braces(text: &str) -> Option<u32> {
     text.chars().try_fold(0_u32, |open, found| match found {
         '{' => Some(open + 1),
@@ -534,7 +536,7 @@ fn braces(text: &str) -> Option<u32> {
     })
 }
 
-/// One record: it begins and ends once, and every line has a tag.
+/// Exactly one record, and every line has a tag.
 fn is_ris(text: &str) -> bool {
     let lines: Vec<_> = text.split_terminator("\r\n").collect();
     let has_tag = |line: &&str| line.get(2..6) == Some("  - ") && !line.contains(['\r', '\n']);

@@ -3,32 +3,33 @@
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Budget, Handle};
 
-use super::prefix::PrefixRange;
-use super::{Held, Principal, RegistryObjectKind, Scope, check_text, put_edit};
-use crate::refusal::RegistryErrorKind;
-use crate::task::CommandPlan;
-use crate::task::sealed::Plan;
-use crate::{Registry, RegistryError};
+use crate::authorization::Principal;
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{Held, RegistryObjectKind, Scope, put_edit};
+use crate::prefix::PrefixRange;
+use crate::validate::check_text;
+use crate::{Registry, RegistryError, RegistryErrorKind};
 
 /// Registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Agency {
-    /// By which it is known; ASCII case does not matter.
+    /// Code of the agency, ASCII case-insensitive.
     pub code: Box<str>,
-    /// Its name.
+    /// Name of the agency.
     pub name: Box<str>,
-    /// Whether names have to come with metadata.
+    /// Whether registrations must include metadata.
     #[serde(default)]
     pub metadata: Demand,
-    /// The prefixes that it gives away; those that nobody else has, from 10.70000 on, without.
+    /// Range of prefixes to allocate from; without one, prefixes from 10.70000 on that are in no other range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<PrefixRange>,
-    /// The record with the locations that all of its names have.
+    /// Handle of a record with the common locations of its names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locations: Option<Box<str>>,
-    /// Since when, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub created: u64,
-    /// That it has ended, if so.
+    /// Closure, if the agency was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<AgencyClosure>,
 }
@@ -36,19 +37,19 @@ pub struct Agency {
 /// Closure of an agency: time and successor.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AgencyClosure {
-    /// When, in milliseconds since 1970.
+    /// Time of closure, in milliseconds since 1970.
     pub at: u64,
-    /// The agency that has its registrants.
+    /// Code of the agency that took over the registrants.
     pub successor: Box<str>,
 }
 
-/// Whether metadata has to be there.
+/// Whether a registration must include kernel metadata.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Demand {
-    /// A name is not registered without.
+    /// Required for registration.
     Required,
-    /// It may come later, or never.
+    /// Optional.
     #[default]
     OnRequest,
 }
@@ -76,7 +77,7 @@ pub struct CreateAgency {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateAgency {
-    /// Which one.
+    /// Code of the agency to update.
     #[serde(skip)]
     pub code: Box<str>,
     /// See [`Agency::name`].
@@ -91,7 +92,7 @@ pub struct UpdateAgency {
     /// See [`Agency::locations`].
     #[serde(default)]
     pub locations: Option<Box<str>>,
-    /// The revision that it has to have.
+    /// Expected revision.
     #[serde(skip)]
     pub expect: Option<u64>,
 }
@@ -119,24 +120,24 @@ impl Agency {
     }
 }
 
-impl Plan for CreateAgency {
+impl PlanCommand for CreateAgency {
     type Output = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
-        at: u64,
-        work: &mut Budget,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
-        standing.check_operator()?;
+        principal.check_operator()?;
         let Self { code, name, metadata, range, locations } = self.clone();
-        let agency = Agency { code, name, metadata, range, locations, created: at, ended: None };
+        let agency = Agency { code, name, metadata, range, locations, created: now_ms, ended: None };
         agency.validate()?;
-        if let Some(there) =
-            registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, work).await?
+        if let Some(existing) =
+            registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, budget).await?
         {
-            let detail = format!("there is an agency `{}`", there.it.code);
+            let detail = format!("there is an agency `{}`", existing.it.code);
             return Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-exists", detail)
                 .with_pointer("/code"));
         }
@@ -144,22 +145,22 @@ impl Plan for CreateAgency {
     }
 }
 
-impl Plan for UpdateAgency {
+impl PlanCommand for UpdateAgency {
     type Output = Agency;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
-        at: u64,
-        work: &mut Budget,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
         let Held { it: before, revision } =
-            registry.get_object::<Agency>(RegistryObjectKind::Agency, &self.code, work).await?;
-        standing.check_agency(&before.code, Scope::Administer)?;
-        standing.check_all_prefixes()?;
+            registry.get_object::<Agency>(RegistryObjectKind::Agency, &self.code, budget).await?;
+        principal.check_agency(&before.code, Scope::Administer)?;
+        principal.check_all_prefixes()?;
         super::check_revision(self.expect, revision)?;
-        if self.range.is_some() && !standing.is_operator() {
+        if self.range.is_some() && !principal.is_operator() {
             return Err(RegistryError::forbidden("only the operator gives an agency other prefixes"));
         }
         let mut agency = before.clone();
@@ -173,25 +174,34 @@ impl Plan for UpdateAgency {
         }
         let mut edits = vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, Some(revision))];
         if agency.locations != before.locations {
-            edits.extend(registry.namespace_edits(&agency, at).await?);
+            edits.extend(registry.namespace_edits(&agency, now_ms).await?);
         }
         Ok(CommandPlan::new(edits, agency))
     }
 }
 
 impl Registry {
-    /// An agency, for everybody.
-    pub async fn agency(&self, code: &str, work: &mut Budget) -> Result<Held<Agency>, RegistryError> {
-        self.get_object(RegistryObjectKind::Agency, code, work).await
+    /// Gets an agency. Public.
+    pub async fn agency(&self, code: &str, budget: &mut Budget) -> Result<Held<Agency>, RegistryError> {
+        self.get_object(RegistryObjectKind::Agency, code, budget).await
     }
 
-    /// Agencies, for everybody, by their codes.
+    /// Lists agencies in code order. Public.
     pub async fn agencies(
         &self,
         after: Option<&str>,
         limit: usize,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(Vec<Held<Agency>>, Option<String>), RegistryError> {
-        Ok(self.list_objects(RegistryObjectKind::Agency, after, limit, work, Some).await?)
+        Ok(self.list_objects(RegistryObjectKind::Agency, after, limit, budget, Some).await?)
+    }
+}
+
+impl Agency {
+    /// Fails if the agency is closed.
+    pub(crate) fn check_open(&self, pointer: &str) -> Result<(), RegistryError> {
+        let Some(ended) = &self.ended else { return Ok(()) };
+        let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
+        Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-ended", detail).with_pointer(pointer))
     }
 }

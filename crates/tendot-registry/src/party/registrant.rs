@@ -3,32 +3,31 @@
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Budget, ValueReference};
 
-use super::standing::ActingRole;
-use super::{
-    Agency, Held, Principal, RegistryObjectKind, Scope, check_revision, check_text, generate_id, gets,
-    put_edit,
+use crate::authorization::{ActingRole, Principal};
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{
+    Agency, Held, RegistryObjectKind, Scope, check_revision, generate_id, put_edit, touch_holdings,
 };
-use crate::refusal::RegistryErrorKind;
-use crate::task::CommandPlan;
-use crate::task::sealed::Plan;
+use crate::validate::check_text;
 use crate::{Caller, Registry, RegistryError};
 
 /// Registrant: organization that registers DOIs through an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Registrant {
-    /// By which it is known.
+    /// Id of the registrant.
     pub id: Box<str>,
-    /// The code of its agency.
+    /// Code of its agency.
     pub agency: Box<str>,
-    /// Its name.
+    /// Name of the registrant.
     pub name: Box<str>,
-    /// How it is reached; only told to those concerned.
+    /// Contact; private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<str>>,
-    /// Identities of the Handle System that act for it, as `300:10.70000/admin`; only told to those concerned.
+    /// Handle identities that act for it, such as `300:10.70000/admin`; private.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admins: Vec<Box<str>>,
-    /// Since when, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub created: u64,
 }
 
@@ -36,7 +35,7 @@ pub struct Registrant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRegistrant {
-    /// See [`Registrant::agency`]; an agency's own without.
+    /// See [`Registrant::agency`]; defaults to the caller's agency.
     #[serde(default)]
     pub agency: Option<Box<str>>,
     /// See [`Registrant::name`].
@@ -47,7 +46,7 @@ pub struct CreateRegistrant {
     /// See [`Registrant::admins`].
     #[serde(default)]
     pub admins: Vec<Box<str>>,
-    /// What its id is made of.
+    /// Random bytes for the id.
     #[serde(skip)]
     pub random: [u8; 16],
 }
@@ -56,7 +55,7 @@ pub struct CreateRegistrant {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRegistrant {
-    /// Which one.
+    /// Id of the registrant to update.
     #[serde(skip)]
     pub id: Box<str>,
     /// See [`Registrant::name`].
@@ -68,12 +67,12 @@ pub struct UpdateRegistrant {
     /// See [`Registrant::admins`].
     #[serde(default)]
     pub admins: Option<Vec<Box<str>>>,
-    /// The revision that it has to have.
+    /// Expected revision.
     #[serde(skip)]
     pub expect: Option<u64>,
 }
 
-/// Identities that act for one registrant.
+/// Maximum number of admins of a registrant.
 const MAX_REGISTRANT_ADMINS: usize = 64;
 
 impl Registrant {
@@ -97,7 +96,7 @@ impl Registrant {
         Ok(())
     }
 
-    /// Without what is told only to those concerned.
+    /// Removes private fields.
     fn redacted(self) -> Self {
         Self { contact: None, admins: Vec::new(), ..self }
     }
@@ -107,28 +106,28 @@ impl Registrant {
     }
 }
 
-impl Plan for CreateRegistrant {
+impl PlanCommand for CreateRegistrant {
     type Output = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
-        at: u64,
-        work: &mut Budget,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
-        standing.check_scope(Scope::Administer)?;
-        let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &standing.role) else {
+        principal.check_scope(Scope::Administer)?;
+        let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &principal.role) else {
             return Err(RegistryError::invalid("missing", "/agency", "a registrant has an agency"));
         };
         let agency = registry
-            .find_object::<Agency>(RegistryObjectKind::Agency, code, work)
+            .find_object::<Agency>(RegistryObjectKind::Agency, code, budget)
             .await?
             .ok_or_else(|| {
                 RegistryError::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
             })?;
-        standing.check_agency(&agency.it.code, Scope::Administer)?;
-        standing.check_all_prefixes()?;
+        principal.check_agency(&agency.it.code, Scope::Administer)?;
+        principal.check_all_prefixes()?;
         agency.it.check_open("/agency")?;
         let registrant = Registrant {
             id: generate_id(&self.random).into(),
@@ -136,40 +135,32 @@ impl Plan for CreateRegistrant {
             name: self.name.clone(),
             contact: self.contact.clone(),
             admins: self.admins.clone(),
-            created: at,
+            created: now_ms,
         };
         registrant.validate()?;
-        let comes = gets(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
+        let holdings_edit = touch_holdings(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
         Ok(CommandPlan::new(
-            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), comes],
+            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), holdings_edit],
             registrant,
         ))
     }
 }
 
-impl Agency {
-    /// It has not ended.
-    pub(crate) fn check_open(&self, pointer: &str) -> Result<(), RegistryError> {
-        let Some(ended) = &self.ended else { return Ok(()) };
-        let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
-        Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-ended", detail).with_pointer(pointer))
-    }
-}
-
-impl Plan for UpdateRegistrant {
+impl PlanCommand for UpdateRegistrant {
     type Output = Registrant;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
-        at: u64,
-        work: &mut Budget,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
-        let held = registry.get_object::<Registrant>(RegistryObjectKind::Registrant, &self.id, work).await?;
-        let Held { it: before, revision } = held;
-        standing.check_registrant(&before, Scope::Administer)?;
-        standing.check_all_prefixes()?;
+        let object =
+            registry.get_object::<Registrant>(RegistryObjectKind::Registrant, &self.id, budget).await?;
+        let Held { it: before, revision } = object;
+        principal.check_registrant(&before, Scope::Administer)?;
+        principal.check_all_prefixes()?;
         check_revision(self.expect, revision)?;
         let mut registrant = before.clone();
         registrant.name = self.name.clone().unwrap_or(registrant.name);
@@ -182,47 +173,47 @@ impl Plan for UpdateRegistrant {
         let mut edits =
             vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, Some(revision))];
         if registrant.admins != before.admins {
-            // Whoever acts for it may do everything for it.
-            standing.check_unrestricted()?;
-            edits.extend(registry.admin_group_edits(&registrant, at).await?);
+            // Admins get all permissions of the registrant.
+            principal.check_unrestricted()?;
+            edits.extend(registry.admin_group_edits(&registrant, now_ms).await?);
         }
         Ok(CommandPlan::new(edits, registrant))
     }
 }
 
 impl Registry {
-    /// A registrant: all of it to those concerned, its name and agency to everybody.
+    /// Gets a registrant. Name and agency are public, other fields only for authorized principals.
     pub async fn registrant(
         &self,
         id: &str,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<Held<Registrant>, RegistryError> {
-        let standing = self.principal(caller, at, work).await?;
-        let held = self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
-        Ok(shown(held, &standing))
+        let principal = self.principal(caller, now_ms, budget).await?;
+        let object = self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+        Ok(redact_for(object, &principal))
     }
 
-    /// Registrants, by their ids; those of one agency, if it is given.
+    /// Lists registrants in id order, of one agency if given.
     pub async fn registrants(
         &self,
         agency: Option<&str>,
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<(Vec<Held<Registrant>>, Option<String>), RegistryError> {
-        let standing = self.principal(caller, at, work).await?;
-        let item = |held: Held<Registrant>| {
-            let is_of_it = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&held.it.agency));
-            is_of_it.then(|| shown(held, &standing))
+        let principal = self.principal(caller, now_ms, budget).await?;
+        let item = |object: Held<Registrant>| {
+            let is_of_agency = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.it.agency));
+            is_of_agency.then(|| redact_for(object, &principal))
         };
-        Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, work, item).await?)
+        Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, budget, item).await?)
     }
 }
 
-fn shown(held: Held<Registrant>, standing: &Principal) -> Held<Registrant> {
-    if standing.can_read(&held.it) { held } else { Held { it: held.it.redacted(), ..held } }
+fn redact_for(object: Held<Registrant>, principal: &Principal) -> Held<Registrant> {
+    if principal.can_read(&object.it) { object } else { Held { it: object.it.redacted(), ..object } }
 }

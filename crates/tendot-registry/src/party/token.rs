@@ -1,4 +1,4 @@
-//! Tokens: by which parties are known.
+//! API tokens: roles, scopes, creation, revocation and authentication.
 
 use std::fmt;
 
@@ -8,27 +8,25 @@ use subtle::ConstantTimeEq as _;
 use tendot_proto::Budget;
 use tendot_store::{Edit, Precondition};
 
-use super::standing::ActingRole;
-use super::{
-    Agency, Held, Principal, Registrant, RegistryObjectKind, check_text, generate_id, put_edit, sha256_hex,
-};
-use crate::refusal::RegistryErrorKind;
-use crate::task::CommandPlan;
-use crate::task::sealed::Plan;
+use crate::authorization::{ActingRole, Principal};
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{Agency, Held, Registrant, RegistryObjectKind, generate_id, put_edit, sha256_hex};
+use crate::validate::check_text;
 use crate::{Caller, Error, Registry, RegistryError};
 
-/// What all tokens begin with, so that they are known for what they are where they should not be.
+/// Prefix of all tokens, so that secret scanners recognize them.
 const TOKEN_PREFIX: &str = "tendot_";
 
 /// Role of an API token.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Who runs the service.
+    /// Operator of the service.
     Operator,
-    /// An agency.
+    /// Agency.
     Agency,
-    /// A registrant.
+    /// Registrant.
     Registrant,
 }
 
@@ -36,18 +34,18 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// To see what is only for those concerned. Every token is for that.
+    /// Read private data. Every token has this scope.
     Read,
-    /// To register, change and end names.
+    /// Register, update and retire names.
     Deposit,
-    /// To give names, prefixes and agencies away, and to take them.
+    /// Propose and accept transfers.
     Transfer,
-    /// To make and change registrants, prefixes and tokens.
+    /// Create and update registrants, prefixes and tokens.
     Administer,
 }
 
 impl Scope {
-    /// As it is written.
+    /// Name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -61,28 +59,28 @@ impl Scope {
 /// API token without its secret.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ApiToken {
-    /// By which it is known.
+    /// Id of the token.
     pub id: Box<str>,
-    /// For whom it is …
+    /// Role of the token.
     pub role: Role,
-    /// … by code or id; none for the operator.
+    /// Code of the agency or id of the registrant; `None` for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Box<str>>,
-    /// What for; all that its role may, without.
+    /// Scopes; `None` for all scopes of the role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<Scope>>,
-    /// Which prefixes it is for; all, without.
+    /// Prefixes; empty for all prefixes of the role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefixes: Vec<Box<str>>,
-    /// Until when, in milliseconds since 1970; for ever, without.
+    /// Expiry, in milliseconds since 1970; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// What it is for, in words.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Box<str>>,
-    /// Since when, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub created: u64,
-    /// SHA-256 of its secret.
+    /// SHA-256 of the secret.
     pub(crate) hash: Box<str>,
 }
 
@@ -101,36 +99,36 @@ pub struct CreateToken {
     pub expires: Option<u64>,
     /// See [`ApiToken::label`].
     pub label: Option<Box<str>>,
-    /// What its id and its secret are made of.
+    /// Random bytes for id and secret.
     pub random: [u8; 48],
 }
 
 /// Command: revoke an API token.
 #[derive(Clone, Debug)]
 pub struct RevokeToken {
-    /// Its id.
+    /// Id of the token.
     pub id: Box<str>,
 }
 
 /// Authenticated API token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenIdentity {
-    /// Its id.
+    /// Id of the token.
     pub id: Box<str>,
     role: Role,
     subject: Option<Box<str>>,
-    /// When it was shown, in milliseconds since 1970.
-    pub(super) at: u64,
+    /// Time of authentication, in milliseconds since 1970.
+    pub(crate) at: u64,
 }
 
 impl TokenIdentity {
-    /// Whether it is the operator's.
+    /// Whether it is an operator token.
     pub fn is_operator(&self) -> bool {
         self.role == Role::Operator
     }
 }
 
-/// As the log has it.
+/// Format of the author in the change log.
 impl fmt::Display for TokenIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.role, &self.subject) {
@@ -142,7 +140,7 @@ impl fmt::Display for TokenIdentity {
 }
 
 impl CreateToken {
-    /// The token as it is shown, once.
+    /// The token with its secret. Return it to the client once and never store it.
     pub fn plaintext(&self) -> String {
         format!("{TOKEN_PREFIX}{}_{}", self.id(), self.secret())
     }
@@ -157,24 +155,24 @@ impl CreateToken {
     }
 }
 
-impl Plan for CreateToken {
+impl PlanCommand for CreateToken {
     type Output = ApiToken;
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
-        at: u64,
-        work: &mut Budget,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<ApiToken>, RegistryError> {
-        standing.check_scope(Scope::Administer)?;
-        // A token for some prefixes does not make one for others.
-        standing.check_unrestricted()?;
+        principal.check_scope(Scope::Administer)?;
+        // A restricted token must not create an unrestricted one.
+        principal.check_unrestricted()?;
         let missing =
             |what: &str| RegistryError::invalid("missing", "/subject", format!("which {what} it is for"));
         let subject = match (self.role, &self.subject) {
             (Role::Operator, None) => {
-                standing.check_operator()?;
+                principal.check_operator()?;
                 None
             }
             (Role::Operator, Some(_)) => {
@@ -186,26 +184,26 @@ impl Plan for CreateToken {
             }
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
-                let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, work).await?;
-                let no_such = format!("there is no agency `{code}`");
+                let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
+                let not_found = format!("there is no agency `{code}`");
                 let agency =
-                    agency.ok_or_else(|| RegistryError::invalid("no-such-agency", "/subject", no_such))?;
-                standing.check_agency(&agency.it.code, Scope::Administer)?;
+                    agency.ok_or_else(|| RegistryError::invalid("no-such-agency", "/subject", not_found))?;
+                principal.check_agency(&agency.it.code, Scope::Administer)?;
                 agency.it.check_open("/subject")?;
                 Some(agency.it.code)
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
                 let registrant =
-                    registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
-                let no_such = format!("there is no registrant `{id}`");
+                    registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                let not_found = format!("there is no registrant `{id}`");
                 let registrant = registrant
-                    .ok_or_else(|| RegistryError::invalid("no-such-registrant", "/subject", no_such))?;
-                standing.check_registrant(&registrant.it, Scope::Administer)?;
+                    .ok_or_else(|| RegistryError::invalid("no-such-registrant", "/subject", not_found))?;
+                principal.check_registrant(&registrant.it, Scope::Administer)?;
                 Some(registrant.it.id)
             }
         };
-        if self.expires.is_some_and(|end| end <= at) {
+        if self.expires.is_some_and(|end| end <= now_ms) {
             return Err(RegistryError::invalid("expired", "/expires", "it would have expired already"));
         }
         if self.scopes.as_ref().is_some_and(Vec::is_empty) {
@@ -225,31 +223,31 @@ impl Plan for CreateToken {
             prefixes: self.prefixes.clone(),
             expires: self.expires,
             label: self.label.clone(),
-            created: at,
+            created: now_ms,
             hash: sha256_hex(self.secret().as_bytes())?.into(),
         };
         Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Token, &token.id, &token, None)], token))
     }
 }
 
-impl Plan for RevokeToken {
+impl PlanCommand for RevokeToken {
     type Output = ();
 
     async fn plan(
         &self,
         registry: &Registry,
-        standing: &Principal,
+        principal: &Principal,
         _: u64,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<CommandPlan<()>, RegistryError> {
-        standing.check_scope(Scope::Administer)?;
-        standing.check_all_prefixes()?;
-        let no_such = || RegistryError::not_found(RegistryObjectKind::Token.name(), &self.id);
+        principal.check_scope(Scope::Administer)?;
+        principal.check_all_prefixes()?;
+        let not_found = || RegistryError::not_found(RegistryObjectKind::Token.name(), &self.id);
         let Held { it: token, revision } =
-            registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, work).await?;
-        // Of others' tokens nobody learns that they are there.
-        if !registry.is_concerned(&token, standing, work).await? {
-            return Err(no_such());
+            registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, budget).await?;
+        // Tokens of others are reported as not found.
+        if !registry.can_read_private(&token, principal, budget).await? {
+            return Err(not_found());
         }
         let name = RegistryObjectKind::Token.storage_name(&self.id).into();
         Ok(CommandPlan::new(vec![Edit::Remove { name, expect: Precondition::Revision(revision) }], ()))
@@ -257,39 +255,44 @@ impl Plan for RevokeToken {
 }
 
 impl Registry {
-    /// Who has shown a token; nobody if it is none, or no longer.
+    /// Authenticates a token; `None` if it is unknown, revoked or expired.
     pub async fn by_token(
         &self,
         text: &str,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<Option<TokenIdentity>, Error> {
         let Some((id, secret)) = text.strip_prefix(TOKEN_PREFIX).and_then(|rest| rest.split_once('_')) else {
             return Ok(None);
         };
-        let Some(held) = self.find_object::<ApiToken>(RegistryObjectKind::Token, id, work).await? else {
+        let Some(object) = self.find_object::<ApiToken>(RegistryObjectKind::Token, id, budget).await? else {
             return Ok(None);
         };
-        let token = held.it;
-        let is_it = bool::from(sha256_hex(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
-            && token.expires.is_none_or(|end| end > at);
-        Ok(is_it.then_some(TokenIdentity { id: token.id, role: token.role, subject: token.subject, at }))
+        let token = object.it;
+        let matches = bool::from(sha256_hex(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
+            && token.expires.is_none_or(|end| end > now_ms);
+        Ok(matches.then_some(TokenIdentity {
+            id: token.id,
+            role: token.role,
+            subject: token.subject,
+            at: now_ms,
+        }))
     }
 
-    /// The tokens of those for whom somebody acts, by their ids, without their secrets.
+    /// Lists the tokens that the principal may manage, in id order, without secrets.
     pub async fn tokens(
         &self,
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<(Vec<Held<ApiToken>>, Option<String>), RegistryError> {
-        let standing = self.principal(caller, at, work).await?;
-        standing.check_scope(Scope::Administer)?;
-        standing.check_all_prefixes()?;
-        let item = |held: Held<ApiToken>| {
-            let whom = match (&standing.role, held.it.role, &held.it.subject) {
+        let principal = self.principal(caller, now_ms, budget).await?;
+        principal.check_scope(Scope::Administer)?;
+        principal.check_all_prefixes()?;
+        let item = |object: Held<ApiToken>| {
+            let subject_registrant = match (&principal.role, object.it.role, &object.it.subject) {
                 (ActingRole::Operator, ..) => None,
                 (ActingRole::Agency(code), Role::Agency, Some(subject))
                     if code.eq_ignore_ascii_case(subject) =>
@@ -302,39 +305,28 @@ impl Registry {
                 }
                 _ => return None,
             };
-            Some((held, whom.into_iter().collect()))
+            Some((object, subject_registrant.into_iter().collect()))
         };
-        Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &standing, work, item).await?)
+        Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &principal, budget, item).await?)
     }
 
-    async fn is_concerned(
+    async fn can_read_private(
         &self,
         token: &ApiToken,
-        standing: &Principal,
-        work: &mut Budget,
+        principal: &Principal,
+        budget: &mut Budget,
     ) -> Result<bool, RegistryError> {
         Ok(match (token.role, &token.subject) {
-            (Role::Agency, Some(code)) => standing.is_for_agency(code),
+            (Role::Agency, Some(code)) => principal.is_for_agency(code),
             (Role::Registrant, Some(id)) => {
                 let registrant =
-                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, work).await?;
+                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
                 registrant.map_or_else(
-                    || standing.is_operator(),
-                    |registrant| standing.is_for_registrant(&registrant.it),
+                    || principal.is_operator(),
+                    |registrant| principal.is_for_registrant(&registrant.it),
                 )
             }
-            _ => standing.is_operator(),
+            _ => principal.is_operator(),
         })
-    }
-}
-
-impl Principal {
-    /// It is by no token that is only for some things: rights that it has not are not its to give.
-    pub(super) fn check_unrestricted(&self) -> Result<(), RegistryError> {
-        if self.is_unrestricted() {
-            return Ok(());
-        }
-        let detail = "a token that is for some things only makes no others";
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
     }
 }

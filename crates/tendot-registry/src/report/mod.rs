@@ -1,89 +1,93 @@
-//! What those who have a prefix should know of it: names that nobody asks for, names that are asked for and are not there,
-//! links that are not right, names that can't be told from others. `figures` has what is counted for that.
+//! Reports for prefix holders: resolved and never resolved names, failed resolutions, invalid links, confusable names.
+//!
+//! In reading order: this file has the reports and the summary, `inspect` the findings from one record, `resolution_stats`
+//! the stored counts.
 
-mod figures;
-mod look;
+mod inspect;
+mod resolution_stats;
 
-pub use figures::{FailedResolutionCount, ResolutionCount, day_number, name_hash};
-use look::{InspectedName, inspect};
+pub use resolution_stats::{FailedResolutionCount, ResolutionCount, day_number, name_hash};
+
+use inspect::{InspectedName, inspect};
 use tendot_proto::Budget;
 use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
-use crate::doi::{DoiStatus, Registration, RegistrationState};
-use crate::party::{PrefixAllocation, Principal};
+use crate::authorization::Principal;
+use crate::prefix::PrefixAllocation;
+use crate::registration::{DoiStatus, Registration, RegistrationState};
 use crate::validate::{has_mixed_scripts, normalization_variants};
-use crate::{Caller, Error, Registry, RegistryError, price};
+use crate::{Caller, Error, Registry, RegistryError, cost};
 
-/// Records that are looked at in one call.
+/// Maximum number of records inspected per request.
 const MAX_INSPECTED_RECORDS: usize = 1_000;
 
 /// Kind of a prefix report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReportKind {
-    /// Names that are registered and were resolved.
+    /// Registered names that were resolved.
     Resolved,
-    /// Names that are registered and never were.
+    /// Registered names that were never resolved.
     NeverResolved,
-    /// Names that were asked for and not found.
+    /// Names whose resolution failed.
     Failed,
-    /// Links that would not be taken today.
+    /// Links that would be rejected today.
     Links,
-    /// Names that can't be told from others.
+    /// Names that are confusable with others.
     Confusable,
 }
 
 /// Finding of a prefix report.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReportFinding {
-    /// A name that was resolved.
+    /// Resolved name.
     Resolved {
-        /// As it was first spelled.
+        /// Name in its original spelling.
         name: Box<str>,
-        /// How often.
+        /// Number of resolutions.
         count: u64,
-        /// The first day, counted from 1970 on.
+        /// First day, in days since 1970.
         first: u32,
-        /// The last day.
+        /// Last day, in days since 1970.
         last: u32,
     },
-    /// A name that was never resolved.
+    /// Name that was never resolved.
     NeverResolved {
-        /// As it was first spelled.
+        /// Name in its original spelling.
         name: Box<str>,
-        /// Since when it is there, in milliseconds since 1970.
+        /// Time of registration, in milliseconds since 1970.
         created: u64,
     },
-    /// A name that was not found.
+    /// Name that was not found.
     Failed {
-        /// As it was asked for.
+        /// Name as requested.
         name: Box<str>,
-        /// How often.
+        /// Number of resolutions.
         count: u64,
-        /// The first day, counted from 1970 on.
+        /// First day, in days since 1970.
         first: u32,
-        /// The last day.
+        /// Last day, in days since 1970.
         last: u32,
-        /// What it is now, if who asks may know.
+        /// Current status, if it is visible to the caller.
         state: Option<DoiStatus>,
     },
-    /// A link that would not be taken today.
+    /// Link that would be rejected today.
     Link {
-        /// As it was first spelled.
+        /// Name in its original spelling.
         name: Box<str>,
-        /// Where in its record.
+        /// Index of the value.
         index: u32,
-        /// The link, as far as it is text.
+        /// Data of the value, lossily decoded.
         data: String,
-        /// What is wrong, for programs.
+        /// Code of the fault.
         code: &'static str,
-        /// What is wrong, for people.
+        /// Description of the fault.
         why: String,
     },
-    /// A name that can't be told from another.
+    /// Confusable name.
     Confusable {
-        /// As it was first spelled.
+        /// Name in its original spelling.
         name: Box<str>,
-        /// The other; none if it has letters of several scripts, by which it could look like many.
+        /// Name it is confusable with; `None` if it mixes scripts.
         with: Option<Box<str>>,
     },
 }
@@ -91,39 +95,39 @@ pub enum ReportFinding {
 /// Findings of one report request, and where to continue.
 #[derive(Clone, Debug, Default)]
 pub struct ReportFindings {
-    /// The lines; there may be none, and yet more to come.
+    /// Findings; there may be none although more follow.
     pub items: Vec<ReportFinding>,
-    /// What to ask for as `after`, if there may be more.
+    /// Cursor for `after`, if there may be more.
     pub next: Option<Box<str>>,
 }
 
 /// Totals of the reports of a prefix.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PrefixSummary {
-    /// Names that resolve.
+    /// Registered names.
     pub registered: u64,
-    /// Names that do not resolve yet.
+    /// Reserved names.
     pub reserved: u64,
-    /// Names that do not resolve any more.
+    /// Retired names.
     pub ended: u64,
-    /// Those that resolve and ever were resolved.
+    /// Registered names that were resolved.
     pub resolved: u64,
-    /// How often all of these were.
+    /// Total of these resolutions.
     pub resolutions: u64,
-    /// Those that resolve and never were.
+    /// Registered names that were never resolved.
     pub never_resolved: u64,
-    /// Names that were asked for and not found.
+    /// Names whose resolution failed.
     pub failed: u64,
-    /// How often all of these were.
+    /// Total of these resolutions.
     pub failures: u64,
-    /// Links that would not be taken today.
+    /// Links that would be rejected today.
     pub links: u64,
-    /// Names that can't be told from others.
+    /// Names that are confusable with others.
     pub confusable: u64,
 }
 
 impl PrefixSummary {
-    /// Adds what is in another part of the prefix.
+    /// Adds the summary of another part of the prefix.
     pub const fn merge(&mut self, other: &Self) {
         self.registered += other.registered;
         self.reserved += other.reserved;
@@ -141,7 +145,7 @@ impl PrefixSummary {
 /// Prefix of a report, and the principal who reads it.
 struct ReportContext {
     allocation: PrefixAllocation,
-    standing: Principal,
+    principal: Principal,
 }
 
 impl ReportContext {
@@ -149,18 +153,18 @@ impl ReportContext {
         &self.allocation.prefix.prefix
     }
 
-    /// Whether a name is that of another registrant than the one who has the prefix.
-    fn belongs_to_other(&self, deposit: &Registration) -> bool {
-        let owner = deposit.owner.as_ref();
-        !self.standing.is_operator() && owner.is_some_and(|owner| **owner != *self.allocation.holder.id)
+    /// Whether a name belongs to another registrant than the holder of the prefix.
+    fn belongs_to_other(&self, registration: &Registration) -> bool {
+        let owner = registration.owner.as_ref();
+        !self.principal.is_operator() && owner.is_some_and(|owner| **owner != *self.allocation.holder.id)
     }
 
-    /// What is seen of a name; none if who reads is not to know of it.
+    /// Status of a name; `None` if it is not visible.
     fn visible_status(&self, entry: &StoredRecord) -> Result<Option<DoiStatus>, Error> {
-        let deposit = Registration::of_record(entry)?;
-        Ok(match (entry.state, deposit.state) {
+        let registration = Registration::of_record(entry)?;
+        Ok(match (entry.state, registration.state) {
             (RecordStatus::Live, RegistrationState::Registered) => Some(DoiStatus::Registered),
-            (_, RegistrationState::Reserved) if self.belongs_to_other(&deposit) => None,
+            (_, RegistrationState::Reserved) if self.belongs_to_other(&registration) => None,
             (RecordStatus::Live, RegistrationState::Reserved) => Some(DoiStatus::Reserved),
             (RecordStatus::Tombstone, _) => Some(DoiStatus::Tombstone),
         })
@@ -168,17 +172,17 @@ impl ReportContext {
 }
 
 impl Registry {
-    /// A part of the summary of a prefix, of the names after one, and where to go on, if there are more. For those who act for
-    /// its registrant; to others there is none.
+    /// Summary of the names of a prefix after one, and the cursor if there are more. Only for principals who act for the
+    /// holder; not found for others.
     pub async fn prefix_summary(
         &self,
         prefix: &str,
         after: Option<&str>,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<(PrefixSummary, Option<Box<str>>), RegistryError> {
-        let reader = self.report_context(prefix, caller, at, work).await?;
+        let reader = self.report_context(prefix, caller, now_ms, budget).await?;
         let mut summary = PrefixSummary::default();
         if after.is_none() {
             self.visit_failed_resolutions(reader.prefix(), None, |_, failed| {
@@ -189,67 +193,64 @@ impl Registry {
             .await?;
         }
         let (all, next) = self.inspect_names(&reader, after, usize::MAX, |_| true).await?;
-        for looked in &all {
-            match looked.state {
+        for inspected in &all {
+            match inspected.state {
                 DoiStatus::Reserved => summary.reserved += 1,
                 DoiStatus::Tombstone | DoiStatus::Removed => summary.ended += 1,
                 DoiStatus::Registered => {
                     summary.registered += 1;
-                    match self.resolution_stats(reader.prefix(), &looked.key).await? {
+                    match self.resolution_stats(reader.prefix(), &inspected.key).await? {
                         None => summary.never_resolved += 1,
-                        Some(noted) => {
+                        Some(stats) => {
                             summary.resolved += 1;
-                            summary.resolutions = summary.resolutions.saturating_add(noted.count);
+                            summary.resolutions = summary.resolutions.saturating_add(stats.count);
                         }
                     }
                 }
             }
-            summary.links += looked.links.len() as u64;
-            summary.confusable += u64::from(self.confusable_finding(looked).await?.is_some());
+            summary.links += inspected.links.len() as u64;
+            summary.confusable += u64::from(self.confusable_finding(inspected).await?.is_some());
         }
         Ok((summary, next))
     }
 
-    /// Some lines of a report, about what comes after a name; where they are about one name, all of them. For those who act for
-    /// the registrant of the prefix; to others there is none.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "which report, as whom and when: none of them stands for another"
-    )]
+    /// Findings of a report after a name; all findings of one name come together. Only for principals who act for the holder;
+    /// not found for others.
+    #[allow(clippy::too_many_arguments, reason = "independent inputs: report, page, caller, time and budget")]
     pub async fn report(
         &self,
         (report, prefix): (ReportKind, &str),
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<ReportFindings, RegistryError> {
-        let reader = self.report_context(prefix, caller, at, work).await?;
+        let reader = self.report_context(prefix, caller, now_ms, budget).await?;
         if report == ReportKind::Failed {
             return self.report_failed_resolutions(&reader, after, limit).await;
         }
-        let is_wanted = |looked: &InspectedName| match report {
-            ReportKind::Resolved | ReportKind::NeverResolved => looked.state == DoiStatus::Registered,
-            ReportKind::Links => !looked.links.is_empty(),
-            _ => !looked.name.is_ascii() && looked.state != DoiStatus::Tombstone,
+        let is_wanted = |inspected: &InspectedName| match report {
+            ReportKind::Resolved | ReportKind::NeverResolved => inspected.state == DoiStatus::Registered,
+            ReportKind::Links => !inspected.links.is_empty(),
+            _ => !inspected.name.is_ascii() && inspected.state != DoiStatus::Tombstone,
         };
         let (all, mut next) = self.inspect_names(&reader, after, limit, is_wanted).await?;
         let mut items = Vec::new();
-        for looked in all {
+        for inspected in all {
             if items.len() >= limit {
-                // What was looked at and had nothing to tell is looked at again.
+                // Names without findings after the last one are inspected again.
                 next = items.last().map(|last: &ReportFinding| last.name().into());
                 break;
             }
             match report {
-                ReportKind::Links => items.extend(looked.links),
-                ReportKind::Confusable => items.extend(self.confusable_finding(&looked).await?),
+                ReportKind::Links => items.extend(inspected.links),
+                ReportKind::Confusable => items.extend(self.confusable_finding(&inspected).await?),
                 _ => {
-                    let noted = self.resolution_stats(reader.prefix(), &looked.key).await?;
-                    let (name, created) = (looked.name, looked.created);
-                    items.extend(match noted {
-                        Some(figures::ResolutionStats { count, first, last }) => {
+                    let stats = self.resolution_stats(reader.prefix(), &inspected.key).await?;
+                    let (name, created) = (inspected.name, inspected.created);
+                    items.extend(match stats {
+                        Some(resolution_stats::ResolutionStats { count, first, last }) => {
                             Some(ReportFinding::Resolved { name, count, first, last })
                                 .filter(|_| report == ReportKind::Resolved)
                         }
@@ -272,7 +273,7 @@ impl Registry {
         let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
         self.visit_failed_resolutions(reader.prefix(), after, |_, failed| {
             if found.len() >= limit.min(MAX_INSPECTED_RECORDS) {
-                next = found.last().map(|last: &figures::FailedResolutionStats| last.name.clone());
+                next = found.last().map(|last: &resolution_stats::FailedResolutionStats| last.name.clone());
                 return false;
             }
             found.push(failed);
@@ -296,25 +297,25 @@ impl Registry {
         Ok(ReportFindings { items, next })
     }
 
-    /// Who reads the reports of a prefix. To those whom they do not concern there is none.
+    /// Context of a report; not found unless the principal may read it.
     async fn report_context(
         &self,
         prefix: &str,
         caller: &Caller,
-        at: u64,
-        work: &mut Budget,
+        now_ms: u64,
+        budget: &mut Budget,
     ) -> Result<ReportContext, RegistryError> {
         let none = || RegistryError::not_found("report of", prefix);
-        let standing = self.principal(caller, at, work).await?;
-        let allocation = self.allocation(prefix, work).await?.ok_or_else(none)?;
-        if !standing.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
+        let principal = self.principal(caller, now_ms, budget).await?;
+        let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(none)?;
+        if !principal.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
             return Err(none());
         }
-        work.charge(price::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
-        Ok(ReportContext { allocation, standing })
+        budget.charge(cost::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
+        Ok(ReportContext { allocation, principal })
     }
 
-    /// Looks at some names of a prefix after one: those that are wanted, at most `limit`, and where to go on.
+    /// Inspects names of a prefix after one; returns at most `limit` that `is_wanted` accepts, and the cursor.
     async fn inspect_names(
         &self,
         reader: &ReportContext,
@@ -334,7 +335,7 @@ impl Registry {
                 seen += 1;
                 last = Some(entry.name.clone());
                 match inspect(entry, reader, &self.settings.limits) {
-                    Ok(looked) => all.extend(looked.filter(&is_wanted)),
+                    Ok(inspected) => all.extend(inspected.filter(&is_wanted)),
                     Err(error) => problem = Some(error),
                 }
                 problem.is_none()
@@ -346,33 +347,34 @@ impl Registry {
         }
     }
 
-    /// What a name can't be told from.
+    /// Finding for a name that is confusable with another.
     async fn confusable_finding(
         &self,
-        looked: &InspectedName,
+        inspected: &InspectedName,
     ) -> Result<Option<ReportFinding>, RegistryError> {
-        if looked.name.is_ascii() || looked.state == DoiStatus::Tombstone {
+        if inspected.name.is_ascii() || inspected.state == DoiStatus::Tombstone {
             return Ok(None);
         }
-        for form in normalization_variants(&looked.name) {
+        for form in normalization_variants(&inspected.name) {
             let Ok(key) = NameKey::new(&form) else { continue };
             let Some(entry) = self.store.get(&key).await? else { continue };
-            // Of those that are only reserved nobody is to learn by this.
-            let is_registered = entry.state == RecordStatus::Live && !crate::doi::is_reserved(&entry);
-            if is_registered && key != looked.key {
+            // Reserved names must not be disclosed here.
+            let is_registered =
+                entry.state == RecordStatus::Live && !crate::registration::is_reserved(&entry);
+            if is_registered && key != inspected.key {
                 return Ok(Some(ReportFinding::Confusable {
-                    name: looked.name.clone(),
+                    name: inspected.name.clone(),
                     with: Some(entry.name),
                 }));
             }
         }
-        let mixed = || ReportFinding::Confusable { name: looked.name.clone(), with: None };
-        Ok(has_mixed_scripts(&looked.name).then(mixed))
+        let mixed = || ReportFinding::Confusable { name: inspected.name.clone(), with: None };
+        Ok(has_mixed_scripts(&inspected.name).then(mixed))
     }
 }
 
 impl ReportFinding {
-    /// The name that it is about.
+    /// Name of the finding.
     pub const fn name(&self) -> &str {
         match self {
             Self::Resolved { name, .. }

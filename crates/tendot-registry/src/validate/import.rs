@@ -1,14 +1,17 @@
+//! Relaxed checks for imported records.
+
 use tendot_proto::{Handle, HandleValue};
 
 use super::url;
-use super::value::{InvalidValue, ValueFault, check_encoding, check_indexes};
+use super::value::check_encoding;
 use crate::party::is_reserved_prefix;
-use crate::{Error, RecordLimits};
+use crate::validate::check_indexes;
+use crate::{Error, InvalidValue, RecordLimits, ValueFault};
 
-/// What is wrong with a record that is brought in from elsewhere, or what is only odd.
+/// Checks a record for import; returns warnings for unusual URLs.
 ///
-/// Such records have been resolved for years, so any name is taken that can be kept, and of the addresses in `URL` values
-/// only those are refused that could break an answer. The others come back as a warning each.
+/// Existing records have been resolved for years, so every name that can be stored is accepted, and of the `URL` values only
+/// those are rejected that could inject a response header. Others yield a warning each.
 ///
 /// ```
 /// use tendot_proto::{Handle, HandleValue};
@@ -19,7 +22,7 @@ use crate::{Error, RecordLimits};
 /// assert!(check("https://example.org/").unwrap().is_empty());
 /// assert_eq!(
 ///     check("javascript:x").unwrap()[0].to_string(),
-///     "the value at index 1 is a URL_INDEX that has the scheme `javascript`, which is not taken",
+///     "the value at index 1 is a URL that has the scheme `javascript`, which is not taken",
 /// );
 /// assert!(check("https://example.org/\r\nSet-Cookie: a=1").is_err());
 /// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &RecordLimits::default()).is_err());
@@ -40,9 +43,9 @@ pub fn check_import(
         if !value.has_type("URL") {
             continue;
         }
-        if let Err(odd) = url::check(&value.data, limits.url_bytes) {
-            let breaks = odd.is_header_injection();
-            let invalid = InvalidValue { index: Some(value.index), fault: ValueFault::Url(odd) };
+        if let Err(fault) = url::check_url(&value.data, limits.url_bytes) {
+            let breaks = fault.is_header_injection();
+            let invalid = InvalidValue { index: Some(value.index), fault: ValueFault::Url(fault) };
             if breaks {
                 return Err(invalid.into());
             }

@@ -1,20 +1,22 @@
-//! What is taken.
+//! Input checks without authorization.
 //!
-//! - `name`: new names; `value`: the values of a deposit; `url`: what stands in a `URL`, with `host`;
-//! - `script`: letters that look like others;
-//! - `import`: the same for records that come from elsewhere and have been resolved for years.
+//! - `name`: handle names and text fields; `confusable`: normalization variants and mixed scripts;
+//! - `value`: handle values; `url`: `URL` values, with `hostname`; `json_keys`: duplicate JSON keys;
+//! - `import`: relaxed checks for imported records.
 
-mod host;
+mod confusable;
+mod hostname;
 mod import;
+mod json_keys;
 mod name;
-mod script;
 mod url;
 mod value;
 
+pub(crate) use confusable::{has_mixed_scripts, normalization_variants};
 pub use import::check_import;
+pub(crate) use json_keys::UniqueKeys;
 pub use name::is_invisible;
-pub(crate) use name::{check_handle_name, normalization_variants};
-pub(crate) use script::has_mixed_scripts;
+pub(crate) use name::{check_handle_name, check_text};
 pub use url::UrlFault;
 pub use value::{InvalidValue, ValueFault};
 pub(crate) use value::{check_indexes, check_record, check_url_value, check_value};

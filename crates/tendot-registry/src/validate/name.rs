@@ -1,9 +1,10 @@
+//! Checks of handle names and text fields: length, invisible characters.
+
 use tendot_proto::Handle;
-use unicode_normalization::UnicodeNormalization as _;
 
-use crate::{Error, RecordLimits};
+use crate::{Error, RecordLimits, RegistryError};
 
-/// A name that may be given to a new record, as text.
+/// Checks a new handle name and returns it as text.
 pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
     name.validate_for_create()?;
     let text = name.to_str().unwrap_or_default();
@@ -16,13 +17,7 @@ pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> 
     }
 }
 
-/// The same text with its accents and letters in one character each, and in several, where that is another name.
-pub(crate) fn normalization_variants(name: &str) -> impl Iterator<Item = String> {
-    let forms = (!name.is_ascii()).then(|| [name.nfc().collect::<String>(), name.nfd().collect()]);
-    forms.into_iter().flatten().filter(move |form| form != name)
-}
-
-/// Characters by which two names differ and look the same: controls, marks of direction, zero-width, tags.
+/// Invisible characters: controls, bidirectional marks, zero-width characters, tags. Names that differ in them look the same.
 ///
 /// ```
 /// use tendot_registry::is_invisible;
@@ -43,6 +38,24 @@ pub fn is_invisible(character: char) -> bool {
                 | '\u{fff9}'..='\u{fffb}'
                 | '\u{e0000}'..='\u{e007f}'
         )
+}
+
+/// Checks a text field: not empty, at most `longest` bytes, no invisible characters.
+pub(crate) fn check_text(text: &str, pointer: &str, longest: usize) -> Result<(), RegistryError> {
+    if text.trim().is_empty() {
+        return Err(RegistryError::invalid("missing", pointer, "there has to be some text"));
+    }
+    if text.len() > longest {
+        let detail = format!("{} bytes, at most {longest} are taken", text.len());
+        return Err(RegistryError::invalid("too-long", pointer, detail));
+    }
+    match text.chars().find(|character| is_invisible(*character)) {
+        Some(character) => {
+            let detail = format!("U+{:04X} is not visible", u32::from(character));
+            Err(RegistryError::invalid("not-visible", pointer, detail))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -80,20 +93,7 @@ mod tests {
         assert_eq!(check_handle_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
     }
 
-    #[test]
-    fn forms() {
-        let check = |name, expected: &[&str]| {
-            assert_eq!(normalization_variants(name).collect::<Vec<_>>(), expected, "{name}");
-        };
-        check("10.5555/e", &[]);
-        check("10.5555/дом", &[]);
-        check("10.5555/\u{e9}", &["10.5555/e\u{301}"]);
-        check("10.5555/e\u{301}", &["10.5555/\u{e9}"]);
-        check("10.5555/\u{e9}e\u{301}", &["10.5555/\u{e9}\u{e9}", "10.5555/e\u{301}e\u{301}"]);
-        check("10.5555/\u{212a}", &["10.5555/K", "10.5555/K"]);
-    }
-
-    /// The same bytes that are no UTF-8 are refused at every door.
+    /// Invalid UTF-8 is rejected.
     #[test]
     fn bytes() {
         for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xff"] {

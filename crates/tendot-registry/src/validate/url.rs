@@ -1,72 +1,88 @@
+//! Checks of `URL` values: scheme, host, credentials.
+
 use tendot_proto::record::Url;
 
-use super::host::find_homograph;
+use super::hostname::find_homograph;
 
 /// Reason why a URL is rejected, or reported for existing records.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlFault {
-    /// It is not UTF-8.
+    /// Not UTF-8.
     #[error("is not UTF-8 from byte {at} on")]
     NotUtf8 {
-        /// The first byte that is not.
+        /// Offset of the first invalid byte.
         at: usize,
     },
-    /// It has a control character, by which an answer could be split.
+    /// Control character, which could split a response header.
     #[error("has the control character U+{:04X} at byte {at}", u32::from(*character))]
     Control {
-        /// The character.
+        /// Control character.
         character: char,
-        /// Its place.
+        /// Byte offset of the character.
         at: usize,
     },
-    /// It is longer than the limit.
+    /// URL too long.
     #[error("has {length} bytes, at most {limit} are taken")]
     TooLong {
-        /// Its bytes.
+        /// Length in bytes.
         length: usize,
-        /// The most that are taken.
+        /// Maximum length.
         limit: usize,
     },
-    /// It has no scheme, so that it leads to a place of whoever shows it.
+    /// Relative URL: it would be resolved against the page that shows it.
     #[error("is relative: it needs a scheme such as `https:`")]
     Relative,
-    /// It is a program or a file rather than a place.
+    /// Scheme that runs code or reads local files.
     #[error("has the scheme `{scheme}`, which is not taken")]
     Scheme {
-        /// The scheme.
+        /// Blocked scheme.
         scheme: Box<str>,
     },
-    /// It should name a host, and does not.
+    /// Missing host.
     #[error("names no host")]
     NoHost,
-    /// It has a name or a password before the host, which hides where it leads, or gives the password away.
+    /// Credentials before the host, which disguise the host or disclose a password.
     #[error("has a user name or password before the host")]
     Credentials,
-    /// Its host looks like another one.
+    /// Homograph in the host name.
     #[error("has `{label}` in its host, which has letters that look like others")]
     Homograph {
-        /// The part of the host, as it is written.
+        /// Label of the host name, as written.
         label: Box<str>,
     },
 }
 
 impl UrlFault {
-    /// Whether it could break an answer that has it in a header.
+    /// Stable code of the fault, for reports.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::NotUtf8 { .. } => "not-utf8",
+            Self::Control { .. } => "control",
+            Self::TooLong { .. } => "too-long",
+            Self::Relative => "relative",
+            Self::Scheme { .. } => "scheme",
+            Self::NoHost => "no-host",
+            Self::Credentials => "credentials",
+            Self::Homograph { .. } => "homograph",
+        }
+    }
+
+    /// Whether the URL could inject a response header.
     pub const fn is_header_injection(&self) -> bool {
         matches!(self, Self::Control { character: '\r' | '\n' | '\0', .. })
     }
 }
 
-/// Schemes of what is carried out or read on the machine of who follows the link.
+/// Schemes that run code or read files on the user's machine.
 const BLOCKED_SCHEMES: [&str; 4] = ["javascript", "data", "vbscript", "file"];
 
-/// Schemes of places that have a host.
+/// Schemes whose URLs must have a host.
 const SCHEMES_WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
 
-/// What is odd about an address, the worst first.
-pub(super) fn check(data: &[u8], limit: usize) -> Result<(), UrlFault> {
-    // Over bytes, since what could break an answer would do so in text of any encoding.
+/// Checks a URL; the most severe fault is reported.
+pub(super) fn check_url(data: &[u8], limit: usize) -> Result<(), UrlFault> {
+    // Checked on bytes, because header injection does not depend on the encoding.
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | b'\0');
     if let Some(at) = data.iter().position(breaks) {
         let character = data.get(at).copied().unwrap_or_default().into();
@@ -86,12 +102,12 @@ pub(super) fn check(data: &[u8], limit: usize) -> Result<(), UrlFault> {
         return Err(UrlFault::TooLong { length: text.len(), limit });
     }
     if SCHEMES_WITH_HOST.iter().any(is) {
-        check_host(text.get(scheme.len() + 1..).unwrap_or_default())?;
+        check_url_host(text.get(scheme.len() + 1..).unwrap_or_default())?;
     }
     Ok(())
 }
 
-fn check_host(after_scheme: &str) -> Result<(), UrlFault> {
+fn check_url_host(after_scheme: &str) -> Result<(), UrlFault> {
     let after = after_scheme.strip_prefix("//").ok_or(UrlFault::NoHost)?;
     // Browsers end the authority at a backslash, too.
     let authority = after.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -113,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn urls() {
         check_one("https://example.org/", "");
         check_one("HTTP://example.org:8080/a b?x=1&y=%20#é", "");
         check_one("https://example.org/例", "");
@@ -154,13 +170,14 @@ mod tests {
         check_one(&long, "has 100020 bytes, at most 2048 are taken");
         check_one(&long[..2_048], "");
         check_one(&long[..2_049], "has 2049 bytes, at most 2048 are taken");
-        assert_eq!(check(b"https://x/\xff", 2_048), Err(UrlFault::NotUtf8 { at: 10 }));
-        assert!(check(b"\xff\r", 2_048).unwrap_err().is_header_injection());
+        assert_eq!(check_url(b"https://x/\xff", 2_048), Err(UrlFault::NotUtf8 { at: 10 }));
+        assert!(check_url(b"\xff\r", 2_048).unwrap_err().is_header_injection());
     }
 
     #[track_caller]
     fn check_one(url: &str, fault: &str) {
-        let found = check(url.as_bytes(), 2_048).map_or_else(|odd| odd.to_string(), |()| String::new());
+        let found =
+            check_url(url.as_bytes(), 2_048).map_or_else(|fault| fault.to_string(), |()| String::new());
         assert_eq!(found, fault, "{url}");
     }
 }

@@ -1,17 +1,19 @@
+//! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax.
+
 use tendot_proto::record::{Admin, ValueList};
 use tendot_proto::{DecodeError, HandleValue};
 
-use super::url::{self, UrlFault};
-use crate::permission::is_admin_value;
-use crate::{Error, RecordLimits};
+use super::url;
+use crate::authorization::is_admin_value;
+use crate::{Error, RecordLimits, UrlFault};
 
 /// Invalid handle value: its index and the fault.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{fault}", index.map(|index| format!("the value at index {index} ")).unwrap_or_default())]
 pub struct InvalidValue {
-    /// Its index; none if it is about all of them.
+    /// Index of the value; `None` if the fault concerns the whole record.
     pub index: Option<u32>,
-    /// What is wrong with it.
+    /// Fault of the value.
     pub fault: ValueFault,
 }
 
@@ -19,43 +21,43 @@ pub struct InvalidValue {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueFault {
-    /// There has to be at least one value.
+    /// No values.
     #[error("no values are given")]
     None,
-    /// There are more than a record may have.
+    /// Too many values.
     #[error("{count} values, at most {limit} are taken")]
     TooMany {
-        /// How many there are.
+        /// Number of values.
         count: usize,
-        /// The most that are taken.
+        /// Limit from the settings.
         limit: usize,
     },
-    /// All of them together are larger than an answer can be.
+    /// Record too large for a message.
     #[error("the record would have {length} bytes, at most {limit} are taken")]
     RecordTooLong {
-        /// Their bytes.
+        /// Length in bytes.
         length: usize,
-        /// The most that are taken.
+        /// Limit from the settings.
         limit: usize,
     },
-    /// No value has this index: 0, or a number that peers take for negative.
+    /// Index out of range: 0, or above `i32::MAX`, which other implementations read as negative.
     #[error("has an index that no value can have")]
     Index,
-    /// Its type is not UTF-8.
+    /// Type is not UTF-8.
     #[error("has a type that is not UTF-8")]
     Type,
-    /// Its data is longer than the limit.
+    /// Data too large.
     #[error("has {length} bytes of data, at most {limit} are taken")]
     TooLong {
-        /// The bytes of its data.
+        /// Length of the data in bytes.
         length: usize,
-        /// The most that are taken.
+        /// Limit from the settings.
         limit: usize,
     },
-    /// It should give rights or name members of a group, and cannot be read.
+    /// Malformed `HS_ADMIN` or `HS_VLIST` value.
     #[error("is not what its type says: {0}")]
     Malformed(DecodeError),
-    /// It is a `URL` that is not taken.
+    /// Invalid `URL` value.
     #[error("is a URL that {0}")]
     Url(UrlFault),
 }
@@ -70,30 +72,29 @@ impl InvalidValue {
     }
 }
 
-/// How many values there are, and that each has an index of its own: what can be said without a record, and to
-/// everybody.
+/// Checks the number and the indexes of values. Does not depend on a record or the caller.
 pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), Error> {
     if values.len() > limits.values {
         let fault = ValueFault::TooMany { count: values.len(), limit: limits.values };
         return Err(InvalidValue { index: None, fault }.into());
     }
-    // Peers take indexes for signed.
+    // Other implementations read indexes as signed.
     if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
         return Err(InvalidValue::at(value, ValueFault::Index).into());
     }
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
-    match indexes.array_windows().find(|[one, two]| one == two) {
+    match indexes.array_windows().find(|[left, right]| left == right) {
         Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
         None => Ok(()),
     }
 }
 
-/// What a new or changed value says.
+/// Checks a new or changed value.
 pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
-    // What governs rights is to be readable, or a slip of the pen would lock everybody out.
+    // A malformed admin value or group would lock out the admins.
     let read = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_VLIST") {
@@ -104,15 +105,15 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
     if let Err(error) = read {
         return invalid(ValueFault::Malformed(error));
     }
-    check_url_value(value, limits).or_else(|odd| invalid(ValueFault::Url(odd)))
+    check_url_value(value, limits).or_else(|fault| invalid(ValueFault::Url(fault)))
 }
 
-/// Where a value leads, if it is an address.
+/// Checks the URL of a `URL` value.
 pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), UrlFault> {
-    if value.has_type("URL") { url::check(&value.data, limits.url_bytes) } else { Ok(()) }
+    if value.has_type("URL") { url::check_url(&value.data, limits.url_bytes) } else { Ok(()) }
 }
 
-/// What a value of any origin has to be.
+/// Checks the encoding and length of a value, also of an imported one.
 pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     if str::from_utf8(&value.value_type).is_err() {
@@ -124,7 +125,7 @@ pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> 
     Ok(())
 }
 
-/// All values of a record as it would be.
+/// Checks the values of a complete record.
 pub(crate) fn check_record(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue { index: None, fault });
     if values.len() > limits.values {
@@ -137,7 +138,7 @@ pub(crate) fn check_record(values: &[HandleValue<'_>], limits: &RecordLimits) ->
     Ok(())
 }
 
-/// The bytes of a value in a message.
+/// Length of a value in a message, in bytes.
 fn encoded_len(value: &HandleValue<'_>) -> usize {
     let references = value.references.iter().map(|reference| reference.handle.len() + 8).sum::<usize>();
     26 + value.value_type.len() + value.data.len() + references
@@ -202,7 +203,7 @@ mod tests {
         check(&(1..=2_049).collect::<Vec<_>>(), "2049 values, at most 2048 are taken");
     }
 
-    /// A record of the most bytes that are taken fits into a message with the longest name.
+    /// A record of maximum size fits into a message with the longest name.
     #[test]
     fn records() {
         let limits = RecordLimits::default();

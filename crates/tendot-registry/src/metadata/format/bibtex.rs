@@ -1,4 +1,4 @@
-//! BibTeX.
+//! Metadata as BibTeX.
 
 use super::citation::{Citation, CitationAgent, ISBN, ISSN};
 
@@ -52,13 +52,13 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     text
 }
 
-/// What may stand in a key everywhere.
+/// BibTeX key from a DOI: unsafe characters become `_`.
 fn cite_key(name: &str) -> String {
     let fits = |found: char| found.is_ascii_alphanumeric() || "-._:/".contains(found);
     name.chars().map(|found| if fits(found) { found } else { '_' }).collect()
 }
 
-/// Names that are not in parts are in braces, or BibTeX would part them itself.
+/// Agent name. Names without parts are put in braces, so that BibTeX does not split them.
 fn author_name(agent: &CitationAgent<'_>) -> String {
     let part = |part: &str| {
         let escaped = escape(part);
@@ -72,7 +72,7 @@ fn author_name(agent: &CitationAgent<'_>) -> String {
     }
 }
 
-/// BibTeX counts braces even after a backslash, so they are spelled out.
+/// Escapes text. Braces are spelled out, because BibTeX counts them even after a backslash.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for found in text.chars() {
@@ -90,7 +90,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Names and links are taken as they are, if only the braces stay in pairs.
+/// Percent-encodes braces and backslashes in a DOI or URL, which BibTeX takes verbatim.
 fn verbatim(text: &str) -> String {
     let mut verbatim = String::with_capacity(text.len());
     for found in text.chars() {

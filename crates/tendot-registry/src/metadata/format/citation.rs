@@ -1,27 +1,28 @@
-use super::kind::WorkType;
-use crate::metadata::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
-use crate::metadata::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
+//! Kernel metadata as a citation.
+
+use super::work_type::WorkType;
 use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields};
-use crate::metadata::lists::PartyStructuralType;
-use crate::metadata::value::{DateParts, Language, NonEmptyText};
+use crate::metadata::model::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
+use crate::metadata::model::date::DateParts;
+use crate::metadata::model::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
+use crate::metadata::model::text::{LanguageTag, NonEmptyText};
+use crate::metadata::model::vocabulary::PartyStructuralType;
 
 /// Kernel metadata in citation terms. Parties and places have only a title.
-///
-/// Parties and places have a title only.
 pub(super) struct Citation<'a> {
     pub(super) facts: &'a RegistryFields<'a>,
-    /// The name as a link.
+    /// DOI as a URL.
     pub(super) link: String,
-    /// Where it leads.
+    /// Target URL.
     pub(super) url: Option<&'a str>,
     pub(super) kind: &'static WorkType,
-    /// The type in the words of the kernel.
+    /// Type in the kernel's vocabulary.
     pub(super) kind_text: &'a str,
-    /// What schema.org calls it.
+    /// Type in schema.org.
     pub(super) schema_org: &'static str,
     pub(super) title: &'a str,
     pub(super) subtitle: Option<&'a str>,
-    /// The language of the title.
+    /// Language of the title.
     pub(super) title_language: Option<&'a str>,
     pub(super) other_names: Vec<AlternativeTitle<'a>>,
     pub(super) agents: Vec<CitationAgent<'a>>,
@@ -29,7 +30,7 @@ pub(super) struct Citation<'a> {
     pub(super) language: Option<&'a str>,
     pub(super) identifiers: &'a [CreationIdentifier],
     pub(super) links: &'a [LinkedCreation],
-    /// The creation that this one is a part of.
+    /// Work that contains this one.
     pub(super) container: Option<CitationContainer<'a>>,
     pub(super) place: Option<&'a str>,
 }
@@ -44,7 +45,7 @@ pub(super) struct AlternativeTitle<'a> {
 /// Author, editor, publisher or other agent.
 pub(super) struct CitationAgent<'a> {
     pub(super) name: &'a str,
-    /// Family and given name, if the name says so: `Bak, Per`.
+    /// Family and given name, if the name has a comma: `Bak, Per`.
     pub(super) parts: Option<(&'a str, &'a str)>,
     pub(super) identifier: Option<&'a PartyIdentifier>,
     pub(super) role: &'a str,
@@ -102,7 +103,7 @@ impl<'a> Citation<'a> {
             names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| AlternativeTitle {
                 value: name.value.as_str(),
                 kind: name.kind.as_str(),
-                language: name.language.as_ref().map(Language::as_str),
+                language: name.language.as_ref().map(LanguageTag::as_str),
             });
         citation.other_names = others.collect();
         citation
@@ -126,7 +127,7 @@ impl<'a> Citation<'a> {
         let date = creation.creation_date.as_ref().map(|date| &date.date);
         self.date = date.and_then(|date| Some((date.as_str(), date.parts()?)));
         let content = creation.content_language.as_ref().map(|content| &content.language);
-        self.language = content.map(Language::as_str);
+        self.language = content.map(LanguageTag::as_str);
         self.identifiers = &creation.identifier;
         self.links = &creation.linked_creation;
         self.container =
@@ -139,7 +140,7 @@ impl<'a> Citation<'a> {
         self.place = place.map(|place| place.name.as_str());
     }
 
-    /// The title with its subtitle.
+    /// Title with subtitle.
     pub(super) fn full_title(&self) -> String {
         match self.subtitle {
             Some(subtitle) => format!("{}: {subtitle}", self.title),
@@ -147,7 +148,7 @@ impl<'a> Citation<'a> {
         }
     }
 
-    /// Those who did this.
+    /// Agents with a role.
     pub(super) fn agents_with_role(
         &self,
         roles: &'static [&'static str],
@@ -155,7 +156,7 @@ impl<'a> Citation<'a> {
         self.agents.iter().filter(|agent| roles.contains(&agent.role))
     }
 
-    /// Those who would be named first.
+    /// Agents to be cited as authors.
     pub(super) fn authors(&self) -> impl Iterator<Item = &CitationAgent<'a>> {
         self.agents_with_role(AUTHOR_ROLES)
     }
@@ -164,7 +165,7 @@ impl<'a> Citation<'a> {
         self.agents_with_role(&["Publisher"]).next().map(|agent| agent.name)
     }
 
-    /// The identifiers of such types, those of the work before those of what it is a part of.
+    /// Identifiers of the given types: of the work, then of its container.
     pub(super) fn identifiers_of(&self, kinds: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
         let container = self.container.as_ref().map_or(&[][..], |container| container.identifiers);
         let all = self.identifiers.iter().chain(container);
@@ -173,7 +174,7 @@ impl<'a> Citation<'a> {
 }
 
 impl CitationAgent<'_> {
-    /// The ORCID as a link.
+    /// ORCID iD as a URL.
     pub(super) fn orcid(&self) -> Option<String> {
         let identifier = self.identifier.filter(|found| found.kind.as_str() == "ORCID")?;
         let digits = identifier.text().rsplit('/').next().unwrap_or_default();
@@ -181,12 +182,12 @@ impl CitationAgent<'_> {
     }
 }
 
-/// Roles of those who are named first. Nothing said is the same: a principal agent made it.
+/// Roles cited as authors. An agent without a role counts as one.
 pub(super) const AUTHOR_ROLES: &[&str] = &["", "Author", "Creator", "CorporateCreator", "Composer"];
 pub(super) const ISSN: &[&str] = &["ISSN"];
 pub(super) const ISBN: &[&str] = &["ISBN13", "ISBN10"];
 
-/// The link of a name: percent-encoded, but for what may stand in a path.
+/// URL of a DOI, percent-encoded except for characters allowed in a path.
 pub(super) fn doi_url(name: &str) -> String {
     let mut link = String::from("https://doi.org/");
     for byte in name.bytes() {
@@ -200,7 +201,7 @@ pub(super) fn doi_url(name: &str) -> String {
 }
 
 fn language(name: &CreationName) -> Option<&str> {
-    name.primary_language.as_ref().map(Language::as_str)
+    name.primary_language.as_ref().map(LanguageTag::as_str)
 }
 
 fn to_agent(agent: &PrincipalAgent) -> CitationAgent<'_> {

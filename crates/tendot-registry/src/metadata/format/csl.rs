@@ -1,7 +1,7 @@
-//! CSL-JSON, what citation processors read.
+//! Metadata as CSL JSON, for citation processors.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
-use crate::metadata::node::MetadataNode;
+use crate::metadata::codec::node::MetadataNode;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
@@ -48,11 +48,11 @@ fn name<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
 
 fn issued<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
     let (text, parts) = citation.date?;
-    // Years before the first one have no number here.
+    // CSL has no years before 1.
     let Ok(year) = u64::try_from(parts.year) else {
         return Some(MetadataNode::object([("literal", Some(MetadataNode::text(text)))]));
     };
     let parts = std::iter::once(year).chain(parts.month.map(u64::from)).chain(parts.day.map(u64::from));
-    let parts = MetadataNode::List(parts.map(MetadataNode::Number).collect());
-    Some(MetadataNode::object([("date-parts", Some(MetadataNode::List(vec![parts])))]))
+    let parts = MetadataNode::Array(parts.map(MetadataNode::Integer).collect());
+    Some(MetadataNode::object([("date-parts", Some(MetadataNode::Array(vec![parts])))]))
 }

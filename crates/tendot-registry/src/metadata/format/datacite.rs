@@ -1,17 +1,17 @@
-//! DataCite's JSON, of schema 4.
+//! Metadata as DataCite JSON, schema 4.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
-use crate::metadata::creation::LinkedCreation;
-use crate::metadata::identifier::CreationIdentifier;
-use crate::metadata::node::MetadataNode;
+use crate::metadata::codec::node::MetadataNode;
+use crate::metadata::model::creation::LinkedCreation;
+use crate::metadata::model::identifier::CreationIdentifier;
 
-/// What is written where DataCite wants something and nobody said it.
+/// Value for required fields without data.
 const UNKNOWN: &str = ":unav";
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
     let unknown =
-        || MetadataNode::List(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNKNOWN)))])]);
+        || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNKNOWN)))])]);
     let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u64::try_from(parts.year).ok());
@@ -23,7 +23,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("creators", creators.or_else(|| Some(unknown()))),
         ("titles", MetadataNode::list(titles(citation))),
         ("publisher", Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNKNOWN))))]))),
-        ("publicationYear", year.map(MetadataNode::Number)),
+        ("publicationYear", year.map(MetadataNode::Integer)),
         ("dates", citation.date.map(|(date, _)| dates(date))),
         (
             "contributors",
@@ -72,7 +72,7 @@ fn titles<'a>(citation: &Citation<'a>) -> Vec<MetadataNode<'a>> {
 
 fn dates(date: &str) -> MetadataNode<'_> {
     let issued = [("date", Some(MetadataNode::text(date))), ("dateType", Some(MetadataNode::text("Issued")))];
-    MetadataNode::List(vec![MetadataNode::object(issued)])
+    MetadataNode::Array(vec![MetadataNode::object(issued)])
 }
 
 fn party<'a>(agent: &CitationAgent<'a>, contributor: Option<&'static str>) -> MetadataNode<'a> {
@@ -83,7 +83,7 @@ fn party<'a>(agent: &CitationAgent<'a>, contributor: Option<&'static str>) -> Me
     };
     let identifier = agent.identifier.map(|identifier| {
         let text = agent.orcid().map_or_else(|| MetadataNode::text(identifier.text()), MetadataNode::text);
-        MetadataNode::List(vec![MetadataNode::object([
+        MetadataNode::Array(vec![MetadataNode::object([
             ("nameIdentifier", Some(text)),
             ("nameIdentifierScheme", Some(MetadataNode::text(identifier.kind.as_str()))),
         ])])
@@ -141,7 +141,7 @@ fn identifier(identifier: &CreationIdentifier) -> MetadataNode<'_> {
     ])
 }
 
-/// Links of which DataCite knows neither the type of the identifier nor the relation are left out.
+/// Related identifiers. Links whose identifier type or relation DataCite does not have are left out.
 fn related(linked: &LinkedCreation) -> impl Iterator<Item = MetadataNode<'_>> {
     let relation = relation(linked);
     linked.identifier.iter().filter_map(move |identifier| {
@@ -167,7 +167,7 @@ fn identifier_type(identifier: &CreationIdentifier) -> Option<&'static str> {
     })
 }
 
-/// What this creation is to the other.
+/// Relation of this creation to the linked one.
 fn relation(linked: &LinkedCreation) -> Option<&'static str> {
     let this = linked.referent_role.as_ref().map(|role| role.as_str());
     let other = linked.linked_role.as_ref().map(|role| role.as_str());

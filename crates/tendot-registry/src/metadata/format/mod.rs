@@ -1,32 +1,33 @@
-//! Metadata as others want it.
+//! Output formats of metadata.
 //!
-//! - `citation`: what a kernel says, in the terms of those who cite; `kind`: their types of works;
-//! - `csl`, `bibtex`, `ris`, `schema_org`, `datacite`: a file per format.
+//! - `citation`: kernel metadata in citation terms; `work_type`: work types in each format;
+//! - `csl`, `bibtex`, `ris`, `schema_org`, `datacite`: one format each.
 
 mod bibtex;
 mod citation;
 mod csl;
 mod datacite;
-mod kind;
 mod ris;
 mod schema_org;
+mod work_type;
 
 use self::citation::Citation;
-use super::kernel::{KernelMetadata, RegistryFields};
-use super::system::SystemMetadata;
+
+use crate::metadata::kernel::{KernelMetadata, RegistryFields};
+use crate::metadata::system_metadata::SystemMetadata;
 
 /// Short citation for people: title, creators, publisher, type, date.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CitationSummary {
-    /// The title, with its subtitle.
+    /// Title with subtitle.
     pub title: String,
-    /// Those who made it, or at least took part: not who published it.
+    /// Creators, or other agents except publishers.
     pub creators: Vec<String>,
-    /// Who published it.
+    /// Publisher.
     pub publisher: Option<String>,
-    /// The type, in the words of the kernel.
+    /// Type in the kernel's vocabulary.
     pub kind: String,
-    /// When it was made, as it is written there.
+    /// Date of creation as in the metadata.
     pub date: Option<String>,
 }
 
@@ -51,26 +52,26 @@ impl CitationSummary {
 /// Output format of metadata.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum MetadataFormat {
-    /// The kernel in JSON.
+    /// Kernel JSON.
     KernelJson,
-    /// The kernel in XML, by its schema 2.3.
+    /// Kernel XML, schema 2.3.
     KernelXml,
-    /// The System Metadata of 2025.
+    /// System Metadata (ISO 26324:2025).
     SystemJson,
-    /// What citation processors read.
+    /// CSL JSON, for citation processors.
     CslJson,
-    /// What BibTeX reads.
+    /// BibTeX.
     BibTeX,
-    /// What reference managers read.
+    /// RIS, for reference managers.
     Ris,
-    /// Linked data in the vocabulary of schema.org.
+    /// JSON-LD in the schema.org vocabulary.
     SchemaOrg,
-    /// DataCite's JSON.
+    /// DataCite JSON.
     DataCiteJson,
 }
 
 impl MetadataFormat {
-    /// All of them, the kernel's own first.
+    /// All formats, kernel formats first.
     pub const ALL: [Self; 8] = [
         Self::KernelJson,
         Self::KernelXml,
@@ -82,7 +83,7 @@ impl MetadataFormat {
         Self::DataCiteJson,
     ];
 
-    /// The media types under which it is asked for; the first is what it is sent as, unless another was asked for.
+    /// Media types that select the format; the first one is the default `Content-Type`.
     pub fn media_types(self) -> &'static [&'static str] {
         match self {
             Self::KernelJson => &["application/vnd.doi.kernel+json", "application/json"],
@@ -96,7 +97,7 @@ impl MetadataFormat {
         }
     }
 
-    /// The format of a media type, whatever its case and parameters.
+    /// Format of a media type, ignoring case and parameters.
     ///
     /// ```
     /// use tendot_registry::metadata::MetadataFormat;
@@ -111,7 +112,7 @@ impl MetadataFormat {
         Self::ALL.into_iter().find(has)
     }
 
-    /// Metadata in this form; `url` is where the name leads.
+    /// Renders metadata in this format; `url` is the target of the DOI.
     pub fn render(self, kernel: &KernelMetadata, facts: &RegistryFields<'_>, url: Option<&str>) -> String {
         let citation = || Citation::new(kernel, facts, url);
         match self {

@@ -1,4 +1,4 @@
-//! RIS, what reference managers read.
+//! Metadata as RIS, for reference managers.
 
 use super::citation::{Citation, ISBN, ISSN};
 
@@ -7,7 +7,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     let mut text = String::new();
     let mut line = |tag: &str, value: Option<&str>| {
         if let Some(value) = value {
-            // A line is a field: no other line may be made by a value.
+            // One line per field: a value must not inject another line.
             let value: String = value.chars().map(|c| if is_line_end(c) { ' ' } else { c }).collect();
             text.push_str(&format!("{tag}  - {value}\r\n"));
         }

@@ -1,7 +1,7 @@
-//! Linked data in the vocabulary of schema.org.
+//! Metadata as JSON-LD in the schema.org vocabulary.
 
 use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, CitationContainer, ISBN, ISSN};
-use crate::metadata::node::MetadataNode;
+use crate::metadata::codec::node::MetadataNode;
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
@@ -41,7 +41,7 @@ fn identifier<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {
     ])
 }
 
-/// Of the work itself: what it is a part of is told apart.
+/// Identifiers of the work itself, without those of its container.
 fn own_identifier<'a>(citation: &Citation<'a>, kinds: &[&str]) -> Option<&'a str> {
     let found = citation.identifiers.iter().find(|found| kinds.contains(&found.kind.as_str()));
     found.map(|found| found.text())
@@ -52,7 +52,7 @@ fn party<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
     let kind = match (is_body, agent.parts.is_some() || agent.orcid().is_some()) {
         (true, _) => Some("Organization"),
         (false, true) => Some("Person"),
-        // Nobody said which: schema.org can do without.
+        // Unknown agent type; schema.org does not require one.
         (false, false) => None,
     };
     MetadataNode::object([
@@ -64,7 +64,7 @@ fn party<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
     ])
 }
 
-/// The issue, which is part of the volume, which is part of the journal; or the book.
+/// Container: the issue as part of the volume as part of the journal; or the book.
 fn container<'a>(container: &CitationContainer<'a>) -> MetadataNode<'a> {
     let number = |kinds: &[&str]| {
         let found = container.identifiers.iter().find(|found| kinds.contains(&found.kind.as_str()));

@@ -1,0 +1,173 @@
+//! Decides whether a claimant satisfies a requirement.
+//!
+//! Under an allocated prefix only those who act for the owner of a name are authorized, whatever the records say. So the keys
+//! of the previous holder lose access the moment a name or prefix is transferred.
+
+use tendot_proto::{Budget, Handle, ValueReference};
+
+use crate::authorization::{AdminSet, Claimant, Requirement, reference_covers};
+use crate::party::{Registrant, RegistryObjectKind, Scope, decode};
+use crate::prefix::Prefix;
+use crate::registration::Registration;
+use crate::{Caller, Error, Registry, RegistryError};
+
+impl Registry {
+    /// Authorizes a claimant by admin values and settings.
+    pub(crate) async fn authorize(
+        &self,
+        requirement: &Requirement,
+        claimant: Claimant<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let identity = match (claimant, requirement) {
+            (Claimant::Operator, _) | (_, Requirement::Public) => return Ok(()),
+            (Claimant::Anonymous, _) => return Err(Error::NeedsAuthentication),
+            (Claimant::Token(caller, at), _) => {
+                return self.authorize_operator_token(requirement, caller, at, budget).await;
+            }
+            (Claimant::Handle(identity), _) => identity,
+        };
+        let settings = &self.settings;
+        let listed =
+            |list: &[ValueReference<'_>]| list.iter().any(|listed| reference_covers(listed, identity));
+        let is_server_admin = listed(&settings.server_admins);
+        if settings.server_admins_full_access && is_server_admin {
+            return Ok(());
+        }
+        let is_authorized = match requirement {
+            Requirement::Public | Requirement::Authenticated => true,
+            Requirement::ServerAdmin => is_server_admin || listed(&settings.home_only_admins),
+            Requirement::ReverseLookup => is_server_admin || listed(&settings.searchers),
+            Requirement::AdminOrServerAdmin(admins) => {
+                is_server_admin || self.is_member(identity, admins, budget).await?
+            }
+            Requirement::AnyOf(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
+        };
+        if is_authorized { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
+    }
+
+    async fn satisfies_any(
+        &self,
+        identity: &ValueReference<'_>,
+        alternatives: &[Vec<AdminSet>],
+        budget: &mut Budget,
+    ) -> Result<bool, Error> {
+        'alternatives: for alternative in alternatives {
+            for admins in alternative {
+                if !self.is_member(identity, admins, budget).await? {
+                    continue 'alternatives;
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Authorizes a claimant for an operation on a name. A token must have `scope`.
+    pub(crate) async fn authorize_for_name(
+        &self,
+        name: Option<Handle<'_>>,
+        requirement: &Requirement,
+        claimant: Claimant<'_>,
+        scope: Scope,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        if matches!(requirement, Requirement::Public | Requirement::Authenticated)
+            || matches!(claimant, Claimant::Anonymous | Claimant::Operator)
+        {
+            return self.authorize(requirement, claimant, budget).await;
+        }
+        let owner = match name {
+            Some(name) => self.owner_of_name(name, budget).await?,
+            None => None,
+        };
+        let Some(owner) = owner else { return self.authorize(requirement, claimant, budget).await };
+        match claimant {
+            Claimant::Token(caller, at) => {
+                let principal =
+                    self.principal(caller, at, budget).await.map_err(RegistryError::into_error)?;
+                principal.check_registrant(&owner, scope).map_err(|_| not_authorized(caller))?;
+                let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
+                principal.check_prefix(&prefix).map_err(|_| not_authorized(caller))
+            }
+            Claimant::Handle(identity) => {
+                self.authorize(requirement, claimant, budget).await?;
+                let is_admin = self.is_member(identity, &owner.admin_references(), budget).await?;
+                let settings = &self.settings;
+                let listed = |list: &[ValueReference<'_>]| {
+                    list.iter().any(|listed| reference_covers(listed, identity))
+                };
+                // Server administrators may list all names.
+                let is_enough = settings.server_admins_full_access
+                    || matches!(requirement, Requirement::AdminOrServerAdmin(_));
+                if is_admin || is_enough && listed(&settings.server_admins) {
+                    return Ok(());
+                }
+                Err(Error::NotAdministrator { who: identity.to_string().into() })
+            }
+            Claimant::Anonymous | Claimant::Operator => Ok(()),
+        }
+    }
+
+    /// Authorizes a token where no allocated prefix is concerned: only the operator's. Any token is enough to be
+    /// authenticated.
+    pub(crate) async fn authorize_operator_token(
+        &self,
+        requirement: &Requirement,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let principal = self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
+        if matches!(requirement, Requirement::Authenticated) {
+            return Ok(());
+        }
+        principal.check_operator().map_err(|_| not_authorized(caller))
+    }
+
+    /// Whether the caller is the operator, directly or by a token.
+    pub(crate) async fn is_operator(
+        &self,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<bool, Error> {
+        match caller {
+            Caller::Operator => Ok(true),
+            Caller::Token(token) if token.is_operator() => {
+                match self.authorize_operator_token(&Requirement::ServerAdmin, caller, now_ms, budget).await {
+                    Ok(()) => Ok(true),
+                    Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Owner of a name, if its prefix is allocated.
+    pub(crate) async fn owner_of_name(
+        &self,
+        name: Handle<'_>,
+        budget: &mut Budget,
+    ) -> Result<Option<Registrant>, Error> {
+        let (Ok(text), Ok(prefix)) = (name.to_str(), std::str::from_utf8(name.prefix())) else {
+            return Ok(None);
+        };
+        let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
+        let prefix: Prefix = decode(&record)?;
+        let registration = match self.get_record(text, budget).await? {
+            Some(entry) => Registration::of_record(&entry)?.owner,
+            None => None,
+        };
+        let owner = registration.unwrap_or(prefix.registrant);
+        Ok(self
+            .find_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget)
+            .await?
+            .map(|object| object.it))
+    }
+}
+
+fn not_authorized(caller: &Caller) -> Error {
+    Error::NotAdministrator { who: caller.to_string().into() }
+}

@@ -1,0 +1,235 @@
+//! Principal of a request: role, scopes and prefixes of the caller.
+
+use std::fmt;
+
+use tendot_proto::{Budget, ValueReference};
+
+use crate::authorization::reference_covers;
+use crate::party::{Agency, ApiToken, Registrant, RegistryObjectKind, Role, Scope};
+use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+
+/// Principal: role, scopes and prefixes of a caller. Looked up again for every operation.
+#[derive(Clone, Debug)]
+#[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
+pub struct Principal {
+    pub(crate) role: ActingRole,
+    /// Scopes of a token; `None` for all scopes of the role.
+    scopes: Option<Vec<Scope>>,
+    /// Prefixes of a token; empty for all prefixes of the role.
+    prefixes: Vec<Box<str>>,
+}
+
+/// Role in which a principal acts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum ActingRole {
+    Anonymous,
+    Operator,
+    Agency(Box<str>),
+    Registrant(Box<str>),
+    Handle(ValueReference<'static>),
+}
+
+/// Format of the author in the change log.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.role {
+            ActingRole::Anonymous => f.write_str("anonymous"),
+            ActingRole::Operator => f.write_str("operator"),
+            ActingRole::Agency(code) => write!(f, "agency:{code}"),
+            ActingRole::Registrant(id) => write!(f, "registrant:{id}"),
+            ActingRole::Handle(identity) => identity.fmt(f),
+        }
+    }
+}
+
+impl Principal {
+    const fn unrestricted(role: ActingRole) -> Self {
+        Self { role, scopes: None, prefixes: Vec::new() }
+    }
+
+    /// Parses the author of a log entry (see [`fmt::Display`]) into an unrestricted principal.
+    pub(crate) fn from_log(by: &str) -> Self {
+        let role = match (by, by.split_once(':')) {
+            ("anonymous", _) => ActingRole::Anonymous,
+            ("operator", _) => ActingRole::Operator,
+            (_, Some(("agency", code))) => ActingRole::Agency(code.into()),
+            (_, Some(("registrant", id))) => ActingRole::Registrant(id.into()),
+            _ => ActingRole::Handle(ValueReference::parse(by).into_owned()),
+        };
+        Self::unrestricted(role)
+    }
+
+    pub(crate) const fn is_operator(&self) -> bool {
+        matches!(self.role, ActingRole::Operator)
+    }
+
+    /// Whether no scopes and prefixes restrict the principal.
+    fn is_unrestricted(&self) -> bool {
+        self.scopes.is_none() && self.prefixes.is_empty()
+    }
+
+    /// Whether the principal acts for an agency.
+    pub(crate) fn is_for_agency(&self, code: &str) -> bool {
+        match &self.role {
+            ActingRole::Operator => true,
+            ActingRole::Agency(own) => own.eq_ignore_ascii_case(code),
+            _ => false,
+        }
+    }
+
+    /// Whether the principal acts for a registrant: as itself, its agency, one of its admins or the operator.
+    pub(crate) fn is_for_registrant(&self, registrant: &Registrant) -> bool {
+        match &self.role {
+            ActingRole::Operator => true,
+            ActingRole::Anonymous => false,
+            ActingRole::Agency(code) => code.eq_ignore_ascii_case(&registrant.agency),
+            ActingRole::Registrant(id) => **id == *registrant.id,
+            ActingRole::Handle(identity) => registrant
+                .admins
+                .iter()
+                .any(|admin| reference_covers(&ValueReference::parse(admin), identity)),
+        }
+    }
+
+    /// Whether private data of a registrant is visible.
+    pub(crate) fn can_read(&self, registrant: &Registrant) -> bool {
+        self.is_for_registrant(registrant) && self.has_scope(Scope::Read)
+    }
+
+    /// Whether private data of a registrant's names under a prefix is visible.
+    pub(crate) fn can_read_under(&self, prefix: &str, registrant: &Registrant) -> bool {
+        self.can_read(registrant) && self.check_prefix(prefix).is_ok()
+    }
+
+    fn has_scope(&self, scope: Scope) -> bool {
+        self.scopes
+            .as_ref()
+            .is_none_or(|scopes| scopes.contains(&scope) || scope == Scope::Read && !scopes.is_empty())
+    }
+
+    /// Fails unless the principal is authenticated and has the scope.
+    pub(crate) fn check_scope(&self, scope: Scope) -> Result<(), RegistryError> {
+        if self.role == ActingRole::Anonymous {
+            return Err(RegistryError::new(
+                RegistryErrorKind::Unknown,
+                "unauthenticated",
+                "who asks has to be known",
+            )
+            .with_hint("send a token: `Authorization: Bearer TOKEN`"));
+        }
+        if self.has_scope(scope) {
+            return Ok(());
+        }
+        let detail = format!("this token is not for `{}`", scope.name());
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+    }
+
+    /// Fails if the token is restricted to other prefixes.
+    pub(crate) fn check_prefix(&self, prefix: &str) -> Result<(), RegistryError> {
+        if self.prefixes.is_empty() || self.prefixes.iter().any(|own| own.eq_ignore_ascii_case(prefix)) {
+            return Ok(());
+        }
+        let detail = format!("this token is not for the prefix `{prefix}`");
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+    }
+
+    /// Fails if the token is restricted to prefixes: the operation concerns none, or all of them.
+    pub(crate) fn check_all_prefixes(&self) -> Result<(), RegistryError> {
+        if self.prefixes.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("this token is only for {}", self.prefixes.join(", "));
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+    }
+
+    /// Fails if scopes or prefixes restrict the principal: it must not grant more than it has.
+    pub(crate) fn check_unrestricted(&self) -> Result<(), RegistryError> {
+        if self.is_unrestricted() {
+            return Ok(());
+        }
+        let detail = "a token that is for some things only makes no others";
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+    }
+
+    /// Fails unless the principal is the operator.
+    pub(crate) fn check_operator(&self) -> Result<(), RegistryError> {
+        self.check_scope(Scope::Administer)?;
+        self.check_all_prefixes()?;
+        if self.is_operator() {
+            Ok(())
+        } else {
+            Err(RegistryError::forbidden("only the operator may do this"))
+        }
+    }
+
+    /// Fails unless the principal acts for the agency and has the scope.
+    pub(crate) fn check_agency(&self, code: &str, scope: Scope) -> Result<(), RegistryError> {
+        self.check_scope(scope)?;
+        if self.is_for_agency(code) {
+            return Ok(());
+        }
+        Err(RegistryError::forbidden(format!("only agency `{code}` and the operator may do this")))
+    }
+
+    /// Fails unless the principal acts for the registrant and has the scope.
+    pub(crate) fn check_registrant(
+        &self,
+        registrant: &Registrant,
+        scope: Scope,
+    ) -> Result<(), RegistryError> {
+        self.check_scope(scope)?;
+        if self.is_for_registrant(registrant) {
+            return Ok(());
+        }
+        let (id, agency) = (&registrant.id, &registrant.agency);
+        Err(RegistryError::forbidden(format!(
+            "only registrant `{id}`, its agency `{agency}` and the operator may do this"
+        )))
+    }
+}
+
+impl Registry {
+    /// Principal of a request: role, scopes and prefixes of the caller.
+    pub(crate) async fn principal(
+        &self,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<Principal, RegistryError> {
+        let token_identity = match caller {
+            Caller::Anonymous => return Ok(Principal::unrestricted(ActingRole::Anonymous)),
+            Caller::Operator => return Ok(Principal::unrestricted(ActingRole::Operator)),
+            Caller::Handle(identity) => {
+                return Ok(Principal::unrestricted(ActingRole::Handle(identity.reference())));
+            }
+            Caller::Token(identity) => identity,
+        };
+        // Without a time, the time of authentication counts.
+        let now_ms = now_ms.max(token_identity.at);
+        let reject = |detail: &str| RegistryError::new(RegistryErrorKind::Unknown, "bad-token", detail);
+        let object =
+            self.find_object::<ApiToken>(RegistryObjectKind::Token, &token_identity.id, budget).await?;
+        let token = object.ok_or_else(|| reject("this token has been revoked"))?.it;
+        if token.expires.is_some_and(|end| end <= now_ms) {
+            return Err(reject("this token has expired"));
+        }
+        let role = match (token.role, &token.subject) {
+            (Role::Operator, _) => ActingRole::Operator,
+            (Role::Agency, Some(code)) => {
+                let agency = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
+                if agency.is_none_or(|agency| agency.it.ended.is_some()) {
+                    return Err(reject("the agency of this token has ended"));
+                }
+                ActingRole::Agency(code.clone())
+            }
+            (Role::Registrant, Some(id)) => {
+                let registrant =
+                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                registrant.ok_or_else(|| reject("there is no such registrant any more"))?;
+                ActingRole::Registrant(id.clone())
+            }
+            (_, None) => return Err(reject("this token is for nobody")),
+        };
+        Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes })
+    }
+}

@@ -1,0 +1,158 @@
+//! Plans the creation of a record, or its overwriting.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::{RecordStatus, StoredRecord};
+
+use super::record_diff::RecordDiff;
+use super::values::by_index;
+use super::{PlannedWrite, WritePlan, with_timestamp};
+use crate::authorization::{AdminSet, Requirement};
+use crate::handle_write::is_same_value;
+use crate::registration::is_reserved;
+use crate::validate::{check_handle_name, check_indexes, check_record, check_value, has_mixed_scripts};
+use crate::{Error, Registry, WriteWarning};
+
+impl Registry {
+    pub(super) async fn plan_create(
+        &self,
+        name: Handle<'_>,
+        values: &[HandleValue<'_>],
+        overwrite: bool,
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        let limits = &self.settings.limits;
+        let text = check_handle_name(name, limits)?;
+        check_indexes(values, limits)?;
+        self.check_server_responsible(name, budget).await?;
+        match self.get_record(text, budget).await? {
+            None => self.plan_new(name, text, values, date, budget).await,
+            Some(entry) if entry.state == RecordStatus::Tombstone => {
+                Err(Error::NotGivenAgain { name: entry.name })
+            }
+            // Only callers who could create the name get to know that it is reserved.
+            Some(entry) if is_reserved(&entry) => {
+                let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
+                Ok(WritePlan { requirement, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+            }
+            Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, budget).await,
+            // Only callers who could create the name get to know that it is reserved.
+            Some(entry) if is_reserved(&entry) => {
+                let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
+                Ok(WritePlan { requirement, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+            }
+            Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
+        }
+    }
+
+    async fn plan_new(
+        &self,
+        name: Handle<'_>,
+        text: &str,
+        values: &[HandleValue<'_>],
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        let limits = &self.settings.limits;
+        let outcome = values
+            .iter()
+            .try_for_each(|value| check_value(value, limits))
+            .and_then(|()| check_record(values, limits))
+            .map(|()| values.iter().map(|value| with_timestamp(value, date)).collect())
+            .map(|values| PlannedWrite::put(text.into(), values, None))
+            .map_err(Error::from);
+        let outcome = match (self.find_confusable(text, budget).await?, outcome) {
+            (Some(with), Ok(_)) if !limits.confusable_names => Err(Error::Confusable { with }),
+            (with, Ok(mut outcome)) => {
+                outcome.notes.extend(with.map(|name| WriteWarning::ConfusableWith { name }));
+                outcome.notes.extend(has_mixed_scripts(text).then_some(WriteWarning::MixedScripts));
+                Ok(outcome)
+            }
+            (_, error) => error,
+        };
+        let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
+        Ok(WritePlan { requirement, outcome })
+    }
+
+    /// Admins who may create a name: those of the parent prefix for a derived prefix, otherwise those of the prefix.
+    async fn creation_admins(&self, name: Handle<'_>, budget: &mut Budget) -> Result<AdminSet, Error> {
+        match name.parent_prefix_handle() {
+            Some(parent) => self.prefix_admins(parent, AdminPermissions::ADD_DERIVED_PREFIX, budget).await,
+            None => self.prefix_admins(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, budget).await,
+        }
+    }
+
+    async fn plan_overwrite(
+        &self,
+        name: Handle<'_>,
+        entry: &StoredRecord,
+        values: &[HandleValue<'_>],
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        let text = name.to_str().unwrap_or_default();
+        let (merged, diff, checked) = self.merge_record(&entry.values, values, date);
+        let outcome = if diff.has_changes {
+            checked
+                .and_then(|()| diff.check_writable())
+                .map(|()| PlannedWrite::put(text.into(), merged, Some(entry)))
+        } else {
+            Ok(PlannedWrite::unchanged(text.into()))
+        };
+        let requirement = self.overwrite_requirement(name, entry, &diff, budget).await?;
+        Ok(WritePlan { requirement, outcome })
+    }
+
+    /// New values with the timestamps of unchanged ones, the difference, and the result of validation.
+    fn merge_record(
+        &self,
+        old: &[HandleValue<'static>],
+        new: &[HandleValue<'_>],
+        date: u32,
+    ) -> (Vec<HandleValue<'static>>, RecordDiff, Result<(), Error>) {
+        let limits = &self.settings.limits;
+        let mut diff = RecordDiff::default();
+        let mut checked = check_record(new, limits).map_err(Error::from);
+        let mut merged = Vec::with_capacity(new.len());
+        let before = by_index(old);
+        for value in new {
+            match before.get(&value.index) {
+                Some(same) if is_same_value(same, value) => {
+                    diff.keep_unchanged(same);
+                    merged.push((*same).clone());
+                    continue;
+                }
+                Some(other) => diff.modify(other, value),
+                None => diff.add(value),
+            }
+            checked = checked.and_then(|()| Ok(check_value(value, limits)?));
+            merged.push(with_timestamp(value, date));
+        }
+        let after = by_index(new);
+        for value in old.iter().filter(|value| !after.contains_key(&value.index)) {
+            diff.remove(value);
+        }
+        (merged, diff, checked)
+    }
+
+    /// Requirement for overwriting: permissions for every change, or permission to add admins, or to delete and create the
+    /// record.
+    async fn overwrite_requirement(
+        &self,
+        name: Handle<'_>,
+        entry: &StoredRecord,
+        diff: &RecordDiff,
+        budget: &mut Budget,
+    ) -> Result<Requirement, Error> {
+        if let Some(requirement) = diff.requirement_without_admin() {
+            return Ok(requirement);
+        }
+        let values = &entry.values;
+        let change = self.record_admins(name, values, diff.required, budget).await?;
+        let give = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
+        let delete = self.record_admins(name, values, AdminPermissions::DELETE_HANDLE, budget).await?;
+        let create = self.creation_admins(name, budget).await?;
+        Ok(Requirement::AnyOf(vec![vec![change], vec![give], vec![delete, create]]))
+    }
+}

@@ -1,0 +1,71 @@
+//! Plans the deletion of a record, or its replacement by a tombstone.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Budget, Handle};
+use tendot_store::{Edit, Precondition, StoredRecord};
+
+use super::{PlannedWrite, WritePlan};
+use crate::authorization::Requirement;
+use crate::party::decode;
+use crate::prefix::Prefix;
+use crate::registration::{Registration, is_reserved, owned_name_key};
+use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+
+impl Registry {
+    pub(super) async fn plan_delete(
+        &self,
+        name: Handle<'_>,
+        for_ever: bool,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        let (name, entry) = self.load_live_record(name, budget).await?;
+        let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
+        let handle = Handle::from(&*name);
+        let right =
+            self.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, budget).await?;
+        let expect = Precondition::Revision(entry.revision);
+        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
+        let edit = if for_ever || self.is_permanent(handle, &entry, budget).await? {
+            Edit::Tombstone { name: name.clone(), expect }
+        } else {
+            Edit::Remove { name: name.clone(), expect }
+        };
+        // Removes the name from the index of its owner.
+        let owner = match &edit {
+            Edit::Remove { .. } if !is_allocated => Registration::of_record(&entry)?.owner,
+            _ => None,
+        };
+        let key = owner.map(|owner| owned_name_key(&owner, &entry.name)).transpose()?;
+        let aux_edit = key.map(|key| Edit::RemoveNote { key: key.into() });
+        let outcome = if is_allocated {
+            let detail = "the prefix has been given to a registrant, and names under it go by its record";
+            Err(Error::Policy(Box::new(RegistryError::new(RegistryErrorKind::Conflict, "allocated", detail))))
+        } else {
+            let (edit, notes) = (Some(edit), Vec::new());
+            Ok(PlannedWrite { name, replaced: true, edit, aux_edit, removes_last_admin: false, notes })
+        };
+        Ok(WritePlan { requirement: Requirement::admin(right), outcome })
+    }
+
+    /// Whether a deleted name leaves a tombstone: by the settings, or because it was registered or its prefix is allocated.
+    /// Names of test prefixes and reserved names do not.
+    async fn is_permanent(
+        &self,
+        name: Handle<'_>,
+        entry: &StoredRecord,
+        budget: &mut Budget,
+    ) -> Result<bool, Error> {
+        let prefixes = &self.settings.permanent_prefixes;
+        if prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix())) {
+            return Ok(true);
+        }
+        if is_reserved(entry) {
+            return Ok(false);
+        }
+        let prefix = std::str::from_utf8(name.prefix()).unwrap_or_default();
+        match self.prefix_record(prefix, budget).await? {
+            Some(record) => Ok(!decode::<Prefix>(&record)?.test),
+            None => Ok(!entry.registration.is_empty()),
+        }
+    }
+}

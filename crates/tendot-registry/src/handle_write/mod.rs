@@ -1,0 +1,315 @@
+//! Writes of the Handle protocol: plan, authorize, check the policy, commit.
+//!
+//! A write is planned over a read set. Errors that do not depend on the caller are returned at once; the planned result only
+//! after authorization. Everything that was read (records, prefixes, groups) becomes a precondition of the commit; on a
+//! conflict the write is planned again, so that no permission is used that was revoked meanwhile.
+//!
+//! - `create`, `values`, `delete`, `home`: one plan each; `policy`: the prefix policy;
+//! - `record_diff`: permissions required to turn one record into another; `mint_uuid`: generated names.
+
+mod create;
+mod delete;
+mod home;
+mod mint_uuid;
+mod policy;
+mod record_diff;
+mod values;
+
+pub(crate) use home::parse_homed_prefix;
+pub(crate) use record_diff::is_same_value;
+
+use std::fmt;
+
+use tendot_proto::{Budget, Handle, HandleValue, Now};
+use tendot_store::{ChangeSet, CommitError, Edit, Precondition, RecordStatus, Store, StoredRecord};
+
+use crate::authorization::{Claimant, Requirement, has_admin};
+use crate::party::Scope;
+use crate::registration::is_reserved;
+use crate::{Caller, Error, Registry};
+
+/// Write operation of the Handle protocol.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum HandleWrite<'a> {
+    /// Creates a record.
+    Create {
+        /// Name; if a UUID is minted, the start of the name including the slash.
+        name: Handle<'a>,
+        /// Values; the server sets their timestamps.
+        values: Vec<HandleValue<'a>>,
+        /// Whether an existing record is replaced.
+        overwrite: bool,
+        /// Random bytes for a UUID suffix. An existing record is then never overwritten.
+        mint: Option<[u8; 16]>,
+        /// Whether the last admin may be removed.
+        force: bool,
+    },
+    /// Deletes a record.
+    Delete {
+        /// Name of the record.
+        name: Handle<'a>,
+        /// Whether a tombstone is left even if the prefix allows reuse.
+        for_ever: bool,
+    },
+    /// Adds values.
+    Add {
+        /// Name of the record.
+        name: Handle<'a>,
+        /// Values to write.
+        values: Vec<HandleValue<'a>>,
+        /// Whether values with the same index are replaced.
+        overwrite: bool,
+        /// Whether the last admin may be removed.
+        force: bool,
+    },
+    /// Removes values.
+    Remove {
+        /// Name of the record.
+        name: Handle<'a>,
+        /// Indexes of the values.
+        indexes: Vec<u32>,
+        /// Whether the last admin may be removed.
+        force: bool,
+    },
+    /// Replaces the values with the same indexes.
+    Modify {
+        /// Name of the record.
+        name: Handle<'a>,
+        /// Values to write.
+        values: Vec<HandleValue<'a>>,
+        /// Whether the last admin may be removed.
+        force: bool,
+    },
+    /// Homes a prefix: this service becomes responsible for its names.
+    Home {
+        /// Prefix: `0.NA/10.1000` or `10.1000`; `0.NA/0.NA/10` for all prefixes derived from 10.
+        prefix: Handle<'a>,
+    },
+    /// Unhomes a prefix. Its records stay in the store.
+    Unhome {
+        /// Prefix, as for `Home`.
+        prefix: Handle<'a>,
+    },
+}
+
+impl HandleWrite<'_> {
+    /// Name of the record; `None` for homed prefixes.
+    pub(crate) const fn name(&self) -> Option<Handle<'_>> {
+        match self {
+            Self::Create { name, .. }
+            | Self::Delete { name, .. }
+            | Self::Add { name, .. }
+            | Self::Remove { name, .. }
+            | Self::Modify { name, .. } => Some(*name),
+            Self::Home { .. } | Self::Unhome { .. } => None,
+        }
+    }
+
+    const fn is_forced(&self) -> bool {
+        match self {
+            Self::Create { force, .. }
+            | Self::Add { force, .. }
+            | Self::Remove { force, .. }
+            | Self::Modify { force, .. } => *force,
+            Self::Delete { .. } | Self::Home { .. } | Self::Unhome { .. } => false,
+        }
+    }
+}
+
+/// Outcome of a handle write.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WriteOutcome {
+    /// Name, as sent or minted.
+    pub name: Box<str>,
+    /// Whether something existing was replaced.
+    pub replaced: bool,
+    /// Revision of the record; `None` if nothing changed.
+    pub revision: Option<u64>,
+    /// Warnings for the caller.
+    pub notes: Vec<WriteWarning>,
+}
+
+/// Warning about a write that was accepted.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum WriteWarning {
+    /// The record has no admin: only admins of its prefix and the operator can change it.
+    NoAdministrator,
+    /// The new name is a normalization variant of an existing one.
+    ConfusableWith {
+        /// Existing name.
+        name: Box<str>,
+    },
+    /// The new name mixes scripts with similar letters.
+    MixedScripts,
+}
+
+impl fmt::Display for WriteWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAdministrator => f.write_str(
+                "the record has no HS_ADMIN value that gives a right: only administrators of its prefix can change it",
+            ),
+            Self::ConfusableWith { name } => write!(f, "the handle can't be told from `{name}`, which exists"),
+            Self::MixedScripts => {
+                f.write_str("the handle has letters of several scripts, some of which look the same")
+            }
+        }
+    }
+}
+
+/// Maximum number of attempts on write conflicts.
+const MAX_COMMIT_ATTEMPTS: u32 = 8;
+
+/// Plan of a handle write: its requirement, and the result for authorized callers.
+pub(crate) struct WritePlan {
+    pub(crate) requirement: Requirement,
+    /// Result, only for authorized callers.
+    outcome: Result<PlannedWrite, Error>,
+}
+
+/// Edits and warnings of a planned handle write.
+struct PlannedWrite {
+    name: Box<str>,
+    replaced: bool,
+    /// `None` if nothing changes.
+    edit: Option<Edit>,
+    /// Additional edit of an aux entry.
+    aux_edit: Option<Edit>,
+    /// Whether the write removes the last admin.
+    removes_last_admin: bool,
+    notes: Vec<WriteWarning>,
+}
+
+impl Registry {
+    /// Executes a write atomically.
+    pub async fn write(
+        &self,
+        write: &HandleWrite<'_>,
+        caller: &Caller,
+        now: Now,
+        budget: &mut Budget,
+    ) -> Result<WriteOutcome, Error> {
+        for _ in 0..MAX_COMMIT_ATTEMPTS {
+            let tracked = self.begin();
+            let plan = tracked.plan_write(write, now.unix_u32(), budget).await?;
+            let at = now.unix.saturating_mul(1_000);
+            let claimant = Claimant::at_time(caller, at);
+            tracked
+                .authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Deposit, budget)
+                .await?;
+            if let Ok(outcome) = &plan.outcome {
+                tracked.check_prefix_policy(write, &outcome.name, at, budget).await?;
+            }
+            let PlannedWrite { name, replaced, edit, aux_edit, removes_last_admin, notes } = plan.outcome?;
+            if removes_last_admin && !write.is_forced() {
+                return Err(Error::LockedOut);
+            }
+            let Some(edit) = edit else { return Ok(WriteOutcome { name, replaced, revision: None, notes }) };
+            let mut edits = tracked.store.into_preconditions();
+            edits.push(edit);
+            edits.extend(aux_edit);
+            // A concurrent commit used up the quota.
+            let Some(reservation) = self.quotas.reserve(&edits) else { continue };
+            let change = ChangeSet { by: caller.to_string().into(), at, edits };
+            let committed = self.store.commit(change).await;
+            reservation.resolve(&committed);
+            match committed {
+                Ok(committed) => {
+                    return Ok(WriteOutcome { name, replaced, revision: Some(committed.revision), notes });
+                }
+                Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+                Err(error) => return Err(Error::Refused(error)),
+            }
+        }
+        Err(Error::Contended { tries: MAX_COMMIT_ATTEMPTS })
+    }
+
+    /// Plans a write; new values get the timestamp `date`. Errors do not depend on the caller.
+    pub(crate) async fn plan_write(
+        &self,
+        write: &HandleWrite<'_>,
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        match write {
+            HandleWrite::Create { name, values, overwrite, mint, .. } => match mint {
+                None => self.plan_create(*name, values, *overwrite, date, budget).await,
+                Some(random) => {
+                    let minted = mint_uuid::mint_in_partition(*name, *random, self.settings.share, budget)?;
+                    self.plan_create(Handle::new(&minted), values, false, date, budget).await
+                }
+            },
+            HandleWrite::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, budget).await,
+            HandleWrite::Add { name, values, overwrite, .. } => {
+                self.plan_add_values(*name, values, *overwrite, date, budget).await
+            }
+            HandleWrite::Remove { name, indexes, .. } => {
+                self.plan_remove_values(*name, indexes, budget).await
+            }
+            HandleWrite::Modify { name, values, .. } => {
+                self.plan_modify_values(*name, values, date, budget).await
+            }
+            HandleWrite::Home { prefix } => self.plan_set_homed(*prefix, true, budget).await,
+            HandleWrite::Unhome { prefix } => self.plan_set_homed(*prefix, false, budget).await,
+        }
+    }
+
+    /// Loads a record to be changed: its name as sent, and the record if it is live.
+    async fn load_live_record(
+        &self,
+        name: Handle<'_>,
+        budget: &mut Budget,
+    ) -> Result<(Box<str>, Option<StoredRecord>), Error> {
+        name.validate()?;
+        let full = name.qualified();
+        self.check_server_responsible(Handle::new(&full), budget).await?;
+        let text = std::str::from_utf8(&full).unwrap_or_default();
+        let entry = self.get_record(text, budget).await?;
+        // Reserved names are invisible here and are changed through the registry API.
+        let is_there = |entry: &StoredRecord| entry.state == RecordStatus::Live && !is_reserved(entry);
+        Ok((text.into(), entry.filter(is_there)))
+    }
+}
+
+impl WritePlan {
+    /// Plan for a record that does not exist. Any authenticated caller gets to know that.
+    const fn not_found() -> Self {
+        Self { requirement: Requirement::Authenticated, outcome: Err(Error::NotFound) }
+    }
+}
+
+impl PlannedWrite {
+    /// Creates a record or replaces its values.
+    fn put(name: Box<str>, values: Vec<HandleValue<'static>>, existing: Option<&StoredRecord>) -> Self {
+        let expect = existing.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
+        let is_left = !has_admin(&values);
+        Self {
+            name: name.clone(),
+            replaced: existing.is_some(),
+            edit: Some(Edit::Put { name, values, expect }),
+            aux_edit: None,
+            removes_last_admin: is_left && existing.is_some_and(|entry| has_admin(&entry.values)),
+            notes: if is_left { vec![WriteWarning::NoAdministrator] } else { Vec::new() },
+        }
+    }
+
+    /// Nothing to change.
+    const fn unchanged(name: Box<str>) -> Self {
+        Self {
+            name,
+            replaced: true,
+            edit: None,
+            aux_edit: None,
+            removes_last_admin: false,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Value with the server's timestamp.
+fn with_timestamp(value: &HandleValue<'_>, date: u32) -> HandleValue<'static> {
+    HandleValue { timestamp: date, ..value.clone().into_owned() }
+}

@@ -1,0 +1,165 @@
+//! Plans adding, modifying and removing values.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::StoredRecord;
+
+use super::record_diff::RecordDiff;
+use super::{PlannedWrite, WritePlan, with_timestamp};
+use crate::authorization::Requirement;
+use crate::handle_write::is_same_value;
+use crate::validate::{check_indexes, check_record, check_value};
+use crate::{Error, InvalidValue, Registry};
+
+impl Registry {
+    pub(super) async fn plan_add_values(
+        &self,
+        name: Handle<'_>,
+        values: &[HandleValue<'_>],
+        overwrite: bool,
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        self.check_not_empty(values)?;
+        let (name, entry) = self.load_live_record(name, budget).await?;
+        let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
+        let mut diff = RecordDiff::default();
+        let before = by_index(&entry.values);
+        let mut taken = None;
+        for value in values {
+            match before.get(&value.index) {
+                Some(old) if overwrite => diff.replace(old, value),
+                Some(_) => {
+                    taken.get_or_insert(value.index);
+                    diff.add(value);
+                }
+                None => diff.add(value),
+            }
+        }
+        let replaced = values.iter().any(|value| before.contains_key(&value.index));
+        let outcome = match taken {
+            Some(index) => Err(Error::ValueExists { index }),
+            None => self.merge_values(&name, &entry, &diff, values, date),
+        };
+        let outcome = outcome.map(|outcome| PlannedWrite { replaced, ..outcome });
+        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, outcome })
+    }
+
+    pub(super) async fn plan_modify_values(
+        &self,
+        name: Handle<'_>,
+        values: &[HandleValue<'_>],
+        date: u32,
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        self.check_not_empty(values)?;
+        let (name, entry) = self.load_live_record(name, budget).await?;
+        let entry = entry.ok_or(Error::NotFound)?;
+        let mut diff = RecordDiff::default();
+        let before = by_index(&entry.values);
+        for value in values {
+            // Returned without authorization, as by deployed servers.
+            let old = before.get(&value.index).ok_or(Error::NoValues)?;
+            diff.modify(old, value);
+        }
+        let outcome = self.merge_values(&name, &entry, &diff, values, date);
+        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, outcome })
+    }
+
+    pub(super) async fn plan_remove_values(
+        &self,
+        name: Handle<'_>,
+        indexes: &[u32],
+        budget: &mut Budget,
+    ) -> Result<WritePlan, Error> {
+        if indexes.is_empty() {
+            return Err(InvalidValue::no_values().into());
+        }
+        let (name, entry) = self.load_live_record(name, budget).await?;
+        let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
+        let indexes: BTreeSet<u32> = indexes.iter().copied().collect();
+        let mut diff = RecordDiff::default();
+        let (removed, remaining): (Vec<&HandleValue<'_>>, Vec<_>) =
+            entry.values.iter().partition(|value| indexes.contains(&value.index));
+        for value in &removed {
+            diff.remove(value);
+        }
+        if removed.is_empty() {
+            diff.required = AdminPermissions::REMOVE_VALUE;
+        }
+        let missing = removed.len() < indexes.len();
+        let outcome = if missing { Err(Error::NoValues) } else { diff.check_writable() };
+        let requirement = Requirement::admin(
+            self.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
+        );
+        let remaining = remaining.into_iter().cloned().collect();
+        let outcome = outcome.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
+        Ok(WritePlan { requirement, outcome })
+    }
+
+    fn check_not_empty(&self, values: &[HandleValue<'_>]) -> Result<(), Error> {
+        if values.is_empty() {
+            return Err(InvalidValue::no_values().into());
+        }
+        check_indexes(values, &self.settings.limits)
+    }
+
+    async fn requirement_for(
+        &self,
+        name: &str,
+        entry: &StoredRecord,
+        diff: &RecordDiff,
+        budget: &mut Budget,
+    ) -> Result<Requirement, Error> {
+        if let Some(requirement) = diff.requirement_without_admin() {
+            return Ok(requirement);
+        }
+        let right = self.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
+        Ok(Requirement::admin(right))
+    }
+
+    /// Merges values into a record by index; new ones are appended. Unchanged values keep their timestamps.
+    fn merge_values(
+        &self,
+        name: &str,
+        entry: &StoredRecord,
+        diff: &RecordDiff,
+        new_values: &[HandleValue<'_>],
+        date: u32,
+    ) -> Result<PlannedWrite, Error> {
+        let limits = &self.settings.limits;
+        diff.check_writable()?;
+        if !diff.has_changes {
+            return Ok(PlannedWrite::unchanged(name.into()));
+        }
+        let after = by_index(new_values);
+        let mut merged = Vec::with_capacity(entry.values.len() + new_values.len());
+        for old in &entry.values {
+            match after.get(&old.index) {
+                Some(new) if !is_same_value(old, new) => {
+                    check_value(new, limits)?;
+                    merged.push(with_timestamp(new, date));
+                }
+                _ => merged.push(old.clone()),
+            }
+        }
+        let before = by_index(&entry.values);
+        for new in new_values.iter().filter(|new| !before.contains_key(&new.index)) {
+            check_value(new, limits)?;
+            merged.push(with_timestamp(new, date));
+        }
+        check_record(&merged, limits)?;
+        Ok(PlannedWrite::put(name.into(), merged, Some(entry)))
+    }
+}
+
+/// Values by index. If an imported record has an index twice, the first one counts.
+pub(super) fn by_index<'v, 'a>(values: &'v [HandleValue<'a>]) -> HashMap<u32, &'v HandleValue<'a>> {
+    let mut by_index = HashMap::with_capacity(values.len());
+    for value in values {
+        by_index.entry(value.index).or_insert(value);
+    }
+    by_index
+}

@@ -1,0 +1,442 @@
+//! History of one name: its changes with the states before and after, and transfers of its prefix.
+
+use serde_json::value::RawValue;
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
+use tendot_store::{
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, RecordStatus, Store, StoredRecord,
+};
+
+use super::holder_timeline::HolderTimeline;
+use super::visible_author;
+use crate::metadata::KernelMetadata;
+use crate::prefix::Prefix;
+use crate::registration::{DoiStatus, Registration, RegistrationState, VisibilityFilter};
+use crate::{Caller, Error, PrefixHolder, Registry, cost, party};
+
+/// Events of one history request, and where to continue.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryEvents {
+    /// Events in the requested order.
+    pub items: Vec<HistoryEvent>,
+    /// Sequence number to continue after, or before, if there are more.
+    pub next: Option<u64>,
+}
+
+/// Event in the history of a name.
+#[derive(Clone, Debug)]
+pub struct HistoryEvent {
+    /// Sequence number of the log entry.
+    pub sequence: u64,
+    /// Time of the event, in milliseconds since 1970.
+    pub at: u64,
+    /// Author; empty if it is not visible.
+    pub by: Box<str>,
+    /// Kind of event.
+    pub what: Happening,
+}
+
+/// Kind of event in the history of a name.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// The name changed.
+    Changed {
+        /// Kind of change.
+        kind: EditKind,
+        /// State before the change.
+        before: Then,
+        /// State after the change.
+        after: Then,
+    },
+    /// The prefix was transferred, and the name with it.
+    Transferred {
+        /// Previous holder.
+        from: PrefixHolder,
+        /// New holder.
+        to: PrefixHolder,
+    },
+}
+
+/// State of a name before or after an event.
+#[derive(Clone, Debug)]
+pub enum Then {
+    /// No record.
+    Nothing,
+    /// Record.
+    Record(Box<RecordSnapshot>),
+    /// Unknown: no longer in the history.
+    Unknown,
+}
+
+/// Record at one point of its history, as the caller may see it.
+#[derive(Clone, Debug)]
+pub struct RecordSnapshot {
+    /// Status at that time.
+    pub state: DoiStatus,
+    /// Values that were readable at that time.
+    pub values: Vec<HandleValue<'static>>,
+    /// Metadata as kernel JSON.
+    pub metadata: Option<Box<RawValue>>,
+    /// Id of the owner, if there was one.
+    pub registrant: Option<Box<str>>,
+}
+
+impl RecordSnapshot {
+    /// Title from the metadata.
+    pub fn title(&self) -> Option<String> {
+        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        Some(kernel.title().to_owned())
+    }
+}
+
+impl Registry {
+    /// Lists the history of a name, also of a retired or deleted one: at most `limit` events. There may be fewer although
+    /// more follow.
+    ///
+    /// Values are filtered by their permissions at that time: public ones for everybody, admin-readable ones for the
+    /// operator. Reserved states are visible to authorized principals only. An author is public if it is a handle identity, a
+    /// party or a part of this program.
+    #[allow(clippy::too_many_arguments, reason = "independent inputs: name, page, caller, time and budget")]
+    pub async fn record_history(
+        &self,
+        name: Handle<'_>,
+        order: HistoryOrder,
+        limit: usize,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<HistoryEvents, Error> {
+        name.validate()?;
+        let full = name.qualified();
+        let name = Handle::new(&full);
+        self.check_server_responsible(name, budget).await?;
+        // Log entry and record of each event, the name itself, and the states before and after.
+        let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(4);
+        budget.charge(cost::LOOKUP.saturating_mul(lookups))?;
+        let text = name.to_str().map_err(|_| Error::NotFound)?;
+        let key = NameKey::new(text).map_err(|_| Error::NotFound)?;
+        let mut visibility = VisibilityFilter::new(caller, now_ms);
+        let Some(first) = self.store.history(&key, FROM_OLDEST, 1).await?.items.into_iter().next() else {
+            return Err(Error::NotFound);
+        };
+        if !self.is_visible(text, &mut visibility).await? {
+            return Err(Error::NotFound);
+        }
+        let own = self.store.history(&key, order, limit).await?;
+        let (mut changes, mut next) = (own.items, own.next);
+        let is_rising = matches!(order, HistoryOrder::OldestFirst { .. });
+        if !is_rising {
+            changes.reverse();
+        }
+        let last = match order {
+            _ if !changes.is_empty() => changes.last().map_or(0, |last| last.line.sequence),
+            HistoryOrder::OldestFirst { after } => after,
+            HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
+        };
+        let end = self.state_after(&key, last).await?;
+        let prefix = self.holder_timeline(name, first.line.sequence, order, next, budget).await?;
+        next = match (next, prefix.truncated_at) {
+            (Some(own), Some(truncated_at)) => {
+                Some(if is_rising { own.min(truncated_at) } else { own.max(truncated_at) })
+            }
+            (own, truncated_at) => own.or(truncated_at),
+        };
+        let view = HistoryView {
+            is_operator: self.is_operator(caller, now_ms, budget).await?,
+            can_read_private: self.can_see_reserved(text, &mut visibility, budget).await?,
+            prefix,
+        };
+        let mut items = view.events(changes, end);
+        items.retain(|event| match next {
+            Some(next) if is_rising => event.sequence <= next,
+            Some(next) => event.sequence >= next,
+            None => true,
+        });
+        if !is_rising {
+            items.reverse();
+        }
+        if items.len() > limit {
+            items.truncate(limit);
+            next = items.last().map(|last| last.sequence);
+        }
+        Ok(HistoryEvents { items, next })
+    }
+
+    /// State of a name after one of its changes.
+    pub(super) async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
+        let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
+        if let Some(following) = following.items.into_iter().next() {
+            return Ok(following.before);
+        }
+        Ok(self.store.get(key).await?.map_or(PriorState::Nothing, PriorState::Record))
+    }
+}
+
+/// From the oldest change.
+const FROM_OLDEST: HistoryOrder = HistoryOrder::OldestFirst { after: 0 };
+
+/// Renders log entries as events visible to one caller.
+struct HistoryView {
+    is_operator: bool,
+    /// Whether reserved states are visible.
+    can_read_private: bool,
+    prefix: HolderTimeline,
+}
+
+impl HistoryView {
+    /// Merges the changes of the name, oldest first, with the transfers of its prefix. `end` is the state after the last
+    /// change.
+    fn events(&self, changes: Vec<HistoryEntry>, end: PriorState) -> Vec<HistoryEvent> {
+        let follows = self.follows_prefix(&changes, &end);
+        let transfers = self.prefix.transfers().filter(|(line, ..)| {
+            let later = follows.iter().find(|(sequence, _)| *sequence > line.sequence);
+            later.or(follows.last()).is_none_or(|(_, follows)| *follows)
+        });
+        let mut events: Vec<HistoryEvent> = transfers
+            .map(|(line, from, to)| {
+                self.to_event(line.clone(), Happening::Transferred { from: from.clone(), to: to.clone() })
+            })
+            .collect();
+        let mut changes = changes.into_iter().peekable();
+        while let Some(past) = changes.next() {
+            let sequence = past.line.sequence;
+            let after = changes.peek().map_or(&end, |next| &next.before);
+            let what = Happening::Changed {
+                kind: past.line.kind,
+                before: self.snapshot_state(&past.before, sequence),
+                after: self.snapshot_state(after, sequence),
+            };
+            events.push(self.to_event(past.line, what));
+        }
+        events.sort_by_key(|event| event.sequence);
+        events
+    }
+
+    /// For every interval between changes: whether the name follows its prefix. Names with an explicit owner do not.
+    fn follows_prefix(&self, changes: &[HistoryEntry], end: &PriorState) -> Vec<(u64, bool)> {
+        let follows = |state: &PriorState| match state {
+            PriorState::Record(entry) => {
+                Registration::of_record(entry).is_ok_and(|registration| registration.owner.is_none())
+            }
+            PriorState::Nothing => false,
+            PriorState::Unknown => true,
+        };
+        let known = changes.iter().map(|past| (past.line.sequence, follows(&past.before)));
+        known.chain([(u64::MAX, follows(end))]).collect()
+    }
+
+    fn to_event(&self, line: LogEntry, what: Happening) -> HistoryEvent {
+        let by = visible_author(line.by, self.is_operator);
+        HistoryEvent { sequence: line.sequence, at: line.at, by, what }
+    }
+
+    fn snapshot_state(&self, record: &PriorState, sequence: u64) -> Then {
+        match record {
+            PriorState::Nothing => Then::Nothing,
+            PriorState::Unknown => Then::Unknown,
+            PriorState::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
+        }
+    }
+
+    fn snapshot(&self, entry: &StoredRecord, sequence: u64) -> RecordSnapshot {
+        // A prefix record has a different registration.
+        let prefix = party::decode::<Prefix>(entry).ok();
+        let registration = Registration::of_record(entry).ok();
+        let registration_state =
+            registration.as_ref().map_or(RegistrationState::Registered, |registration| registration.state);
+        let is_visible = registration_state == RegistrationState::Registered || self.can_read_private;
+        let readable = if self.is_operator { ValuePermissions::ADMIN_READ.0 } else { 0 }
+            | ValuePermissions::PUBLIC_READ.0;
+        let values = entry.values.iter().filter(|value| is_visible && value.permissions.0 & readable != 0);
+        let (owner, metadata) =
+            registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
+        let of_prefix = || self.prefix.holder_at(sequence).map(|holder| holder.registrant.clone());
+        RecordSnapshot {
+            state: match (entry.state, registration_state) {
+                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
+                (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
+            },
+            values: values.cloned().collect(),
+            metadata: metadata.filter(|_| is_visible),
+            registrant: prefix.map(|prefix| prefix.registrant).or(owner).or_else(of_prefix),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use tendot_proto::HandleValue;
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
+
+    use super::*;
+    use crate::RegistrySettings;
+
+    /// Visibility follows the permissions at that time, whatever they are later.
+    #[test]
+    fn historical_permissions() {
+        let store = MemoryStore::new();
+        let commit =
+            |edits| block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits })).unwrap();
+        commit(vec![Edit::Home { prefix: "10.1".into() }]);
+        for (data, permissions) in
+            [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
+        {
+            let value = HandleValue {
+                permissions: ValuePermissions(permissions),
+                ..HandleValue::new(1, "NOTE", data)
+            };
+            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Precondition::Any }]);
+        }
+        let registry = Registry::new(store, RegistrySettings::default());
+        for (caller, expected) in [
+            (Caller::Anonymous, ["", "one", "", "", "four"]),
+            (Caller::Operator, ["", "one", "two", "", "four"]),
+        ] {
+            let (name, order) = (Handle::from("10.1/x"), HistoryOrder::OldestFirst { after: 0 });
+            let mut budget = Budget::new(1_000);
+            let history =
+                block_on(registry.record_history(name, order, 10, &caller, 0, &mut budget)).unwrap();
+            let visible = |event: HistoryEvent| match event.what {
+                Happening::Changed { before: Then::Record(previous), .. } => {
+                    previous.values.iter().map(|value| value.data.to_vec()).collect()
+                }
+                _ => Vec::new(),
+            };
+            let items = history.items.into_iter().map(visible);
+            let found: Vec<String> =
+                items.map(|values| String::from_utf8(values.concat()).unwrap()).collect();
+            assert_eq!(found, expected, "{caller:?}");
+        }
+    }
+
+    #[test]
+    fn visible_values() {
+        let store = MemoryStore::new();
+        let commit =
+            |by: &str, edits| block_on(store.commit(ChangeSet { by: by.into(), at: 0, edits })).unwrap();
+        let value = |index, permissions| HandleValue {
+            permissions: ValuePermissions(permissions),
+            ..HandleValue::new(index, "NOTE", index.to_string())
+        };
+        let values = vec![value(1, 0x0e), value(2, 0x0c), value(3, 0x05)];
+        let put =
+            |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
+        let remove = Edit::Remove { name: "10.1/X".into(), expect: Precondition::Live };
+        commit("operator", vec![Edit::Home { prefix: "10.1".into() }, Edit::Home { prefix: "0.NA".into() }]);
+        commit("me@example.org", vec![put("10.1/x"), put("0.NA/10.1"), put("10.2/x")]);
+        commit("300:10.1/a", vec![remove]);
+        let registry = Registry::new(store, RegistrySettings::default());
+        let history = |name: &str, after, caller: &Caller| {
+            let order = HistoryOrder::OldestFirst { after };
+            block_on(registry.record_history(
+                Handle::from(name),
+                order,
+                10,
+                caller,
+                0,
+                &mut Budget::new(1_000),
+            ))
+        };
+        let visible = |caller: &Caller| {
+            let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
+            items
+                .map(|event| match event.what {
+                    Happening::Changed { before: Then::Record(previous), .. } => {
+                        let indexes = previous.values.iter().map(|value| value.index).collect();
+                        (event.by.into_string(), indexes)
+                    }
+                    _ => (event.by.into_string(), Vec::new()),
+                })
+                .collect::<Vec<(String, Vec<u32>)>>()
+        };
+        let identity = crate::HandleIdentity::proven(300, "10.1/a").unwrap();
+        for caller in [Caller::Anonymous, Caller::Handle(identity)] {
+            assert_eq!(visible(&caller), [(String::new(), vec![]), ("300:10.1/a".into(), vec![1])]);
+        }
+        let all = [("me@example.org".into(), vec![]), ("300:10.1/a".into(), vec![1, 2])];
+        assert_eq!(visible(&Caller::Operator), all);
+        // Record of a prefix.
+        assert_eq!(history("10.1", 0, &Caller::Anonymous).unwrap().items.len(), 1);
+        assert!(matches!(history("10.2/x", 0, &Caller::Operator), Err(Error::NotResponsible { .. })));
+        assert!(matches!(history("10.1/none", 0, &Caller::Anonymous), Err(Error::NotFound)));
+        assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
+        let (all, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, Budget::new(1_000));
+        let name = Handle::from("10.1/x");
+        let dear = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut budget);
+        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+    }
+
+    /// Prefix with more changes than one request visits: nothing is skipped or repeated, in either order.
+    #[test]
+    fn paging_with_many_holder_changes() {
+        let store = MemoryStore::new();
+        let register = |name: &str, registration: String| {
+            let (name, registration) = (name.into(), registration.into_bytes().into());
+            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Precondition::Any };
+            block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
+        };
+        let holds = |who: usize, policy: usize| {
+            let policy = format!(r#"{{"quota":{policy}}}"#);
+            register(
+                "0.NA/10.1",
+                format!(
+                    r#"{{"prefix":"10.1","registrant":"r{who}","agency":"A","allocated":0,"policy":{policy}}}"#
+                ),
+            );
+        };
+        let registration = |owner: &str, updated: usize| {
+            let owned = format!(r#"{{"state":"registered"{owner},"created":0,"updated":{updated}}}"#);
+            register("10.1/x", owned);
+        };
+        let home = vec![Edit::Home { prefix: "10.1".into() }];
+        block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: home })).unwrap();
+        holds(8, 0);
+        holds(9, 0);
+        holds(0, 0);
+        registration("", 0);
+        let mut expected = vec!["r0".to_owned()];
+        for number in 1..=1_000 {
+            holds(number / 100, number);
+            if number % 100 == 0 {
+                expected.push(format!("r{} to r{}", number / 100 - 1, number / 100));
+            }
+            if number % 150 == 0 {
+                registration("", number);
+                expected.push(format!("r{}", number / 100));
+            }
+        }
+        registration(r#","owner":"other""#, 0);
+        expected.push("other".into());
+        holds(11, 0);
+        let registry = Registry::new(store, RegistrySettings::default());
+        let read = |mut order: HistoryOrder, limit: usize| {
+            let mut visible = Vec::new();
+            loop {
+                let (name, budget) = (Handle::from("10.1/x"), &mut Budget::new(20_000));
+                let events =
+                    block_on(registry.record_history(name, order, limit, &Caller::Anonymous, 0, budget))
+                        .unwrap();
+                assert!(events.items.len() <= limit);
+                visible.extend(events.items.into_iter().map(|event| match event.what {
+                    Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),
+                    Happening::Transferred { from, to } => {
+                        format!("{} to {}", from.registrant, to.registrant)
+                    }
+                    other => panic!("{other:?}"),
+                }));
+                let Some(next) = events.next else { return visible };
+                order = match order {
+                    HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
+                    HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },
+                };
+            }
+        };
+        for limit in [1, 2, 5, 100] {
+            assert_eq!(read(FROM_OLDEST, limit), expected, "by {limit}");
+            let mut newest: Vec<String> = read(HistoryOrder::NewestFirst { before: u64::MAX }, limit);
+            newest.reverse();
+            assert_eq!(newest, expected, "the newest first by {limit}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Lists and counts handles under a prefix; lists homed prefixes.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Budget, Handle};
+use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
+
+use crate::authorization::{Claimant, Requirement};
+use crate::handle_write::parse_homed_prefix;
+use crate::party::{RESERVED_PREFIX, Scope};
+use crate::registration::is_reserved;
+use crate::{Caller, Error, Registry, cost};
+
+/// Handles of one list request, and where to continue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HandleList {
+    /// Names in key order. There may be fewer than requested, even none, although more follow.
+    pub names: Vec<Box<str>>,
+    /// Cursor for the next request, if there are more names.
+    pub next: Option<Box<str>>,
+}
+
+/// Number of handles in one count request, and where to continue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HandleCount {
+    /// Number of names.
+    pub names: u64,
+    /// Cursor for the next request, if there may be more names.
+    pub next: Option<Box<str>>,
+}
+
+/// Maximum number of registry objects that are subtracted from the total.
+const MAX_COUNTED_OBJECTS: usize = 100_000;
+
+/// Handle found by a scan.
+struct ListedHandle {
+    name: Box<str>,
+    /// Whether the name resolves.
+    is_visible: bool,
+}
+
+/// List request: its requirement, prefix and start.
+pub(crate) struct HandleListing {
+    pub(crate) requirement: Requirement,
+    /// Prefix to scan.
+    prefix: Vec<u8>,
+    /// Start of the listed names, case-folded.
+    start: Vec<u8>,
+}
+
+impl Registry {
+    /// Lists names under a prefix, given as `0.NA/10.1000` or `10.1000`; or with `0.NA/0.NA/10.1000` the records of all
+    /// prefixes derived from it. Returns at most `limit` names after `after` and costs `limit`. Retired and reserved names
+    /// are left out.
+    pub async fn list_handles(
+        &self,
+        prefix: Handle<'_>,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        budget: &mut Budget,
+    ) -> Result<HandleList, Error> {
+        let listing = self.plan_listing(prefix, budget).await?;
+        self.authorize_list(prefix, &listing.requirement, Claimant::new(caller), budget).await?;
+        // Skips to the start of the listed names; the start itself is not the name of a derived prefix.
+        let start = std::str::from_utf8(&listing.start).ok().and_then(|start| NameKey::new(start).ok());
+        let after = after.and_then(|after| NameKey::new(after).ok()).max(start);
+        budget.charge(cost::list(limit))?;
+        let listed = self.scan_handles(&listing.prefix, after.as_ref(), limit, budget).await?;
+        let begins = |name: &str| {
+            let start = name.as_bytes().get(..listing.start.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(&listing.start))
+        };
+        let full = listed.len() >= limit;
+        let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
+        // Names of other partitions are listed by their servers.
+        let is_ours = |name: &str| begins(name) && self.owns(Handle::from(name));
+        let visible = listed.into_iter().filter(|listed| listed.is_visible && is_ours(&listed.name));
+        Ok(HandleList { names: visible.map(|listed| listed.name).collect(), next })
+    }
+
+    /// Scans names under a prefix. Reserved names exist under allocated prefixes only, so complete records are read only
+    /// there.
+    async fn scan_handles(
+        &self,
+        prefix: &[u8],
+        after: Option<&NameKey>,
+        limit: usize,
+        budget: &mut Budget,
+    ) -> Result<Vec<ListedHandle>, Error> {
+        if !self.lists_allocated_names(prefix, budget).await? {
+            let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
+            let visible = |listed: &tendot_store::NameEntry| listed.state == RecordStatus::Live;
+            return Ok(listed
+                .map(|handle| ListedHandle { is_visible: visible(&handle), name: handle.name })
+                .collect());
+        }
+        let mut listed = Vec::new();
+        let visit = |entry: &StoredRecord| {
+            let is_visible = entry.state == RecordStatus::Live && !is_reserved(entry);
+            listed.push(ListedHandle { name: entry.name.clone(), is_visible });
+            listed.len() < limit
+        };
+        if limit > 0 {
+            self.store.scan_records(Some(prefix), after, visit).await?;
+        }
+        Ok(listed)
+    }
+
+    async fn lists_allocated_names(&self, prefix: &[u8], budget: &mut Budget) -> Result<bool, Error> {
+        let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
+        Ok(self.prefix_record(prefix, budget).await?.is_some())
+    }
+
+    /// Total number of names without registry objects; `None` if the store would have to count.
+    pub async fn count_all_handles(&self) -> Result<Option<u64>, Error> {
+        let Some(size) = self.store.name_count().await? else { return Ok(None) };
+        let own = self.store.count_names(RESERVED_PREFIX.as_bytes(), None, MAX_COUNTED_OBJECTS).await?;
+        Ok(Some(size.saturating_sub(own.live)))
+    }
+
+    /// Counts the names that [`list_handles`](Self::list_handles) would return, among the next `limit` after `after`.
+    /// Continue at [`HandleCount::next`] for the total.
+    pub async fn count_handles(
+        &self,
+        prefix: Handle<'_>,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        budget: &mut Budget,
+    ) -> Result<HandleCount, Error> {
+        let listing = self.plan_listing(prefix, budget).await?;
+        // The store's count would include names of other partitions and reserved names.
+        let is_allocated = self.lists_allocated_names(&listing.prefix, budget).await?;
+        if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
+            let page = self.list_handles(prefix, after, limit, caller, budget).await?;
+            return Ok(HandleCount { names: page.names.len() as u64, next: page.next });
+        }
+        self.authorize_list(prefix, &listing.requirement, Claimant::new(caller), budget).await?;
+        budget.charge(cost::count(limit))?;
+        let after = after.and_then(|after| NameKey::new(after).ok());
+        let counted = self.store.count_names(&listing.prefix, after.as_ref(), limit).await?;
+        Ok(HandleCount { names: counted.live, next: counted.next.map(|next| next.to_string().into()) })
+    }
+
+    /// Lists homed prefixes in the form of the protocol, `0.NA/10.1000`: at most `limit` after `after`.
+    pub async fn list_homed_prefixes(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        budget: &mut Budget,
+    ) -> Result<HandleList, Error> {
+        self.authorize(&Requirement::ServerAdmin, Claimant::new(caller), budget).await?;
+        let after = after.map(|after| parse_homed_prefix(Handle::from(after))).transpose()?;
+        budget.charge(cost::list(limit))?;
+        let homed = self.store.list_homed(after.as_deref().map(str::as_bytes), limit).await?;
+        let names: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
+        let next = names.last().filter(|_| names.len() >= limit).cloned();
+        Ok(HandleList { names, next })
+    }
+
+    /// Authorizes listing: under an allocated prefix like reading a name there.
+    pub(crate) async fn authorize_list(
+        &self,
+        prefix: Handle<'_>,
+        requirement: &Requirement,
+        claimant: Claimant<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let name = format!("{}/", parse_homed_prefix(prefix)?);
+        self.authorize_for_name(Some(Handle::from(&*name)), requirement, claimant, Scope::Read, budget).await
+    }
+
+    pub(crate) async fn plan_listing(
+        &self,
+        prefix: Handle<'_>,
+        budget: &mut Budget,
+    ) -> Result<HandleListing, Error> {
+        if !self.settings.list_handles {
+            return Err(Error::ListingDisabled);
+        }
+        // This service is not responsible for an invalid prefix.
+        let elsewhere = |_| Error::NotResponsible { prefix: prefix.to_string().into() };
+        let homed = parse_homed_prefix(prefix).map_err(elsewhere)?;
+        let (governing, prefix, start) = match homed.split_once('/') {
+            // Records of derived prefixes.
+            Some((_, of)) => {
+                // Responsibility is the same for every derived prefix.
+                self.check_site_responsible(Handle::new(format!("0.NA/{of}.1").as_bytes()), budget).await?;
+                let start = format!("0.NA/{of}.").to_ascii_uppercase().into_bytes();
+                (format!("0.NA/{of}"), b"0.NA".to_vec(), start)
+            }
+            None => {
+                self.check_site_responsible(Handle::new(format!("{homed}/").as_bytes()), budget).await?;
+                (format!("0.NA/{homed}"), homed.as_bytes().to_vec(), Vec::new())
+            }
+        };
+        budget.charge(cost::LOOKUP)?;
+        let right = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
+        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(right), prefix, start })
+    }
+}

@@ -1,0 +1,156 @@
+//! Limits on how much one list request scans, and pages of registry objects.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use tendot_proto::Budget;
+use tendot_store::{RecordStatus, StoredRecord};
+
+use crate::authorization::Principal;
+use crate::party::{Held, Registrant, RegistryObjectKind, decode};
+use crate::{Error, Registry, cost};
+
+/// Maximum number of records that one request scans.
+const MAX_SCANNED_RECORDS: usize = 10_000;
+
+/// Maximum number of bytes that one request scans.
+const MAX_SCANNED_BYTES: usize = 8 << 20;
+
+/// Records and bytes that one list request may still scan.
+#[derive(Debug)]
+pub(crate) struct ScanBudget {
+    records: usize,
+    bytes: usize,
+}
+
+impl ScanBudget {
+    pub(crate) const fn new() -> Self {
+        Self { records: MAX_SCANNED_RECORDS, bytes: MAX_SCANNED_BYTES }
+    }
+
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+
+    /// Charges a record; false if the budget is used up. A single record may exceed it.
+    pub(crate) fn charge(&mut self, entry: &StoredRecord) -> bool {
+        if self.is_exhausted() {
+            return false;
+        }
+        let values: usize = entry.values.iter().map(|value| value.data.len()).sum();
+        self.records -= 1;
+        self.bytes = self.bytes.saturating_sub(values.saturating_add(entry.registration.len()));
+        true
+    }
+}
+
+/// Objects with their ids, and where to continue.
+type ScannedObjects<I> = (Vec<(String, I)>, Option<String>);
+
+impl Registry {
+    /// Lists objects of a kind for which `item` returns something. There may be fewer than requested although more follow.
+    pub(crate) async fn list_objects<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: RegistryObjectKind,
+        after: Option<&str>,
+        limit: usize,
+        budget: &mut Budget,
+        item: impl Fn(Held<T>) -> Option<I> + Send + Sync,
+    ) -> Result<(Vec<I>, Option<String>), Error> {
+        let (items, next) =
+            self.scan_objects(kind, after, limit, &mut ScanBudget::new(), budget, &item).await?;
+        Ok((items.into_iter().map(|(_, item)| item).collect(), next))
+    }
+
+    async fn scan_objects<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: RegistryObjectKind,
+        after: Option<&str>,
+        limit: usize,
+        scan_budget: &mut ScanBudget,
+        budget: &mut Budget,
+        item: &(impl Fn(Held<T>) -> Option<I> + Send + Sync),
+    ) -> Result<ScannedObjects<I>, Error> {
+        budget.charge(cost::list(limit))?;
+        let (mut items, mut next, mut last) = (Vec::new(), None, None);
+        self.visit_records(kind, after, |id, entry| {
+            if !scan_budget.charge(entry) {
+                next = last.take();
+                return Ok(false);
+            }
+            if entry.state == RecordStatus::Live
+                && let Some(item) = item(Held { it: decode(entry)?, revision: entry.revision })
+            {
+                if items.len() >= limit {
+                    next = last.take();
+                    return Ok(false);
+                }
+                items.push((id.to_owned(), item));
+            }
+            last = Some(id.to_owned());
+            Ok(true)
+        })
+        .await?;
+        Ok((items, next))
+    }
+
+    /// Lists objects for a principal who acts for one of the registrants that `item` returns, or if it returns none. The page
+    /// ends early if the budget runs out.
+    pub(crate) async fn list_objects_for<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: RegistryObjectKind,
+        after: Option<&str>,
+        limit: usize,
+        principal: &Principal,
+        budget: &mut Budget,
+        item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
+    ) -> Result<(Vec<I>, Option<String>), Error> {
+        let (mut visible, mut scan_budget, mut acts_for) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
+        let mut cursor = after.map(str::to_owned);
+        loop {
+            let remaining = limit.saturating_sub(visible.len());
+            let found =
+                self.scan_objects(kind, cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
+            let (items, next) = match found {
+                Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                found => found?,
+            };
+            for (id, (item, registrants)) in items {
+                match self.is_for_any(&registrants, principal, &mut acts_for, budget).await {
+                    Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                    is_visible => visible.extend(is_visible?.then_some(item)),
+                }
+                cursor = Some(id);
+            }
+            cursor = next;
+            if cursor.is_none() || visible.len() >= limit || scan_budget.is_exhausted() {
+                return Ok((visible, cursor));
+            }
+        }
+    }
+
+    async fn is_for_any(
+        &self,
+        registrants: &[Box<str>],
+        principal: &Principal,
+        acts_for: &mut BTreeMap<Box<str>, bool>,
+        budget: &mut Budget,
+    ) -> Result<bool, Error> {
+        for id in registrants {
+            let acts = match acts_for.get(id) {
+                Some(acts_for) => *acts_for,
+                None => {
+                    let object =
+                        self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                    let acts = object.is_some_and(|object| principal.is_for_registrant(&object.it));
+                    acts_for.insert(id.clone(), acts);
+                    acts
+                }
+            };
+            if acts {
+                return Ok(true);
+            }
+        }
+        Ok(registrants.is_empty())
+    }
+}

@@ -1,0 +1,11 @@
+//! Elements of kernel metadata and their values.
+//!
+//! In reading order: `creation`, `party`, `identifier` are the elements, `vocabulary` the allowed value sets, `text` and
+//! `date` the simple types.
+
+pub(super) mod creation;
+pub(super) mod date;
+pub(super) mod identifier;
+pub(super) mod party;
+pub(super) mod text;
+pub(super) mod vocabulary;

@@ -1,0 +1,177 @@
+//! Simple types: text, language tag, URI, boolean and integer.
+
+/// Maximum length of a text, in bytes.
+const MAX_TEXT_BYTES: usize = 4_096;
+/// Maximum length of a language tag, in bytes.
+const MAX_LANGUAGE_BYTES: usize = 64;
+
+/// Declares a text type with a syntax check.
+macro_rules! form {
+    ($(#[$doc:meta])* $name:ident, $is:expr, $code:ident, $what:literal, $any:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Eq, PartialEq)]
+        pub(in crate::metadata) struct $name(Box<str>);
+
+        impl $name {
+            pub(in crate::metadata) fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl MetadataElement for $name {
+            fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+                let text = plain_text(node, reader)?;
+                if !$is(&text) {
+                    reader.report(MetadataFaultCode::$code, format!("`{}` is not {}", excerpt(&text), $what), &[]);
+                    return None;
+                }
+                Some(Self(text))
+            }
+
+            fn to_node(&self) -> MetadataNode<'_> {
+                MetadataNode::text(self.as_str())
+            }
+
+            #[cfg(test)]
+            fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+                Self((*choices.of::<&str>(&$any)).into())
+            }
+        }
+    };
+}
+pub(super) use form;
+
+use crate::metadata::codec::node::MetadataNode;
+use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
+use crate::metadata::fault::MetadataFaultCode;
+
+form! {
+    /// Language tag (RFC 5646, as far as XML Schema checks it).
+    LanguageTag, is_language, NotALanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
+}
+
+form! {
+    /// Absolute URI.
+    Uri, is_uri, NotAUri, "a URI", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
+}
+
+/// Text: not empty, trimmed, only XML characters.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::metadata) struct NonEmptyText(Box<str>);
+
+impl NonEmptyText {
+    pub(in crate::metadata) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl MetadataElement for NonEmptyText {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        plain_text(node, reader).map(Self)
+    }
+
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::text(self.as_str())
+    }
+
+    #[cfg(test)]
+    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        Self(choices.text().into())
+    }
+}
+
+/// Boolean; XML also allows 1 and 0.
+impl MetadataElement for bool {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        match (&node, reader.is_json()) {
+            (MetadataNode::Bool(flag), _) => Some(*flag),
+            (MetadataNode::String(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
+            (MetadataNode::String(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
+            _ => {
+                reader.report_wrong_type(&node, "true or false");
+                None
+            }
+        }
+    }
+
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::Bool(*self)
+    }
+
+    #[cfg(test)]
+    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        choices.next() % 2 == 1
+    }
+}
+
+/// Unsigned 32-bit integer.
+impl MetadataElement for u32 {
+    fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
+        let number = match (&node, reader.is_json()) {
+            (MetadataNode::Integer(number), _) => Self::try_from(*number).ok(),
+            (MetadataNode::String(text), false) => text.trim().parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            reader.report_wrong_type(&node, "a number up to 4294967295");
+        }
+        number
+    }
+
+    fn to_node(&self) -> MetadataNode<'_> {
+        MetadataNode::Integer((*self).into())
+    }
+
+    #[cfg(test)]
+    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        choices.next().into()
+    }
+}
+
+/// Reads a text: trimmed, not empty, only characters of XML.
+pub(super) fn plain_text(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Box<str>> {
+    let text = reader.expect_text(node)?;
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        reader.report(MetadataFaultCode::Empty, "the text is empty".to_owned(), &[]);
+        return None;
+    }
+    if trimmed.len() > MAX_TEXT_BYTES {
+        let message = format!("{} bytes are too many, at most {MAX_TEXT_BYTES} are taken", trimmed.len());
+        reader.report(MetadataFaultCode::TooLong, message, &[]);
+        return None;
+    }
+    // Fast path: almost no text has such bytes.
+    let is_odd = |byte: u8| byte < 0x20 || byte == 0xEF;
+    if let Some(odd) =
+        trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
+    {
+        let message = format!("U+{:04X} is no character of XML", u32::from(odd));
+        reader.report(MetadataFaultCode::NotACharacter, message, &[]);
+        return None;
+    }
+    Some(trimmed.into())
+}
+
+/// Whether a character is allowed in XML 1.0 (section 2.2).
+pub(in crate::metadata) fn is_xml_char(found: char) -> bool {
+    matches!(found, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+fn is_language(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let fits = |part: &str| (1..=8).contains(&part.len());
+    text.len() <= MAX_LANGUAGE_BYTES
+        && parts
+            .next()
+            .is_some_and(|first| fits(first) && first.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        && parts.all(|part| fits(part) && part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && !rest.is_empty()
+        && !rest.contains(|found: char| found.is_whitespace() || found.is_control())
+}

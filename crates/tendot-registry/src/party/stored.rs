@@ -1,0 +1,215 @@
+//! Storage of registry objects: kinds, ids, revisions.
+
+use data_encoding::HEXLOWER;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tendot_proto::Budget;
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
+use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store, StoreError, StoredRecord};
+
+use crate::party::RESERVED_PREFIX;
+use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+
+/// Kind of object stored under the reserved prefix.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum RegistryObjectKind {
+    /// Registration agency.
+    Agency,
+    /// Registrant.
+    Registrant,
+    /// API token.
+    Token,
+    /// Transfer.
+    Transfer,
+}
+
+impl RegistryObjectKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Agency, Self::Registrant, Self::Token, Self::Transfer];
+
+    /// Name in messages and keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agency => "agency",
+            Self::Registrant => "registrant",
+            Self::Token => "token",
+            Self::Transfer => "transfer",
+        }
+    }
+
+    /// Record name of an object.
+    pub(crate) fn storage_name(self, id: &str) -> String {
+        format!("{RESERVED_PREFIX}/{}/{id}", self.name())
+    }
+
+    /// Parses a name under the reserved prefix into kind and id.
+    pub fn parse(name: &str) -> Option<(Self, &str)> {
+        let rest = name.get(RESERVED_PREFIX.len()..)?.strip_prefix('/')?;
+        name.get(..RESERVED_PREFIX.len())?.eq_ignore_ascii_case(RESERVED_PREFIX).then_some(())?;
+        let (kind, id) = rest.split_once('/')?;
+        Self::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind)).map(|known| (known, id))
+    }
+}
+
+/// Stored object with its revision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Held<T> {
+    /// The object.
+    pub it: T,
+    /// Revision of the last change.
+    pub revision: u64,
+}
+
+/// Serializes an object for the store.
+pub(crate) fn encode(it: &impl Serialize) -> Box<[u8]> {
+    // Cannot fail: all keys are strings.
+    serde_json::to_vec(it).unwrap_or_default().into()
+}
+
+/// Deserializes an object from its record.
+pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Error> {
+    serde_json::from_slice(&entry.registration).map_err(|error| {
+        StoreError::Damaged { what: format!("what is registered of `{}`: {error}", entry.name) }.into()
+    })
+}
+
+/// Edit that stores an object; it must be new, or unchanged since `revision`.
+pub(crate) fn put_edit(
+    kind: RegistryObjectKind,
+    id: &str,
+    it: &impl Serialize,
+    revision: Option<u64>,
+) -> Edit {
+    let expect = revision.map_or(Precondition::Absent, Precondition::Revision);
+    Edit::Register {
+        name: kind.storage_name(id).into(),
+        values: Vec::new(),
+        registration: encode(it),
+        expect,
+    }
+}
+
+impl Registry {
+    /// Finds an object by id.
+    pub(crate) async fn find_object<T: DeserializeOwned>(
+        &self,
+        kind: RegistryObjectKind,
+        id: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<Held<T>>, Error> {
+        // No object has an invalid id.
+        if !is_valid_id(id) {
+            return Ok(None);
+        }
+        match self.get_record(&kind.storage_name(id), budget).await? {
+            Some(entry) if entry.state == RecordStatus::Live => {
+                Ok(Some(Held { it: decode(&entry)?, revision: entry.revision }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gets an object by id; fails if there is none.
+    pub(crate) async fn get_object<T: DeserializeOwned>(
+        &self,
+        kind: RegistryObjectKind,
+        id: &str,
+        budget: &mut Budget,
+    ) -> Result<Held<T>, RegistryError> {
+        self.find_object(kind, id, budget).await?.ok_or_else(|| RegistryError::not_found(kind.name(), id))
+    }
+
+    /// Visits the live objects of a kind in id order, after one, until `visit` returns false.
+    pub(crate) async fn visit_objects<T: DeserializeOwned>(
+        &self,
+        kind: RegistryObjectKind,
+        after: Option<&str>,
+        mut visit: impl FnMut(Held<T>) -> bool + Send,
+    ) -> Result<(), Error> {
+        self.visit_records(kind, after, |_, entry| match entry.state {
+            RecordStatus::Live => Ok(visit(Held { it: decode(entry)?, revision: entry.revision })),
+            RecordStatus::Tombstone => Ok(true),
+        })
+        .await
+    }
+
+    /// Visits the records of a kind with their ids.
+    pub(crate) async fn visit_records(
+        &self,
+        kind: RegistryObjectKind,
+        after: Option<&str>,
+        mut visit: impl FnMut(&str, &StoredRecord) -> Result<bool, Error> + Send,
+    ) -> Result<(), Error> {
+        let start = kind.storage_name("");
+        let after = NameKey::new(&kind.storage_name(after.unwrap_or_default()))
+            .map_err(|error| StoreError::Damaged { what: error.to_string() })?;
+        let mut problem = None;
+        self.store
+            .scan_records(Some(RESERVED_PREFIX.as_bytes()), Some(&after), |entry| {
+                let parts = entry.name.split_at_checked(start.len());
+                let Some((_, id)) = parts.filter(|(kind, _)| kind.eq_ignore_ascii_case(&start)) else {
+                    return false;
+                };
+                visit(id, entry).unwrap_or_else(|error| {
+                    problem = Some(error);
+                    false
+                })
+            })
+            .await?;
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+/// Edit that marks the holdings of an agency or registrant as changed. A command that scans all holdings conflicts with it,
+/// so that nothing added meanwhile is missed (phantom protection).
+pub(crate) fn touch_holdings(kind: RegistryObjectKind, id: &str, what: &str) -> Edit {
+    Edit::PutNote { key: holdings_key(kind, id), body: what.as_bytes().into() }
+}
+
+fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
+    format!("holdings/{}/{}", kind.name(), id.to_ascii_uppercase()).into_bytes().into()
+}
+
+impl Registry {
+    /// Reads the holdings marker before a scan of all holdings, so that the commit fails if something is added meanwhile.
+    pub(crate) async fn guard_holdings(&self, kind: RegistryObjectKind, id: &str) -> Result<(), Error> {
+        self.store.note(&holdings_key(kind, id)).await?;
+        Ok(())
+    }
+}
+
+/// Fails unless the object has the expected revision.
+pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(), RegistryError> {
+    match expected {
+        Some(expected) if expected != revision => {
+            let detail =
+                format!("it was changed in the meantime: it has revision {revision}, not {expected}");
+            Err(RegistryError::new(RegistryErrorKind::Precondition, "changed", detail)
+                .with_hint("read it again"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an id is valid: ASCII letters, digits and `-._`, so that it has one spelling in a path.
+pub(crate) fn is_valid_id(id: &str) -> bool {
+    !id.is_empty()
+        && id.len() <= 64
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+}
+
+/// Generates an id in Crockford's base 32, which has no similar letters.
+pub(crate) fn generate_id(random: &[u8]) -> String {
+    const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let digit =
+        |byte: &u8| BASE32_ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
+    random.iter().take(12).map(digit).collect()
+}
+
+/// SHA-256 in lower-case hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> Result<String, Error> {
+    let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[bytes]);
+    let hash =
+        hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;
+    Ok(HEXLOWER.encode(&hash))
+}

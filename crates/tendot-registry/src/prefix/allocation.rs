@@ -1,0 +1,146 @@
+//! Allocated prefix with its holder, agency and compiled policy.
+
+use regex::Regex;
+use tendot_proto::record::Locations;
+use tendot_proto::{Budget, HandleValue};
+use tendot_store::StoredRecord;
+
+use super::policy::compile_pattern;
+use crate::party::{Agency, Demand, Registrant, RegistryObjectKind, decode};
+use crate::prefix::{GROUP_INDEX, Lookalikes, Prefix};
+use crate::{Error, Registry, RegistryError, cost};
+
+/// Allocated prefix with its record, holder, agency and compiled pattern.
+#[derive(Debug)]
+pub(crate) struct PrefixAllocation {
+    pub(crate) prefix: Prefix,
+    pub(crate) record: StoredRecord,
+    pub(crate) agency: Agency,
+    pub(crate) holder: Registrant,
+    pattern: Option<Regex>,
+}
+
+impl PrefixAllocation {
+    /// Checks a new suffix against the pattern of the policy.
+    pub(crate) fn check_suffix(&self, suffix: &str) -> Result<(), RegistryError> {
+        match (&self.pattern, &self.prefix.policy.pattern) {
+            (Some(expression), Some(pattern)) if !expression.is_match(suffix) => {
+                let detail = format!(
+                    "suffixes under {} have to match `{pattern}`, `{suffix}` does not",
+                    self.prefix.prefix
+                );
+                Err(RegistryError::invalid("pattern", "/name", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the host of a URL against the policy.
+    pub(crate) fn check_host_allowed(&self, url: &[u8], pointer: &str) -> Result<(), RegistryError> {
+        let policy = &self.prefix.policy;
+        if policy.hosts.is_empty() {
+            return Ok(());
+        }
+        let host = std::str::from_utf8(url).ok().and_then(url_host).unwrap_or_default();
+        if policy.allows_host(host) {
+            return Ok(());
+        }
+        let detail = format!("addresses under {} lead to {}, not to `{host}`", self.prefix.prefix, {
+            policy.hosts.join(", ")
+        });
+        Err(RegistryError::invalid("host", pointer, detail))
+    }
+
+    /// Checks the hosts of all URLs in a value, including `10320/loc`.
+    pub(crate) fn check_value_hosts(
+        &self,
+        value: &HandleValue<'_>,
+        pointer: &str,
+    ) -> Result<(), RegistryError> {
+        if value.has_type("URL") {
+            return self.check_host_allowed(&value.data, pointer);
+        }
+        if !value.has_type("10320/loc") || self.prefix.policy.hosts.is_empty() {
+            return Ok(());
+        }
+        let locations = Locations::from_bytes(&value.data).map_err(|error| {
+            RegistryError::invalid("bad-value", pointer, format!("no locations: {error}"))
+        })?;
+        locations
+            .locations
+            .iter()
+            .flat_map(|location| location.href().into_iter().chain(location.href_template()))
+            .try_for_each(|url| self.check_host_allowed(url.as_bytes(), pointer))
+    }
+
+    /// Whether registrations must include metadata.
+    pub(crate) fn requires_metadata(&self) -> bool {
+        self.prefix.policy.metadata.unwrap_or(self.agency.metadata) == Demand::Required
+    }
+
+    pub(crate) fn rejects_confusable(&self) -> bool {
+        self.prefix.policy.confusable == Some(Lookalikes::Refuse)
+    }
+
+    /// Index of the admin group of a name, by its explicit owner, if any. An owner who later got the prefix keeps the name
+    /// when the prefix is transferred again.
+    pub(crate) fn admin_group_index(&self, owner: Option<&str>) -> u32 {
+        owner.and_then(|owner| self.prefix.groups.get(owner)).copied().unwrap_or(GROUP_INDEX)
+    }
+}
+
+/// Host of a URL.
+fn url_host(url: &str) -> Option<&str> {
+    let (_, after) = url.split_once("://")?;
+    let authority = after.split(['/', '?', '#', '\\']).next()?;
+    authority.split(':').next()
+}
+
+impl Registry {
+    /// Loads an allocated prefix with its holder, agency and compiled pattern.
+    pub(crate) async fn load_allocation(
+        &self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<PrefixAllocation>, RegistryError> {
+        let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
+        let prefix: Prefix = decode(&record)?;
+        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &prefix.agency, budget).await?.it;
+        let holder = self
+            .get_object::<Registrant>(RegistryObjectKind::Registrant, &prefix.registrant, budget)
+            .await?
+            .it;
+        let pattern = match &prefix.policy.pattern {
+            Some(pattern) => {
+                budget.charge(cost::REGEX_COMPILE).map_err(Error::from)?;
+                compile_pattern(pattern).ok()
+            }
+            None => None,
+        };
+        Ok(Some(PrefixAllocation { prefix, record, agency, holder, pattern }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prefix::PrefixPolicy;
+
+    #[test]
+    fn hosts() {
+        let policy = PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() };
+        for (url, expected) in [
+            ("https://example.org/", true),
+            ("https://www.EXAMPLE.org:8080/x", true),
+            ("https://badexample.org/", false),
+            ("https://example.org.evil.net/", false),
+            ("https://evil.net/?example.org", false),
+            ("https://evil.net\\example.org", false),
+            ("https://org/", false),
+            ("mailto:a@example.org", false),
+        ] {
+            let is_allowed = policy.allows_host(url_host(url).unwrap_or_default());
+            assert_eq!(is_allowed, expected, "{url}");
+        }
+    }
+}

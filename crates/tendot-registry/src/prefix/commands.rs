@@ -1,0 +1,268 @@
+//! Commands that allocate and update prefixes; prefix ranges of agencies.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::Budget;
+use tendot_store::{Edit, RecordStatus, StoredRecord};
+
+use crate::authorization::Principal;
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{Agency, Held, Registrant, RegistryObjectKind, Scope, check_revision, decode};
+use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
+use crate::{Error, Registry, RegistryError, RegistryErrorKind, cost};
+
+/// First prefix number for agencies without a range.
+const FIRST_PREFIX_NUMBER: u32 = 70_000;
+
+/// Maximum number of prefixes tried to find a free one.
+const MAX_PREFIX_ATTEMPTS: u32 = 1_000;
+
+/// Command: allocate a prefix to a registrant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocatePrefix {
+    /// Id of the registrant.
+    pub registrant: Box<str>,
+    /// Requested prefix; without it, the next free one is allocated.
+    #[serde(default)]
+    pub prefix: Option<Box<str>>,
+    /// See [`Prefix::test`].
+    #[serde(default)]
+    pub test: bool,
+    /// See [`Prefix::policy`].
+    #[serde(default)]
+    pub policy: PrefixPolicy,
+}
+
+/// Command: update the policy of a prefix.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdatePrefix {
+    /// Prefix to update.
+    #[serde(skip)]
+    pub prefix: Box<str>,
+    /// See [`Prefix::policy`].
+    #[serde(default)]
+    pub policy: Option<PrefixPolicy>,
+    /// Expected revision.
+    #[serde(skip)]
+    pub expect: Option<u64>,
+}
+
+/// Range of prefixes that an agency allocates, such as `10.70000` to `10.79999`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixRange {
+    /// First prefix of the range.
+    pub first: Box<str>,
+    /// Last prefix of the range.
+    pub last: Box<str>,
+}
+
+impl PrefixRange {
+    pub(crate) fn validate(&self, pointer: &str) -> Result<(), RegistryError> {
+        match self.bounds() {
+            Some((first, last)) if first <= last => Ok(()),
+            _ => Err(RegistryError::invalid(
+                "bad-range",
+                pointer,
+                "a range is `first` and `last`, such as 10.70000 and 10.79999",
+            )),
+        }
+    }
+
+    fn bounds(&self) -> Option<(u32, u32)> {
+        Some((prefix_number(&self.first)?, prefix_number(&self.last)?))
+    }
+}
+
+/// Number of a prefix with a single number, such as `10.70000`.
+fn prefix_number(prefix: &str) -> Option<u32> {
+    let digits = prefix.strip_prefix("10.")?;
+    let is_number = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
+}
+
+impl PlanCommand for AllocatePrefix {
+    type Output = Prefix;
+
+    async fn plan(
+        &self,
+        registry: &Registry,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<CommandPlan<Prefix>, RegistryError> {
+        principal.check_scope(Scope::Administer)?;
+        let not_found = || {
+            let detail = format!("there is no registrant `{}`", self.registrant);
+            RegistryError::invalid("no-such-registrant", "/registrant", detail)
+        };
+        let object = registry
+            .find_object::<Registrant>(RegistryObjectKind::Registrant, &self.registrant, budget)
+            .await?;
+        let registrant = object.ok_or_else(not_found)?.it;
+        principal.check_agency(&registrant.agency, Scope::Administer)?;
+        principal.check_all_prefixes()?;
+        let agency =
+            registry.get_object::<Agency>(RegistryObjectKind::Agency, &registrant.agency, budget).await?.it;
+        self.policy.validate()?;
+        let (prefix, existing, next) = match &self.prefix {
+            Some(prefix) => {
+                let existing = registry.check_requested_prefix(prefix, &agency, principal, budget).await?;
+                (prefix.clone(), existing, None)
+            }
+            None => {
+                let (prefix, next) = registry.next_free_prefix(&agency, budget).await?;
+                (prefix, None, Some(next))
+            }
+        };
+        let prefix = Prefix {
+            prefix,
+            registrant: registrant.id.clone(),
+            agency: agency.code.clone(),
+            allocated: now_ms,
+            test: self.test,
+            policy: self.policy.clone(),
+            groups: BTreeMap::new(),
+        };
+        let mut edits = vec![prefix.record_edit(&registrant, &agency, existing.as_ref(), now_ms)];
+        edits.push(Edit::Home { prefix: prefix.prefix.clone() });
+        edits.extend(prefix.holdings_edits(now_ms));
+        edits.extend(next);
+        Ok(CommandPlan::new(edits, prefix))
+    }
+}
+
+impl PlanCommand for UpdatePrefix {
+    type Output = Prefix;
+
+    async fn plan(
+        &self,
+        registry: &Registry,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<CommandPlan<Prefix>, RegistryError> {
+        let not_found = || RegistryError::not_found("prefix", &self.prefix);
+        let PrefixAllocation { prefix: before, record, agency, holder, .. } =
+            registry.load_allocation(&self.prefix, budget).await?.ok_or_else(not_found)?;
+        // The agency decides on the policy, not the registrant.
+        principal.check_agency(&agency.code, Scope::Administer)?;
+        principal.check_prefix(&before.prefix)?;
+        check_revision(self.expect, record.revision)?;
+        let mut prefix = before.clone();
+        prefix.policy = self.policy.clone().unwrap_or(prefix.policy);
+        prefix.policy.validate()?;
+        if prefix == before {
+            return Ok(CommandPlan::new(Vec::new(), prefix));
+        }
+        Ok(CommandPlan::new(vec![prefix.record_edit(&holder, &agency, Some(&record), now_ms)], prefix))
+    }
+}
+
+impl Registry {
+    /// Checks that a requested prefix can be allocated; returns its existing record, if any.
+    async fn check_requested_prefix(
+        &self,
+        prefix: &str,
+        agency: &Agency,
+        principal: &Principal,
+        budget: &mut Budget,
+    ) -> Result<Option<StoredRecord>, RegistryError> {
+        if !is_doi_prefix(prefix) {
+            let detail = format!("`{prefix}` is no prefix of DOI names: `10.` and numbers, such as 10.70000");
+            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+        }
+        let taken = |detail: String| {
+            RegistryError::new(RegistryErrorKind::Conflict, "prefix-taken", detail)
+                .with_pointer("/prefix")
+                .with_hint("without `prefix`, the next free one is given")
+        };
+        let entry = self.get_record(&format!("0.NA/{prefix}"), budget).await?;
+        if let Some(entry) = entry.as_ref().filter(|entry| !entry.registration.is_empty()) {
+            let since: Prefix = decode(entry)?;
+            let rejection = taken(format!("`{prefix}` is another registrant's"));
+            return Err(RegistryError { existing: Some((since.prefix, Some(since.allocated))), ..rejection });
+        }
+        if principal.is_operator() {
+            return match entry {
+                Some(entry) if entry.state == RecordStatus::Tombstone => {
+                    Err(taken(format!("`{prefix}` was given to somebody, and is not given again")))
+                }
+                entry => Ok(entry),
+            };
+        }
+        budget.charge(cost::LOOKUP).map_err(Error::from)?;
+        if entry.is_some() || self.store.is_homed(prefix.as_bytes()).await? {
+            return Err(taken(format!("`{prefix}` is in use")));
+        }
+        let (first, last) =
+            agency.range.as_ref().and_then(PrefixRange::bounds).unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
+        let others = self.other_agency_ranges(agency).await?;
+        let is_foreign = |number: u32| others.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        if prefix_number(prefix).is_some_and(|number| (first..=last).contains(&number) && !is_foreign(number))
+        {
+            return Ok(None);
+        }
+        let detail = format!("agency `{}` gives prefixes from 10.{first} on, not `{prefix}`", agency.code);
+        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-range", detail).with_pointer("/prefix"))
+    }
+
+    /// Finds the next free prefix of an agency, with the edit that stores where to start next time.
+    async fn next_free_prefix(
+        &self,
+        agency: &Agency,
+        budget: &mut Budget,
+    ) -> Result<(Box<str>, Edit), RegistryError> {
+        let range = agency.range.as_ref().and_then(PrefixRange::bounds);
+        let key = match range {
+            Some(_) => format!("prefix/{}", agency.code.to_ascii_uppercase()),
+            None => "prefix/".to_owned(),
+        };
+        let (first, last) = range.unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
+        let stored = self.store.note(key.as_bytes()).await?;
+        let stored = stored.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
+        let start = stored.filter(|stored| (first..=last).contains(stored)).unwrap_or(first);
+        let others = self.other_agency_ranges(agency).await?;
+        let mut number = start;
+        for _ in 0..MAX_PREFIX_ATTEMPTS {
+            // Skips ranges of other agencies; they are sorted.
+            for (begin, end) in &others {
+                if (*begin..=*end).contains(&number) {
+                    number = end.saturating_add(1);
+                }
+            }
+            if !(start..=last).contains(&number) {
+                break;
+            }
+            let prefix: Box<str> = format!("10.{number}").into();
+            budget.charge(cost::LOOKUP).map_err(Error::from)?;
+            let is_free = self.get_record(&format!("0.NA/{prefix}"), budget).await?.is_none()
+                && !self.store.is_homed(prefix.as_bytes()).await?;
+            if is_free {
+                let body = number.saturating_add(1).to_string().into_bytes().into();
+                return Ok((prefix, Edit::PutNote { key: key.into_bytes().into(), body }));
+            }
+            number = number.saturating_add(1);
+        }
+        let detail = format!("agency `{}` has no free prefix from 10.{start} on", agency.code);
+        Err(RegistryError::new(RegistryErrorKind::Full, "no-prefix-left", detail))
+    }
+
+    /// Sorted ranges of other agencies, for an agency without a range; empty for one with a range.
+    async fn other_agency_ranges(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
+        let mut ranges = Vec::new();
+        if agency.range.is_none() {
+            self.visit_objects(RegistryObjectKind::Agency, None, |object: Held<Agency>| {
+                ranges.extend(object.it.range.as_ref().and_then(PrefixRange::bounds));
+                true
+            })
+            .await?;
+        }
+        ranges.sort_unstable();
+        Ok(ranges)
+    }
+}

@@ -1,0 +1,192 @@
+//! Prefixes, their policy and quota.
+//!
+//! A prefix is the record `0.NA/PREFIX`: the Handle System reads its values, the registry its registration.
+//!
+//! In reading order: `policy`, `allocation` (a prefix with its holder and agency), `commands`, `record` (values of the prefix
+//! record), `quota`.
+
+mod allocation;
+mod commands;
+mod policy;
+mod quota;
+mod record;
+
+pub(crate) use allocation::PrefixAllocation;
+pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
+pub use policy::{Lookalikes, PrefixPolicy};
+pub(crate) use quota::{QuotaTable, quota_exceeded};
+pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, free_index};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::Budget;
+use tendot_store::{RecordStatus, Store, StoredRecord};
+
+use crate::listing::ScanBudget;
+use crate::party::{Held, decode};
+use crate::{Error, Registry, RegistryError, cost};
+
+/// Prefix allocated to a registrant.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Prefix {
+    /// Prefix, such as `10.70000`.
+    pub prefix: Box<str>,
+    /// Id of the holder.
+    pub registrant: Box<str>,
+    /// Code of the holder's agency.
+    pub agency: Box<str>,
+    /// Time of allocation, in milliseconds since 1970.
+    pub allocated: u64,
+    /// Whether it is a test prefix, whose names may be deleted.
+    #[serde(default)]
+    pub test: bool,
+    /// Registration policy.
+    #[serde(default)]
+    pub policy: PrefixPolicy,
+    /// Index of the admin group of every other registrant who owns names under the prefix.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) groups: BTreeMap<Box<str>, u32>,
+}
+
+/// Whether a text is a DOI prefix: `10.` and numbers.
+pub(crate) fn is_doi_prefix(prefix: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    prefix.len() <= 64 && prefix.strip_prefix("10.").is_some_and(|rest| rest.split('.').all(is_number))
+}
+
+impl Registry {
+    /// Gets an allocated prefix. Public.
+    pub async fn prefix(&self, prefix: &str, budget: &mut Budget) -> Result<Held<Prefix>, RegistryError> {
+        let entry = self.prefix_record(prefix, budget).await?;
+        let entry = entry.ok_or_else(|| RegistryError::not_found("prefix", prefix))?;
+        Ok(Held { it: decode(&entry)?, revision: entry.revision })
+    }
+
+    /// Lists allocated prefixes, of a registrant or an agency if given. Public.
+    pub async fn prefixes(
+        &self,
+        registrant: Option<&str>,
+        agency: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+        budget: &mut Budget,
+    ) -> Result<(Vec<Held<Prefix>>, Option<String>), RegistryError> {
+        budget.charge(cost::list(limit)).map_err(Error::from)?;
+        let matches = |prefix: &Prefix| {
+            registrant.is_none_or(|id| prefix.registrant.eq_ignore_ascii_case(id))
+                && agency.is_none_or(|code| prefix.agency.eq_ignore_ascii_case(code))
+        };
+        let (mut items, mut is_full) = (Vec::new(), false);
+        let mut scan_budget = ScanBudget::new();
+        let more = self.scan_prefixes(after, &mut scan_budget, |prefix, entry| {
+            if matches(&prefix) {
+                if items.len() >= limit {
+                    is_full = true;
+                    return false;
+                }
+                items.push(Held { it: prefix, revision: entry.revision });
+            }
+            true
+        });
+        let more = more.await?;
+        let last = items.last().map(|last: &Held<Prefix>| last.it.prefix.to_string());
+        Ok((items, if is_full { last } else { more }))
+    }
+
+    /// Visits allocated prefixes after one, within the scan budget; returns the cursor if there are more.
+    pub(crate) async fn scan_prefixes(
+        &self,
+        after: Option<&str>,
+        scan_budget: &mut ScanBudget,
+        mut visit: impl FnMut(Prefix, &StoredRecord) -> bool + Send,
+    ) -> Result<Option<String>, Error> {
+        let after = after.and_then(|after| tendot_store::NameKey::new(&format!("0.NA/{after}")).ok());
+        let (mut last, mut next, mut problem) = (None, None, None);
+        self.store
+            .scan_records(Some(b"0.NA"), after.as_ref(), |entry| {
+                if !scan_budget.charge(entry) {
+                    next = last.take();
+                    return false;
+                }
+                last = entry.name.split_once('/').map(|(_, prefix)| prefix.to_owned());
+                if entry.registration.is_empty() || entry.state != RecordStatus::Live {
+                    return true;
+                }
+                match decode(entry) {
+                    Ok(prefix) => visit(prefix, entry),
+                    Err(error) => {
+                        problem = Some(error);
+                        false
+                    }
+                }
+            })
+            .await?;
+        problem.map_or(Ok(next), Err)
+    }
+
+    /// Visits all allocated prefixes.
+    pub(crate) async fn visit_prefixes(
+        &self,
+        mut visit: impl FnMut(Prefix, &StoredRecord) -> bool + Send,
+    ) -> Result<(), Error> {
+        let mut problem = None;
+        self.store
+            .scan_records(Some(b"0.NA"), None, |entry| {
+                if entry.registration.is_empty() || entry.state != RecordStatus::Live {
+                    return true;
+                }
+                match decode(entry) {
+                    Ok(prefix) => visit(prefix, entry),
+                    Err(error) => {
+                        problem = Some(error);
+                        false
+                    }
+                }
+            })
+            .await?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// Whether a prefix is allocated, so that its resolutions are counted.
+    pub async fn is_allocated_prefix(&self, prefix: &str) -> Result<bool, Error> {
+        let mut budget = Budget::new(cost::LOOKUP);
+        Ok(self.prefix_record(prefix, &mut budget).await?.is_some())
+    }
+
+    /// Record of an allocated prefix.
+    pub(crate) async fn prefix_record(
+        &self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<StoredRecord>, Error> {
+        if !is_doi_prefix(prefix) {
+            return Ok(None);
+        }
+        let entry = self.get_record(&format!("0.NA/{prefix}"), budget).await?;
+        Ok(entry.filter(|entry| entry.state == RecordStatus::Live && !entry.registration.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        for (prefix, expected) in [
+            ("10.1", true),
+            ("10.70000", true),
+            ("10.70000.5", true),
+            ("10", false),
+            ("10.", false),
+            ("10.1.", false),
+            ("10.abc", false),
+            ("11.1", false),
+            ("10.1/x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_doi_prefix(prefix), expected, "{prefix}");
+        }
+    }
+}

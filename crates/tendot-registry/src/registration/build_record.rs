@@ -1,0 +1,243 @@
+//! Builds the record of a DOI from a request and the policy of its prefix. Pure function, no store access.
+
+use std::collections::BTreeSet;
+
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{HandleValue, ValueReference};
+use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
+
+use crate::authorization::is_admin_value;
+use crate::handle_write::is_same_value;
+use crate::party::encode;
+use crate::prefix::{ADMIN_INDEX, PrefixAllocation, free_index};
+use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
+use crate::validate::{check_indexes, check_record, check_value};
+use crate::{RecordLimits, RegistryError, RegistryErrorKind, ValueFault};
+
+/// Index of the URL of a registered name; its admin value is at [`ADMIN_INDEX`].
+const URL_INDEX: u32 = 1;
+
+/// Record change built from a request: created, updated or unchanged.
+#[derive(Debug)]
+pub(crate) enum RecordChange {
+    /// New record.
+    Created(StoredRecord, Registration),
+    /// Changed record.
+    Updated(StoredRecord, Registration),
+    /// Nothing changes.
+    Unchanged(StoredRecord, Registration),
+}
+
+impl RecordChange {
+    pub(crate) fn into_parts(self) -> (StoredRecord, Registration) {
+        let (Self::Created(entry, registration)
+        | Self::Updated(entry, registration)
+        | Self::Unchanged(entry, registration)) = self;
+        (entry, registration)
+    }
+
+    /// Edit to commit, with the expected revision of the existing record.
+    pub(crate) fn to_edit(&self, existing: Option<u64>) -> Option<Edit> {
+        let (Self::Created(entry, _) | Self::Updated(entry, _)) = self else { return None };
+        Some(Edit::Register {
+            name: entry.name.clone(),
+            values: entry.values.clone(),
+            registration: entry.registration.clone(),
+            expect: existing.map_or(Precondition::Absent, Precondition::Revision),
+        })
+    }
+}
+
+/// Inputs of the record builder: allocation, admin group, limits, time.
+pub(crate) struct BuildContext<'a> {
+    pub(crate) allocation: &'a PrefixAllocation,
+    /// Index of the owner's admin group.
+    pub(crate) group: u32,
+    pub(crate) limits: &'a RecordLimits,
+    pub(crate) at: u64,
+}
+
+/// Builds the record of a name. `existing` is the existing live record, if any.
+pub(crate) fn build(
+    context: &BuildContext<'_>,
+    name: &str,
+    draft: &RegistrationRequest,
+    existing: Option<&StoredRecord>,
+) -> Result<RecordChange, RegistryError> {
+    let previous = existing.map(Registration::of_record).transpose()?;
+    let next = next_state(draft, previous.as_ref())?;
+    let values = build_values(context, draft, existing)?;
+    let metadata = match &draft.metadata {
+        Some(requested) => requested.clone(),
+        None => previous.as_ref().and_then(|previous| previous.metadata.clone()),
+    };
+    if next == RegistrationState::Registered {
+        check_registrable(context, &values, metadata.is_some())?;
+    }
+    let text = |metadata: &Option<Box<serde_json::value::RawValue>>| {
+        metadata.as_ref().map(|metadata| metadata.get().to_owned())
+    };
+    let same_metadata = previous.as_ref().is_some_and(|previous| text(&previous.metadata) == text(&metadata));
+    let old_issue = previous.as_ref().and_then(|previous| previous.issue);
+    let issue = match (&metadata, same_metadata) {
+        (None, _) | (_, true) => old_issue,
+        (Some(_), false) => {
+            let number = old_issue.map_or(1, |issue| issue.number.saturating_add(1));
+            Some(MetadataIssue { number, at: context.at })
+        }
+    };
+    if let (Some(entry), Some(previous)) = (existing, &previous)
+        && previous.state == next
+        && same_metadata
+        && entry.values == values
+    {
+        return Ok(RecordChange::Unchanged(entry.clone(), previous.clone()));
+    }
+    let registration = Registration {
+        state: next,
+        owner: previous.as_ref().and_then(|previous| previous.owner.clone()),
+        created: previous.as_ref().map_or(context.at, |previous| previous.created),
+        updated: context.at,
+        issue,
+        metadata,
+    };
+    let entry = StoredRecord {
+        name: existing.map_or_else(|| name.into(), |entry| entry.name.clone()),
+        revision: 0,
+        state: RecordStatus::Live,
+        values,
+        registration: encode(&registration),
+    };
+    Ok(if existing.is_some() {
+        RecordChange::Updated(entry, registration)
+    } else {
+        RecordChange::Created(entry, registration)
+    })
+}
+
+fn next_state(
+    draft: &RegistrationRequest,
+    previous: Option<&Registration>,
+) -> Result<RegistrationState, RegistryError> {
+    match (draft.state, previous.map(|previous| previous.state)) {
+        (Some(RegistrationState::Reserved), Some(RegistrationState::Registered)) => {
+            let detail = "a name that is registered stays so; it can be ended";
+            Err(RegistryError::new(RegistryErrorKind::Conflict, "already-public", detail)
+                .with_pointer("/state"))
+        }
+        (requested, previous) => Ok(requested.or(previous).unwrap_or_default()),
+    }
+}
+
+/// Values of the new record, sorted by index, with timestamps.
+fn build_values(
+    context: &BuildContext<'_>,
+    draft: &RegistrationRequest,
+    existing: Option<&StoredRecord>,
+) -> Result<Vec<HandleValue<'static>>, RegistryError> {
+    let limits = context.limits;
+    let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
+    let mut values: Vec<HandleValue<'static>> = Vec::with_capacity(4);
+    if let Some(url) = &draft.url {
+        let value = HandleValue::new(URL_INDEX, "URL", url.to_string());
+        check_value(&value, limits).map_err(|error| {
+            let detail = match error.fault {
+                ValueFault::Url(fault) => format!("the address {fault}"),
+                fault => format!("the address {fault}"),
+            };
+            RegistryError::invalid("bad-url", "/url", detail)
+                .with_hint("an address begins with `https://`, and has no user name and no line breaks")
+        })?;
+        context.allocation.check_host_allowed(url.as_bytes(), "/url")?;
+        values.push(value);
+    }
+    match &draft.values {
+        Some(requested) => {
+            for (number, value) in requested.iter().enumerate() {
+                check_given_value(context, draft, value, &format!("/values/{number}"))?;
+                values.push(value.clone());
+            }
+        }
+        None => {
+            existing.map_or(Ok(()), check_admin_index_free)?;
+            values.extend(
+                previous.iter().filter(|old| old.index != URL_INDEX && !is_admin_value(old)).cloned(),
+            );
+        }
+    }
+    if draft.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
+        values.extend(previous.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
+    }
+    let reference =
+        ValueReference::new(context.group, context.allocation.prefix.record_name().as_bytes().to_vec());
+    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
+    values.push(HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()));
+    // Keeps other admin values; a conflicting index is changed, because admins are not referenced by index.
+    let mut taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+    for old in previous.iter().filter(|old| is_admin_value(old) && old.index != ADMIN_INDEX) {
+        let index = if taken.contains(&old.index) { free_index(ADMIN_INDEX + 1, &taken) } else { old.index };
+        taken.insert(index);
+        values.push(HandleValue { index, ..old.clone() });
+    }
+    check_indexes(&values, limits)?;
+    check_record(&values, limits).map_err(crate::Error::from)?;
+    values.sort_by_key(|value| value.index);
+    let date = u32::try_from(context.at / 1_000).unwrap_or(u32::MAX);
+    for value in &mut values {
+        let same = previous.iter().find(|old| old.index == value.index && is_same_value(old, value));
+        value.timestamp = same.map_or(date, |old| old.timestamp);
+    }
+    Ok(values)
+}
+
+/// Fails if another value occupies the index of the admin value.
+pub(crate) fn check_admin_index_free(entry: &StoredRecord) -> Result<(), RegistryError> {
+    if !entry.values.iter().any(|value| value.index == ADMIN_INDEX && !is_admin_value(value)) {
+        return Ok(());
+    }
+    let detail =
+        format!("`{}` has a value at index {ADMIN_INDEX}, where its administrator has to stand", entry.name);
+    Err(RegistryError::invalid("index-taken", "/values", detail)
+        .with_hint("give it another index, with `values` or by the Handle protocol"))
+}
+
+fn check_given_value(
+    context: &BuildContext<'_>,
+    draft: &RegistrationRequest,
+    value: &HandleValue<'_>,
+    pointer: &str,
+) -> Result<(), RegistryError> {
+    let reject = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
+    if is_admin_value(value) {
+        return reject("who administers a name is for the registry to say".into());
+    }
+    if value.index == ADMIN_INDEX
+        || value.index == URL_INDEX && (draft.url.is_some() || !value.has_type("URL"))
+    {
+        return reject(format!("index {} is taken by the registry", value.index));
+    }
+    check_value(value, context.limits)
+        .map_err(|error| RegistryError::invalid("bad-value", pointer, error.to_string()))?;
+    context.allocation.check_value_hosts(value, pointer)
+}
+
+/// Checks that a registered name has a target, and metadata if required.
+fn check_registrable(
+    context: &BuildContext<'_>,
+    values: &[HandleValue<'_>],
+    has_metadata: bool,
+) -> Result<(), RegistryError> {
+    let is_target = |value: &HandleValue<'_>| {
+        value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
+    };
+    if !values.iter().any(is_target) {
+        return Err(RegistryError::invalid("missing", "/url", "a registered name leads somewhere")
+            .with_hint("with `\"state\": \"reserved\"` it may come later"));
+    }
+    if context.allocation.requires_metadata() && !has_metadata {
+        let detail = format!("names under {} have kernel metadata", context.allocation.prefix.prefix);
+        return Err(RegistryError::invalid("missing", "/metadata", detail)
+            .with_hint("with `\"state\": \"reserved\"` it may come later"));
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Generated suffixes: short, without similar letters, with check digits.
+
+use tendot_proto::{Budget, Handle};
+
+use crate::prefix::is_doi_prefix;
+use crate::{Registry, RegistryError, RegistryErrorKind, cost};
+
+/// Crockford's base 32: without `i`, `l`, `o` and `u`.
+const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Characters before the check digits.
+const SUFFIX_LEN: usize = 8;
+
+/// Maximum number of suffixes tried.
+const MAX_MINT_ATTEMPTS: u64 = 32;
+
+impl Registry {
+    /// Mints a name that neither exists nor is planned in the same batch.
+    pub(super) async fn mint_name(
+        &self,
+        prefix: &str,
+        random: &[u8; 16],
+        is_planned: impl Fn(&str) -> bool + Send + Sync,
+        budget: &mut Budget,
+    ) -> Result<Box<str>, RegistryError> {
+        if !is_doi_prefix(prefix) {
+            let detail = format!("`{prefix}` is no prefix of DOI names");
+            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+        }
+        let random = u128::from_be_bytes(*random);
+        for number in 0..MAX_MINT_ATTEMPTS {
+            let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);
+            let name = format!("{prefix}/{}", generate(bits));
+            budget.charge(cost::LOOKUP).map_err(crate::Error::from)?;
+            if self.owns(Handle::from(&*name))
+                && !is_planned(&name)
+                && self.get_record(&name, budget).await?.is_none()
+            {
+                return Ok(name.into());
+            }
+        }
+        Err(RegistryError::new(RegistryErrorKind::Busy, "no-name-left", "no free name was found"))
+    }
+}
+
+/// Generates a suffix such as `k3v9d7x2-47`. The last two digits are an ISO 7064 MOD 97-10 checksum, which detects single
+/// wrong characters and transpositions.
+pub(crate) fn generate(random: u64) -> String {
+    let number = random % (1 << (5 * SUFFIX_LEN));
+    let digit = |at: usize| {
+        let value = number >> (5 * (SUFFIX_LEN - 1 - at)) & 31;
+        usize::try_from(value)
+            .ok()
+            .and_then(|value| BASE32_ALPHABET.get(value))
+            .map_or('0', |digit| char::from(*digit))
+    };
+    let digits: String = (0..SUFFIX_LEN).map(digit).collect();
+    format!("{digits}-{:02}", check_digits(number))
+}
+
+/// Whether a suffix has the minted form and valid check digits.
+///
+/// ```
+/// use tendot_registry::doi::is_minted;
+///
+/// assert!(is_minted("00000001-95") && is_minted("00000001-95".to_uppercase().as_str()));
+/// assert!(!is_minted("00000010-95") && !is_minted("00000001-96"));
+/// ```
+pub fn is_minted(suffix: &str) -> bool {
+    let Some((digits, end)) = suffix.split_once('-') else { return false };
+    let mut number = 0_u64;
+    for byte in digits.bytes() {
+        let Some(value) = BASE32_ALPHABET.iter().position(|digit| digit.eq_ignore_ascii_case(&byte)) else {
+            return false;
+        };
+        number = number << 5 | value as u64;
+    }
+    digits.len() == SUFFIX_LEN && end.len() == 2 && end.parse() == Ok(check_digits(number))
+}
+
+const fn check_digits(number: u64) -> u64 {
+    98 - number * 100 % 97
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_digits_detect_typos() {
+        for random in [0, 1, 12_345, u64::MAX, 0x5a5a_5a5a_5a5a_5a5a] {
+            let made = generate(random);
+            assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");
+            for at in 0..SUFFIX_LEN {
+                for other in BASE32_ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
+                    let mut mistyped = made.clone().into_bytes();
+                    mistyped[at] = *other;
+                    assert!(!is_minted(std::str::from_utf8(&mistyped).unwrap()), "{made} at {at}");
+                }
+                let mut swapped = made.clone().into_bytes();
+                if at + 1 < SUFFIX_LEN && swapped[at] != swapped[at + 1] {
+                    swapped.swap(at, at + 1);
+                    assert!(!is_minted(std::str::from_utf8(&swapped).unwrap()), "{made} at {at}");
+                }
+            }
+        }
+        assert!(!is_minted("") && !is_minted("-01") && !is_minted("k3v9d7x2") && !is_minted("k3v9d7xé-47"));
+    }
+}

@@ -1,0 +1,254 @@
+//! Registration as stored and as returned to callers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tendot_proto::{Budget, HandleValue};
+use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
+
+use crate::authorization::Principal;
+use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
+use crate::party::{Registrant, RegistryObjectKind};
+use crate::{Caller, Error, Registry, RegistryError, WriteWarning, cost, party};
+
+/// Registration of a DOI as stored beside its values. The state is serialized first, metadata last.
+///
+/// Both positions are part of the stored format: [`is_reserved`] and [`has_metadata`] look at the first bytes without
+/// parsing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Registration {
+    pub(crate) state: RegistrationState,
+    /// Id of the owner, if it is not the holder of the prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<Box<str>>,
+    pub(crate) created: u64,
+    pub(crate) updated: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) issue: Option<MetadataIssue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<Box<RawValue>>,
+}
+
+/// Requested or stored state of a registration.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RegistrationState {
+    /// Reserved: does not resolve yet.
+    Reserved,
+    /// Registered: resolves.
+    #[default]
+    Registered,
+}
+
+/// Issue of the kernel metadata declaration: number and time.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct MetadataIssue {
+    /// Number of the issue, starting with 1.
+    pub number: u32,
+    /// Time of the issue, in milliseconds since 1970.
+    pub at: u64,
+}
+
+/// Start of the JSON of a reserved registration.
+const RESERVED_JSON_START: &[u8] = br#"{"state":"reserved""#;
+
+/// Whether a name is reserved and does not resolve yet.
+pub fn is_reserved(entry: &StoredRecord) -> bool {
+    entry.registration.starts_with(RESERVED_JSON_START)
+}
+
+/// Whether a name has metadata, from the first bytes of its registration: metadata comes last, and the fields before it are
+/// short.
+pub(crate) fn has_metadata(entry: &StoredRecord) -> bool {
+    const MAX_BYTES_BEFORE_METADATA: usize = 256;
+    let json = &*entry.registration;
+    let start = json.get(..MAX_BYTES_BEFORE_METADATA).unwrap_or(json);
+    start.starts_with(br#"{"state":"#) && memchr::memmem::find(start, br#","metadata":{"#).is_some()
+}
+
+/// DOI with its values and registration, as the caller may see it.
+#[derive(Clone, Debug)]
+pub struct DoiRecord {
+    /// Name in its original spelling.
+    pub name: Box<str>,
+    /// Status of the DOI.
+    pub state: DoiStatus,
+    /// Values; non-public ones only for authorized callers.
+    pub values: Vec<HandleValue<'static>>,
+    /// Metadata as kernel JSON.
+    pub metadata: Option<Box<RawValue>>,
+    /// Issue of the metadata.
+    pub issue: Option<MetadataIssue>,
+    /// Id of the owner.
+    pub registrant: Box<str>,
+    /// Code of the owner's agency.
+    pub agency: Box<str>,
+    /// Time of registration or reservation, in milliseconds since 1970.
+    pub created: u64,
+    /// Time of the last change, in milliseconds since 1970.
+    pub updated: u64,
+    /// Time of retirement, in milliseconds since 1970.
+    pub ended: Option<u64>,
+    /// Revision of the record; 0 before the commit.
+    pub revision: u64,
+    /// Warnings for the caller.
+    pub notes: Vec<WriteWarning>,
+}
+
+/// Status of a DOI, from its registration state and the record's status.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum DoiStatus {
+    /// Reserved: does not resolve yet.
+    Reserved,
+    /// Registered: resolves.
+    Registered,
+    /// Retired: does not resolve and is never reused.
+    Tombstone,
+    /// Deleted: was reserved or under a test prefix. Returned only to the caller who deletes it.
+    Removed,
+}
+
+impl DoiStatus {
+    /// Name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Registered => "registered",
+            Self::Tombstone => "tombstone",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+impl DoiRecord {
+    /// URL at index 1.
+    pub fn url(&self) -> Option<&str> {
+        let value = self.values.iter().find(|value| value.index == 1 && value.has_type("URL"))?;
+        std::str::from_utf8(&value.data).ok()
+    }
+
+    /// Metadata in a format; `None` if there is none.
+    pub fn metadata_in(&self, format: MetadataFormat) -> Option<String> {
+        self.with_kernel(|kernel, facts| format.render(kernel, facts, self.url()))
+    }
+
+    /// Short citation from the metadata; `None` if there is none.
+    pub fn citation_summary(&self) -> Option<CitationSummary> {
+        self.with_kernel(CitationSummary::from_kernel)
+    }
+
+    fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
+        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let issue = self.issue.unwrap_or(MetadataIssue { number: 1, at: self.created });
+        let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
+        let agency = self.agency.to_ascii_uppercase();
+        let facts = RegistryFields {
+            name: &self.name,
+            agency: &agency,
+            issue_date: &day,
+            issue_number: issue.number,
+        };
+        Some(make(&kernel, &facts))
+    }
+}
+
+impl Registration {
+    /// Registration of a record. For records created by other means it is derived from the timestamps of the values.
+    pub(crate) fn of_record(entry: &StoredRecord) -> Result<Self, Error> {
+        if !entry.registration.is_empty() {
+            return party::decode(entry);
+        }
+        let dates = || entry.values.iter().map(|value| u64::from(value.timestamp) * 1_000);
+        Ok(Self {
+            state: RegistrationState::Registered,
+            owner: None,
+            created: dates().min().unwrap_or_default(),
+            updated: dates().max().unwrap_or_default(),
+            issue: None,
+            metadata: None,
+        })
+    }
+}
+
+impl Registry {
+    /// Gets a DOI. Registered names are public; reserved ones are visible to authorized principals only.
+    pub async fn get_doi(
+        &self,
+        name: &str,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<DoiRecord, RegistryError> {
+        let principal = self.principal(caller, now_ms, budget).await?;
+        let not_found = || RegistryError::not_found("name", name);
+        let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
+        let record = self.prefix_record(prefix, budget).await?.ok_or_else(not_found)?;
+        let prefix: party::Prefix = party::decode(&record)?;
+        let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
+        let registration = Registration::of_record(&entry)?;
+        let owner = registration.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
+        let owner = self.get_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget).await?.it;
+        if registration.state == RegistrationState::Reserved
+            && !principal.can_read_under(&prefix.prefix, &owner)
+        {
+            return Err(not_found());
+        }
+        let ended = if entry.state == RecordStatus::Tombstone {
+            self.last_change_time(&entry.name, budget).await?
+        } else {
+            None
+        };
+        let mut registered = visible_record(entry, registration, &owner, &principal);
+        registered.ended = ended;
+        Ok(registered)
+    }
+
+    /// Time of the last change of a name.
+    async fn last_change_time(&self, name: &str, budget: &mut Budget) -> Result<Option<u64>, Error> {
+        budget.charge(cost::LOOKUP)?;
+        let Ok(key) = NameKey::new(name) else { return Ok(None) };
+        let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
+        Ok(history.items.first().map(|past| past.line.at))
+    }
+}
+
+/// DOI record as the principal may see it.
+pub(super) fn visible_record(
+    entry: StoredRecord,
+    registration: Registration,
+    owner: &Registrant,
+    principal: &Principal,
+) -> DoiRecord {
+    let StoredRecord { name, revision, state, mut values, .. } = entry;
+    let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
+    let can_read = principal.can_read_under(prefix, owner);
+    values.retain(|value| {
+        value.permissions.is_public()
+            || can_read && value.permissions.has(tendot_proto::ValuePermissions::ADMIN_READ)
+    });
+    DoiRecord {
+        name,
+        state: match (state, registration.state) {
+            (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+            (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
+            (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
+        },
+        values,
+        metadata: registration.metadata,
+        issue: registration.issue,
+        registrant: owner.id.clone(),
+        agency: owner.agency.clone(),
+        created: registration.created,
+        updated: registration.updated,
+        ended: None,
+        revision,
+        notes: Vec::new(),
+    }
+}
+
+/// Key of the aux entry for a name that a registrant owns under the prefix of another. The name is hashed, because names
+/// exceed the maximum key length.
+pub(crate) fn owned_name_key(registrant: &str, name: &str) -> Result<Vec<u8>, Error> {
+    let name = name.to_ascii_uppercase();
+    Ok(format!("owned/{registrant}/{}", party::sha256_hex(name.as_bytes())?).into_bytes())
+}

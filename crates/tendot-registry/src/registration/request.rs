@@ -1,0 +1,187 @@
+//! Request to register or update a DOI: the JSON body.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
+use tendot_proto::HandleValue;
+
+use crate::RegistryError;
+use crate::metadata::{KernelMetadata, MetadataFault};
+use crate::registration::RegistrationState;
+use crate::validate::UniqueKeys;
+
+/// Request to register or update a DOI, as JSON.
+///
+/// ```
+/// use tendot_registry::doi::RegistrationRequest;
+///
+/// let draft = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
+/// assert_eq!(draft.name.as_deref(), Some("10.70000/a"));
+/// let refusal = RegistrationRequest::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
+/// assert_eq!(refusal.code, "malformed");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RegistrationRequest {
+    /// Name to register; an update has it in the path.
+    pub name: Option<Box<str>>,
+    /// Prefix under which a name is minted.
+    pub prefix: Option<Box<str>>,
+    /// URL, stored at index 1.
+    pub url: Option<Box<str>>,
+    /// Further values.
+    pub values: Option<Vec<HandleValue<'static>>>,
+    /// Valid kernel metadata as JSON; `Some(None)` to remove it.
+    pub metadata: Option<Option<Box<RawValue>>>,
+    /// Requested state.
+    pub state: Option<RegistrationState>,
+}
+
+/// JSON form of a registration request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct RegistrationJson<'a> {
+    #[serde(default)]
+    name: Option<Box<str>>,
+    #[serde(default)]
+    prefix: Option<Box<str>>,
+    #[serde(default)]
+    url: Option<Box<str>>,
+    #[serde(default, borrow)]
+    values: Option<&'a RawValue>,
+    #[serde(default, borrow, deserialize_with = "null_as_present")]
+    metadata: Option<&'a RawValue>,
+    #[serde(default)]
+    state: Option<RegistrationState>,
+}
+
+/// Distinguishes `null` from an absent member.
+fn null_as_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+/// The `name` of a request whose other fields may be invalid.
+#[derive(Deserialize)]
+struct NameOnly {
+    name: Box<str>,
+}
+
+impl RegistrationRequest {
+    /// Reads the name of a request that may be invalid otherwise.
+    pub fn peek_name(json: &[u8]) -> Option<Box<str>> {
+        let is_object = json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let named = is_object.then(|| serde_json::from_slice::<NameOnly>(json).ok()).flatten()?;
+        Some(named.name)
+    }
+
+    /// Parses a request; errors have a JSON pointer.
+    pub fn from_json(json: &[u8]) -> Result<Self, RegistryError> {
+        // Serde would read an array as the members in order.
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(RegistryError::malformed("a list, where an object was expected"));
+        }
+        let form: RegistrationJson<'_> =
+            serde_json::from_slice(json).map_err(|error| malformed_at(json, &error))?;
+        let values = form.values.map(|raw| {
+            serde_json::from_str::<UniqueKeys>(raw.get())
+                .and_then(|UniqueKeys| serde_json::from_str(raw.get()))
+                .map_err(|error| {
+                    RegistryError::malformed(format!("the values: {error}")).with_pointer("/values")
+                })
+        });
+        let metadata = form.metadata.map(|raw| match raw.get() {
+            "null" => Ok(None),
+            json => parse_metadata(json).map(Some),
+        });
+        Ok(Self {
+            name: form.name,
+            prefix: form.prefix,
+            url: form.url,
+            values: values.transpose()?,
+            metadata: metadata.transpose()?,
+            state: form.state,
+        })
+    }
+}
+
+/// Adds the JSON pointer of the faulty member. Parses again, so that valid requests do not pay for it.
+fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
+    let rejection = RegistryError::malformed(error.to_string());
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let Err(error) = serde_path_to_error::deserialize::<_, RegistrationJson<'_>>(&mut reader) else {
+        return rejection;
+    };
+    match error.path().iter().next() {
+        Some(Segment::Map { key }) if error.inner().is_data() => {
+            rejection.with_pointer(format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+        }
+        _ => rejection,
+    }
+}
+
+/// Parses and normalizes metadata: an object, or a string with kernel XML.
+fn parse_metadata(json: &str) -> Result<Box<RawValue>, RegistryError> {
+    let kernel = if json.starts_with('"') {
+        let xml: Cow<'_, str> = serde_json::from_str(json)
+            .map_err(|error| RegistryError::malformed(error.to_string()).with_pointer("/metadata"))?;
+        // The faults have XML paths.
+        KernelMetadata::from_xml(&xml).map_err(|faults| invalid_metadata("/metadata".into(), faults))?
+    } else {
+        KernelMetadata::from_json(json.as_bytes()).map_err(|mut faults| {
+            for fault in &mut faults {
+                fault.pointer.insert_str(0, "/metadata");
+            }
+            invalid_metadata(faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default(), faults)
+        })?
+    };
+    RawValue::from_string(kernel.to_json()).map_err(|error| RegistryError::malformed(error.to_string()))
+}
+
+fn invalid_metadata(pointer: String, faults: Vec<MetadataFault>) -> RegistryError {
+    let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+    RegistryError { faults, ..RegistryError::invalid("bad-metadata", &pointer, detail) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_have_pointers() {
+        let check = |json: &str, pointer: Option<&str>, name: Option<&str>| {
+            let rejection = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
+            assert_eq!((rejection.code, rejection.pointer.as_deref()), ("malformed", pointer), "{json}");
+            assert!(!rejection.detail.contains("struct"), "{}", rejection.detail);
+            assert_eq!(RegistrationRequest::peek_name(json.as_bytes()).as_deref(), name, "{json}");
+        };
+        check(r#"{"name": 7}"#, Some("/name"), None);
+        check(r#"{"name": "10.1/a", "url": 7}"#, Some("/url"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "state": "x"}"#, Some("/state"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "a/b": 1}"#, Some("/a~1b"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "values": 7}"#, Some("/values"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "#, None, None);
+        check(r#"{"name": "a", "name": "b"}"#, None, None);
+        check("7", None, None);
+        check(r#"["10.1/a"]"#, None, None);
+    }
+
+    /// D2: no document type, no entities, nothing fetched.
+    #[test]
+    fn attack_d2_xml() {
+        let draft = |xml: &str| {
+            let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
+            RegistrationRequest::from_json(json.as_bytes())
+        };
+        let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
+        let stored = draft(kernel).unwrap().metadata.unwrap().unwrap();
+        assert_eq!(stored.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
+        let bomb =
+            "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
+        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {
+            let rejection = draft(xml).unwrap_err();
+            assert_eq!((rejection.code, rejection.pointer.as_deref()), ("bad-metadata", Some("/metadata")));
+            assert_eq!(rejection.faults[0].code.as_str(), code, "{xml}");
+        }
+    }
+}

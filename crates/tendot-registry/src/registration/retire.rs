@@ -1,0 +1,57 @@
+//! Command that retires a DOI.
+
+use tendot_proto::Budget;
+use tendot_store::{Edit, Precondition};
+
+use super::record::visible_record;
+use crate::authorization::Principal;
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{Scope, check_revision};
+use crate::registration::{DoiRecord, DoiStatus, Registration, is_reserved, owned_name_key};
+use crate::{Registry, RegistryError};
+
+/// Command: retire a DOI; reserved and test names are deleted.
+#[derive(Clone, Debug)]
+pub struct RetireDoi {
+    /// Name to retire.
+    pub name: Box<str>,
+    /// Expected revision.
+    pub expect: Option<u64>,
+}
+
+impl PlanCommand for RetireDoi {
+    type Output = DoiRecord;
+
+    async fn plan(
+        &self,
+        registry: &Registry,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
+        principal.check_scope(Scope::Deposit)?;
+        let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
+        check_revision(self.expect, entry.revision)?;
+        let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
+        // Names that never resolved, and names of test prefixes, leave no tombstone.
+        let registration = Registration::of_record(&entry)?;
+        let mut edits = Vec::new();
+        if allocation.prefix.test || is_reserved(&entry) {
+            edits.push(Edit::Remove { name, expect });
+            if let Some(owner) = &registration.owner {
+                edits.push(Edit::RemoveNote { key: owned_name_key(owner, &entry.name)?.into() });
+            }
+        } else {
+            edits.push(Edit::Tombstone { name, expect });
+        }
+        let is_removed = matches!(edits.first(), Some(Edit::Remove { .. }));
+        let state = if is_removed { DoiStatus::Removed } else { DoiStatus::Tombstone };
+        let registered = DoiRecord {
+            state,
+            ended: Some(now_ms),
+            ..visible_record(entry, registration, &owner, principal)
+        };
+        Ok(CommandPlan::new(edits, registered))
+    }
+}

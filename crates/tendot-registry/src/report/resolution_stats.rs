@@ -1,0 +1,277 @@
+//! Stored counts of resolutions, as aux entries. They contain nothing about the clients.
+//!
+//! - `figures/resolved/PREFIX/HASH`: a resolved name: count, first and last day;
+//! - `figures/failed/PREFIX/HASH`: a name that was not found: count per day.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Registry, RegistryError};
+
+const RESOLVED_KEY_PREFIX: &str = "figures/resolved/";
+const FAILED_KEY_PREFIX: &str = "figures/failed/";
+
+/// Aux entries read or written together.
+const STATS_BATCH_LEN: usize = 500;
+
+/// Maximum number of retries on write conflicts.
+const MAX_STATS_ATTEMPTS: usize = 8;
+
+/// Resolutions of a name since the last flush.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResolutionCount {
+    /// Allocated prefix.
+    pub prefix: Arc<str>,
+    /// Hash of the name, see [`name_hash`].
+    pub fingerprint: u64,
+    /// Number of resolutions.
+    pub count: u64,
+}
+
+/// Failed resolutions of a name since the last flush.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FailedResolutionCount {
+    /// Allocated prefix.
+    pub prefix: Arc<str>,
+    /// Name as requested.
+    pub name: Box<str>,
+    /// Number of resolutions.
+    pub count: u64,
+}
+
+/// 64-bit hash of a name, equal for every spelling.
+pub fn name_hash(name: &NameKey) -> u64 {
+    xxh3_64(name.as_bytes())
+}
+
+/// Stored resolution statistics of a name; days since 1970.
+#[derive(Deserialize, Serialize)]
+pub(super) struct ResolutionStats {
+    pub(super) count: u64,
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+/// Stored statistics of failed resolutions of a name.
+#[derive(Deserialize, Serialize)]
+pub(super) struct FailedResolutionStats {
+    pub(super) name: Box<str>,
+    /// Count per day, in days since 1970.
+    pub(super) days: BTreeMap<u32, u64>,
+}
+
+impl FailedResolutionStats {
+    pub(super) fn total(&self) -> u64 {
+        self.days.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+fn stats_key(kind: &str, prefix: &str, hash: u64) -> Box<[u8]> {
+    let mut key = format!("{kind}{prefix}/").into_bytes();
+    key.extend_from_slice(&hash.to_be_bytes());
+    key.into()
+}
+
+fn encode(body: &impl Serialize) -> Box<[u8]> {
+    serde_json::to_vec(body).unwrap_or_default().into()
+}
+
+/// A malformed entry counts as absent.
+fn decode<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
+    serde_json::from_slice(body?).ok()
+}
+
+impl Registry {
+    /// Adds resolutions to the stored counts. Names must be unique.
+    pub async fn add_resolutions(
+        &self,
+        counted: &[ResolutionCount],
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        let today = day_number(now_ms);
+        self.update_stats(
+            counted,
+            |item| stats_key(RESOLVED_KEY_PREFIX, &item.prefix, item.fingerprint),
+            |item, before| {
+                let before =
+                    decode(before).unwrap_or(ResolutionStats { count: 0, first: today, last: today });
+                encode(&ResolutionStats {
+                    count: before.count.saturating_add(item.count),
+                    first: before.first.min(today),
+                    last: before.last.max(today),
+                })
+            },
+            now_ms,
+        )
+        .await
+    }
+
+    /// Adds failed resolutions to the stored counts. Names must be unique.
+    pub async fn add_failed_resolutions(
+        &self,
+        counted: &[FailedResolutionCount],
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        let hash = |name: &str| NameKey::new(name).map_or(0, |key| name_hash(&key));
+        self.update_stats(
+            counted,
+            |item| stats_key(FAILED_KEY_PREFIX, &item.prefix, hash(&item.name)),
+            |item, before| {
+                let fresh = || FailedResolutionStats { name: item.name.clone(), days: BTreeMap::new() };
+                let mut failed: FailedResolutionStats = decode(before).unwrap_or_else(fresh);
+                let count = failed.days.entry(day_number(now_ms)).or_default();
+                *count = count.saturating_add(item.count);
+                encode(&failed)
+            },
+            now_ms,
+        )
+        .await
+    }
+
+    /// Updates aux entries with compare-and-swap, so that concurrent updates of other processes are not lost.
+    async fn update_stats<T: Sync>(
+        &self,
+        counted: &[T],
+        key: impl Fn(&T) -> Box<[u8]> + Send + Sync,
+        changed: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        for batch in counted.chunks(STATS_BATCH_LEN) {
+            let mut attempts = 0;
+            loop {
+                let mut edits = Vec::with_capacity(2 * batch.len());
+                for item in batch {
+                    let key = key(item);
+                    let before = self.store.note(&key).await?;
+                    let body = changed(item, before.as_deref());
+                    edits.push(Edit::RequireNote { key: key.clone(), body: before });
+                    edits.push(Edit::PutNote { key, body });
+                }
+                match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
+                    Err(CommitError::Conflict(_) | CommitError::Note { .. })
+                        if attempts < MAX_STATS_ATTEMPTS =>
+                    {
+                        attempts += 1
+                    }
+                    Err(error) => return Err(error.into()),
+                    Ok(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes counts before a day from a batch of entries after `after`; returns the cursor if there may be more.
+    pub async fn purge_failed_resolutions(
+        &self,
+        oldest: u32,
+        after: Option<&[u8]>,
+        now_ms: u64,
+    ) -> Result<Option<Box<[u8]>>, RegistryError> {
+        let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
+        let next =
+            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+        let mut edits = Vec::new();
+        for (key, body) in notes {
+            let failed = decode::<FailedResolutionStats>(Some(&body));
+            let left = failed.and_then(|mut failed| {
+                failed.days.retain(|day, _| *day >= oldest);
+                (!failed.days.is_empty()).then(|| encode(&failed))
+            });
+            if left.as_ref() == Some(&body) {
+                continue;
+            }
+            edits.push(Edit::RequireNote { key: key.clone(), body: Some(body) });
+            edits.push(match left {
+                Some(body) => Edit::PutNote { key, body },
+                None => Edit::RemoveNote { key },
+            });
+        }
+        self.commit_purge(edits, now_ms).await?;
+        Ok(next)
+    }
+
+    /// Removes the least frequent and oldest failed names of a prefix until at most `most` are left.
+    pub async fn trim_failed_resolutions(
+        &self,
+        prefix: &str,
+        most: usize,
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        let mut all = Vec::new();
+        self.visit_failed_resolutions(prefix, None, |hash, failed| {
+            let last = failed.days.keys().next_back().copied().unwrap_or_default();
+            all.push((failed.total(), last, hash));
+            true
+        })
+        .await?;
+        let over = all.len().saturating_sub(most);
+        all.sort_unstable();
+        all.truncate(over);
+        for batch in all.chunks(STATS_BATCH_LEN) {
+            let remove =
+                |(_, _, hash): &_| Edit::RemoveNote { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
+            self.commit_purge(batch.iter().map(remove).collect(), now_ms).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit_purge(&self, edits: Vec<Edit>, now_ms: u64) -> Result<(), RegistryError> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
+            // Counts changed meanwhile; the next purge removes the entries.
+            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Visits the failed resolutions under a prefix by hash, after one, until `visit` returns false.
+    pub(super) async fn visit_failed_resolutions(
+        &self,
+        prefix: &str,
+        after: Option<u64>,
+        mut visit: impl FnMut(u64, FailedResolutionStats) -> bool + Send,
+    ) -> Result<(), RegistryError> {
+        let key_prefix = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
+        let mut after = after.map(|hash| stats_key(FAILED_KEY_PREFIX, prefix, hash));
+        loop {
+            let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
+            let is_end = notes.len() < STATS_BATCH_LEN;
+            after = notes.last().map(|(key, _)| key.clone());
+            for (key, body) in notes {
+                let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
+                let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
+                let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };
+                if !visit(hash, failed) {
+                    return Ok(());
+                }
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Stored counts of a name; `None` if it was never resolved.
+    pub(super) async fn resolution_stats(
+        &self,
+        prefix: &str,
+        name: &NameKey,
+    ) -> Result<Option<ResolutionStats>, RegistryError> {
+        let note = self.store.note(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
+        // Even a malformed entry shows that the name was resolved.
+        let unread = || ResolutionStats { count: 1, first: 0, last: 0 };
+        Ok(note.map(|note| decode(Some(&note)).unwrap_or_else(unread)))
+    }
+}
+
+/// Day of a time in milliseconds, both since 1970.
+pub fn day_number(time_ms: u64) -> u32 {
+    u32::try_from(time_ms / 86_400_000).unwrap_or(u32::MAX)
+}

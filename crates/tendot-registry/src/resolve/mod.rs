@@ -1,0 +1,275 @@
+//! Resolution of a handle to its values.
+//!
+//! In reading order: this file selects the values; `responsibility` decides whether this service has the name; `partition`
+//! whether this server of the site has it; `site_peers` queries the other servers; `template` derives names that are not
+//! stored.
+
+mod partition;
+mod responsibility;
+mod site_peers;
+mod template;
+
+pub use partition::HashPartition;
+pub use site_peers::{PeerFuture, SitePeers};
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
+use tendot_store::RecordStatus;
+
+use crate::authorization::{Claimant, Requirement, admins_with};
+use crate::party::Scope;
+use crate::registration::{has_metadata, is_reserved};
+use crate::{Caller, Error, Registry, cost};
+
+/// Resolution request: a handle, and the values selected by index and type.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResolveQuery<'a> {
+    /// Handle; without a slash it is a prefix.
+    pub name: Handle<'a>,
+    /// Indexes of the selected values.
+    pub indexes: Vec<u32>,
+    /// Types of the selected values; a trailing dot includes subtypes. Values are selected by index or type; without either,
+    /// all are selected.
+    pub types: Vec<&'a [u8]>,
+    /// Whether only public values are selected.
+    pub public_only: bool,
+    /// Whether the request belongs to a session: then the caller must be authenticated unless only public values are
+    /// selected.
+    pub in_session: bool,
+    /// Whether a referral to the service of a derived prefix may be returned.
+    pub refer: bool,
+}
+
+impl<'a> ResolveQuery<'a> {
+    /// Query for all public values of a record.
+    pub const fn new(name: Handle<'a>) -> Self {
+        Self {
+            name,
+            indexes: Vec::new(),
+            types: Vec::new(),
+            public_only: true,
+            in_session: false,
+            refer: true,
+        }
+    }
+
+    /// Selects among the public values of a record of another service.
+    pub fn select(
+        &self,
+        values: &[HandleValue<'static>],
+        budget: &mut Budget,
+    ) -> Result<Vec<HandleValue<'static>>, Error> {
+        budget.charge(cost::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
+        let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
+        let selected: Vec<_> = selected.cloned().collect();
+        if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
+    }
+
+    fn is_selected(&self, value: &HandleValue<'_>) -> bool {
+        self.indexes.is_empty() && self.types.is_empty()
+            || self.indexes.contains(&value.index)
+            || self.types.iter().any(|asked| value.matches_type_filter(asked))
+    }
+}
+
+/// Result of a resolution.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Resolution {
+    /// Values in record order. Aliases (`HS_ALIAS`) are included and not followed.
+    Values(Vec<HandleValue<'static>>),
+    /// Delegation values of the service that is responsible for this derived prefix.
+    Referral(Vec<HandleValue<'static>>),
+}
+
+/// Record lookup before authorization.
+pub(crate) enum RecordLookup {
+    /// Selected values and the requirement for reading them.
+    Found { values: Vec<HandleValue<'static>>, requirement: Requirement, has_metadata: bool },
+    /// Referral to another service.
+    Referral(Vec<HandleValue<'static>>),
+}
+
+impl Registry {
+    /// Resolves a handle.
+    ///
+    /// Values without read permission are never returned, not even to the operator.
+    pub async fn resolve(
+        &self,
+        query: &ResolveQuery<'_>,
+        caller: &Caller,
+        budget: &mut Budget,
+    ) -> Result<Resolution, Error> {
+        self.resolve_with_metadata_flag(query, caller, budget).await.map(|(resolution, _)| resolution)
+    }
+
+    /// Resolves a handle and reports whether the name has kernel metadata, without a further lookup; see
+    /// [`Registry::get_doi`].
+    pub async fn resolve_with_metadata_flag(
+        &self,
+        query: &ResolveQuery<'_>,
+        caller: &Caller,
+        budget: &mut Budget,
+    ) -> Result<(Resolution, bool), Error> {
+        match self.lookup_record(query, budget).await? {
+            RecordLookup::Referral(values) => Ok((Resolution::Referral(values), false)),
+            RecordLookup::Found { values, requirement, has_metadata } => {
+                self.authorize_for_name(
+                    Some(query.name),
+                    &requirement,
+                    Claimant::new(caller),
+                    Scope::Read,
+                    budget,
+                )
+                .await?;
+                Ok((Resolution::Values(values), has_metadata))
+            }
+        }
+    }
+
+    /// Looks up a record and determines the requirement for reading it.
+    pub(crate) async fn lookup_record(
+        &self,
+        query: &ResolveQuery<'_>,
+        budget: &mut Budget,
+    ) -> Result<RecordLookup, Error> {
+        query.name.validate()?;
+        let full = query.name.qualified();
+        let name = Handle::new(&full);
+        self.check_server_responsible(name, budget).await?;
+        let text = name.to_str().unwrap_or_default();
+        let mut is_described = false;
+        let values = match self.get_record(text, budget).await? {
+            // Reserved names do not resolve.
+            Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
+            Some(entry) if entry.state == RecordStatus::Live => {
+                is_described = has_metadata(&entry);
+                entry.values
+            }
+            Some(_) => return Err(Error::Tombstone),
+            None => {
+                if query.refer
+                    && let Some(values) = self.referral(name, budget).await?
+                {
+                    return Ok(RecordLookup::Referral(values));
+                }
+                self.resolve_template(text, budget).await?.ok_or(Error::NotFound)?
+            }
+        };
+        let (values, requirement) = select_readable(query, values, budget)?;
+        Ok(RecordLookup::Found { values, requirement, has_metadata: is_described })
+    }
+}
+
+/// Selects the readable values and the requirement for reading them.
+fn select_readable(
+    query: &ResolveQuery<'_>,
+    mut values: Vec<HandleValue<'static>>,
+    budget: &mut Budget,
+) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
+    budget.charge(cost::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
+    if query.public_only {
+        values.retain(|value| value.permissions.is_public() && query.is_selected(value));
+        return non_empty(values, Requirement::Public);
+    }
+    let mut selected = values.iter().filter(|value| query.is_selected(value));
+    let requirement = match selected.find(|value| !value.permissions.is_public()) {
+        None if query.in_session => Requirement::Authenticated,
+        None => Requirement::Public,
+        Some(hidden) if !hidden.permissions.has(ValuePermissions::ADMIN_READ) => {
+            return Err(Error::Unreadable { index: hidden.index });
+        }
+        Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),
+    };
+    // Like deployed servers, unreadable values after the first non-public one are dropped instead of rejected.
+    let readable = ValuePermissions::ADMIN_READ.0 | ValuePermissions::PUBLIC_READ.0;
+    values.retain(|value| value.permissions.0 & readable != 0 && query.is_selected(value));
+    non_empty(values, requirement)
+}
+
+fn non_empty(
+    values: Vec<HandleValue<'static>>,
+    requirement: Requirement,
+) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
+    if values.is_empty() { Err(Error::NoValues) } else { Ok((values, requirement)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values 1 and 2 are public, 3 is readable for admins, 4 is not readable.
+    fn values() -> Vec<HandleValue<'static>> {
+        let value = |index, value_type, permissions| HandleValue {
+            permissions: ValuePermissions(permissions),
+            ..HandleValue::new(index, value_type, "x")
+        };
+        vec![
+            value(1, "URL", 0x0e),
+            value(2, "URL.mobile", 0x02),
+            value(3, "NOTE", 0x0c),
+            value(4, "NOTE", 0x04),
+        ]
+    }
+
+    fn outcome(query: &ResolveQuery<'_>) -> Result<(Vec<u32>, &'static str), String> {
+        let (values, requirement) =
+            select_readable(query, values(), &mut Budget::new(1_000)).map_err(|error| error.to_string())?;
+        let requirement = match requirement {
+            Requirement::Public => "nothing",
+            Requirement::Authenticated => "proof",
+            _ => "right",
+        };
+        Ok((values.iter().map(|value| value.index).collect(), requirement))
+    }
+
+    #[test]
+    fn selection() {
+        let check = |indexes: &[u32], types: &[&'static str], expected: &[u32]| {
+            let types = types.iter().map(|one| one.as_bytes()).collect();
+            let query = ResolveQuery {
+                indexes: indexes.to_vec(),
+                types,
+                ..ResolveQuery::new(Handle::from("10.1/x"))
+            };
+            let expected = if expected.is_empty() {
+                Err("the record has no such values".into())
+            } else {
+                Ok((expected.to_vec(), "nothing"))
+            };
+            assert_eq!(outcome(&query), expected, "{indexes:?} {:?}", query.types);
+        };
+        check(&[], &[], &[1, 2]);
+        check(&[2], &[], &[2]);
+        check(&[], &["url"], &[1]);
+        check(&[], &["URL."], &[1, 2]);
+        check(&[2], &["URL"], &[1, 2]);
+        check(&[3, 4], &["NOTE"], &[]);
+        check(&[0], &[], &[]);
+        check(&[], &[""], &[]);
+        check(&[1, 3, 4], &["NOTE."], &[1]);
+    }
+
+    #[test]
+    fn read_requirements() {
+        let check = |indexes: &[u32], in_session, expected: Result<(&[u32], &'static str), &str>| {
+            let query = ResolveQuery {
+                indexes: indexes.to_vec(),
+                public_only: false,
+                in_session,
+                ..ResolveQuery::new(Handle::from("10.1/x"))
+            };
+            let expected =
+                expected.map(|(values, requirement)| (values.to_vec(), requirement)).map_err(Into::into);
+            assert_eq!(outcome(&query), expected, "{indexes:?} {in_session}");
+        };
+        check(&[1, 2], false, Ok((&[1, 2], "nothing")));
+        check(&[1, 2], true, Ok((&[1, 2], "proof")));
+        check(&[1, 3], false, Ok((&[1, 3], "right")));
+        check(&[1, 3], true, Ok((&[1, 3], "right")));
+        check(&[], false, Ok((&[1, 2, 3], "right")));
+        check(&[3, 4], false, Ok((&[3], "right")));
+        check(&[4], false, Err("the value at index 4 can be read by nobody"));
+        check(&[1, 4], true, Err("the value at index 4 can be read by nobody"));
+        check(&[9], false, Err("the record has no such values"));
+    }
+}

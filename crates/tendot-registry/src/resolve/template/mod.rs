@@ -1,0 +1,130 @@
+//! Names derived by the template of a prefix (`HS_NAMESPACE`): `10.1000/map@box(1,2)` is derived from `10.1000/map` if `@` is
+//! the delimiter of the prefix; its template computes the values from `box(1,2)`.
+//!
+//! - `interpreter`: evaluates a `<template>` within the budget;
+//! - `parameters`: `${…}` substitution.
+
+mod interpreter;
+mod parameters;
+
+use tendot_proto::record::Namespace;
+use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
+
+use crate::{Error, Registry};
+
+/// Maximum number of references (`ref`) followed to a template.
+const MAX_TEMPLATE_REFERENCES: usize = 10;
+
+/// Handle split at the template delimiter: stored base and extension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TemplateMatch<'a> {
+    /// Complete handle.
+    handle: &'a str,
+    /// Part before the delimiter: a stored name.
+    base: &'a str,
+    /// Part after the delimiter.
+    extension: &'a str,
+}
+
+impl Registry {
+    /// Derives the values of a name that is not stored; `None` if no template applies.
+    pub(crate) async fn resolve_template(
+        &self,
+        name: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<Vec<HandleValue<'static>>>, Error> {
+        let handle = Handle::from(name);
+        if handle.is_prefix_handle() {
+            return Ok(None);
+        }
+        let Some((delimiter, template)) = self.find_template(handle, budget).await? else { return Ok(None) };
+        let Some(parts) = match_delimiter(name, &delimiter) else { return Ok(None) };
+        let Some(base) = self.site_values(Handle::from(parts.base), budget).await? else { return Ok(None) };
+        let Some(template) = template else { return Ok(Some(base)) };
+        let source = self.follow_references(template, budget).await?;
+        interpreter::evaluate(&source, parts, &base, &self.settings.limits, budget)
+    }
+
+    /// Whether a name would be derived by a template if it is not stored.
+    pub(crate) async fn is_template_derived(&self, name: &str, budget: &mut Budget) -> Result<bool, Error> {
+        let handle = Handle::from(name);
+        if handle.is_prefix_handle() {
+            return Ok(false);
+        }
+        let template = self.find_template(handle, budget).await?;
+        Ok(template.is_some_and(|(delimiter, _)| match_delimiter(name, &delimiter).is_some()))
+    }
+
+    /// Delimiter for a name, and the namespace with its template, if any.
+    async fn find_template(
+        &self,
+        name: Handle<'_>,
+        budget: &mut Budget,
+    ) -> Result<Option<(String, Option<String>)>, Error> {
+        let settings = &self.settings.templates;
+        let of_prefix = if settings.by_prefix { self.prefix_namespace(name, budget).await? } else { None };
+        for source in of_prefix.as_deref().into_iter().chain(settings.namespace.as_deref()) {
+            // An invalid namespace is ignored, as by deployed servers.
+            let Ok(namespace) = Namespace::from_bytes(source.as_bytes()) else { continue };
+            if let Some(delimiter) = namespace.template_delimiter().filter(|found| !found.is_empty()) {
+                return Ok(Some((delimiter.into(), Some(source.into()))));
+            }
+        }
+        let delimiter = settings.delimiter.as_deref().filter(|found| !found.is_empty());
+        Ok(delimiter.map(|delimiter| (delimiter.into(), None)))
+    }
+
+    /// `HS_NAMESPACE` of the prefix of a name; the one with the lowest index if there are several.
+    async fn prefix_namespace(&self, name: Handle<'_>, budget: &mut Budget) -> Result<Option<String>, Error> {
+        let prefix = name.prefix_handle();
+        let Some(values) = self.site_values(Handle::new(&prefix), budget).await? else { return Ok(None) };
+        let namespaces = values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
+        let lowest = namespaces.min_by_key(|value| value.index);
+        Ok(lowest.and_then(|value| String::from_utf8(value.data.into_owned()).ok()))
+    }
+
+    /// Source of a template after following its references.
+    async fn follow_references(&self, mut source: String, budget: &mut Budget) -> Result<String, Error> {
+        for _ in 0..=MAX_TEMPLATE_REFERENCES {
+            let Some(reference) = interpreter::template_reference(&source)? else { return Ok(source) };
+            let reference = ValueReference::parse(&reference).into_owned();
+            let missing = || Error::Template { why: format!("`{reference}` is not here") };
+            let mut values =
+                self.site_values(reference.handle(), budget).await?.ok_or_else(missing)?.into_iter();
+            // Only public values: a template must not give its author access to private ones.
+            let matches =
+                |value: &HandleValue<'_>| value.index == reference.index && value.permissions.is_public();
+            let value = values.find(matches).ok_or_else(missing)?;
+            source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
+        }
+        Err(Error::Template { why: format!("refers further more than {MAX_TEMPLATE_REFERENCES} times") })
+    }
+}
+
+/// Splits a name at the first delimiter after its prefix.
+fn match_delimiter<'a>(handle: &'a str, delimiter: &str) -> Option<TemplateMatch<'a>> {
+    let suffix = handle.find('/')? + 1;
+    let at = suffix + handle.get(suffix..)?.find(delimiter)?;
+    Some(TemplateMatch { handle, base: handle.get(..at)?, extension: handle.get(at + delimiter.len()..)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        let check = |handle, delimiter, expected: Option<(&str, &str)>| {
+            let found = match_delimiter(handle, delimiter).map(|parts| (parts.base, parts.extension));
+            assert_eq!(found, expected, "{handle}");
+        };
+        check("10.1/a@b", "@", Some(("10.1/a", "b")));
+        check("10.1/a@b@c", "@", Some(("10.1/a", "b@c")));
+        check("10.1/a", "@", None);
+        check("10@1/a@", "@", Some(("10@1/a", "")));
+        check("10.1/@b", "@", Some(("10.1/", "b")));
+        check("10.1/a/b", "/", Some(("10.1/a", "b")));
+        check("10.1/aééb", "éé", Some(("10.1/a", "b")));
+        check("10.1", ".", None);
+    }
+}

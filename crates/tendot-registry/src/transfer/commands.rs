@@ -1,0 +1,130 @@
+//! Commands that propose and decide transfers.
+
+use tendot_proto::Budget;
+
+use super::apply::TransferPlan;
+use super::{Transfer, TransferState, TransferSubject};
+use crate::authorization::Principal;
+use crate::command::CommandPlan;
+use crate::command::sealed::PlanCommand;
+use crate::party::{Held, RegistryObjectKind, Scope, generate_id, put_edit};
+use crate::{Registry, RegistryError, RegistryErrorKind};
+
+/// Command: propose a transfer; the operator may force it.
+#[derive(Clone, Debug)]
+pub struct ProposeTransfer {
+    /// See [`Transfer::what`].
+    pub what: TransferSubject,
+    /// See [`Transfer::to`].
+    pub to: Box<str>,
+    /// Whether the transfer is applied without acceptance; operator only.
+    pub force: bool,
+    /// Random bytes for the id.
+    pub random: [u8; 16],
+}
+
+/// Command: accept or decline a transfer.
+#[derive(Clone, Debug)]
+pub struct DecideTransfer {
+    /// Id of the transfer.
+    pub id: Box<str>,
+    /// Whether the transfer is accepted or declined.
+    pub accept: bool,
+}
+
+impl PlanCommand for ProposeTransfer {
+    type Output = Transfer;
+
+    async fn plan(
+        &self,
+        registry: &Registry,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<CommandPlan<Transfer>, RegistryError> {
+        principal.check_scope(Scope::Transfer)?;
+        if self.force && !principal.is_operator() {
+            return Err(
+                RegistryError::forbidden("only the operator forces a transfer").with_pointer("/force")
+            );
+        }
+        let TransferPlan { from, mut edits } =
+            registry.plan_transfer(&self.what, &self.to, principal, now_ms, budget).await?;
+        let mut transfer = Transfer {
+            id: generate_id(&self.random).into(),
+            what: self.what.clone(),
+            from,
+            to: self.to.clone(),
+            state: TransferState::Proposed,
+            proposed: now_ms,
+            by: principal.to_string().into(),
+            decided: None,
+        };
+        if self.force {
+            (transfer.state, transfer.decided) = (TransferState::Done, Some(now_ms));
+        } else {
+            edits.clear();
+        }
+        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, None));
+        Ok(CommandPlan::new(edits, transfer))
+    }
+}
+
+impl PlanCommand for DecideTransfer {
+    type Output = Transfer;
+
+    async fn plan(
+        &self,
+        registry: &Registry,
+        principal: &Principal,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<CommandPlan<Transfer>, RegistryError> {
+        principal.check_scope(Scope::Transfer)?;
+        let not_found = || RegistryError::not_found(RegistryObjectKind::Transfer.name(), &self.id);
+        let Held { it: mut transfer, revision } =
+            registry.get_object::<Transfer>(RegistryObjectKind::Transfer, &self.id, budget).await?;
+        let (gives, receives) = registry.sides(&transfer, principal, budget).await?;
+        if !gives && !receives {
+            return Err(not_found());
+        }
+        transfer.what.check_prefixes(principal)?;
+        match transfer.state {
+            TransferState::Proposed => {}
+            // Repeated decisions are idempotent.
+            TransferState::Done if self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
+            TransferState::Declined if !self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
+            _ => {
+                let detail = "it has been decided already";
+                return Err(RegistryError::new(RegistryErrorKind::Conflict, "decided", detail));
+            }
+        }
+        if self.accept && !receives {
+            return Err(RegistryError::forbidden("who is to receive accepts a transfer"));
+        }
+        let mut edits = Vec::new();
+        if self.accept {
+            // The proposer must still be authorized to transfer the subject.
+            let proposer = Principal::from_log(&transfer.by);
+            let changed = || {
+                let detail = "what was proposed belongs to others by now";
+                RegistryError::new(RegistryErrorKind::Conflict, "changed", detail)
+                    .with_hint("propose it again")
+            };
+            let planned =
+                registry.plan_transfer(&transfer.what, &transfer.to, &proposer, now_ms, budget).await;
+            let planned = planned.map_err(|rejection| match rejection.reason {
+                RegistryErrorKind::Forbidden => changed(),
+                _ => rejection,
+            })?;
+            if planned.from != transfer.from {
+                return Err(changed());
+            }
+            edits = planned.edits;
+        }
+        transfer.state = if self.accept { TransferState::Done } else { TransferState::Declined };
+        transfer.decided = Some(now_ms);
+        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, Some(revision)));
+        Ok(CommandPlan::new(edits, transfer))
+    }
+}

@@ -1,0 +1,193 @@
+//! Transfers of names, prefixes and agencies: proposed by the giving side, accepted by the receiving side.
+//!
+//! In reading order: this file has the types and queries, `commands` proposes and decides, `apply` has the edits.
+
+mod apply;
+mod commands;
+
+pub use commands::{DecideTransfer, ProposeTransfer};
+
+use std::iter;
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::Budget;
+
+use crate::authorization::{ActingRole, Principal};
+use crate::party::{Held, Registrant, RegistryObjectKind, Scope};
+use crate::{Caller, Registry, RegistryError};
+
+/// Maximum number of names in one transfer.
+pub const MAX_TRANSFER_NAMES: usize = 10_000;
+
+/// Maximum number of names of a transfer in a list.
+const LISTED_NAMES: usize = 10;
+
+/// Maximum number of owners of one transfer that are looked up for a list.
+const MAX_LOOKED_UP_OWNERS: usize = 500;
+
+/// Transfer of names, a prefix or an agency.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Transfer {
+    /// Id of the transfer.
+    pub id: Box<str>,
+    /// Subject of the transfer.
+    #[serde(flatten)]
+    pub what: TransferSubject,
+    /// Giving side without duplicates: ids of registrants, or the code of an agency.
+    pub from: Vec<Box<str>>,
+    /// Receiving side: id of a registrant, or code of an agency.
+    pub to: Box<str>,
+    /// State of the transfer.
+    pub state: TransferState,
+    /// Time of the proposal, in milliseconds since 1970.
+    pub proposed: u64,
+    /// Author of the proposal, as logged.
+    pub by: Box<str>,
+    /// Time of the decision, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<u64>,
+}
+
+/// Transfer in a list, with its first names only.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TransferListItem {
+    /// Transfer with its first names only; [`Registry::get_transfer`] has all of them.
+    pub transfer: Transfer,
+    /// Number of names in a transfer of names.
+    pub count: Option<usize>,
+}
+
+impl TransferListItem {
+    fn from_transfer(mut transfer: Transfer) -> Self {
+        let mut count = None;
+        if let TransferSubject::Names(names) = &mut transfer.what {
+            count = Some(names.len());
+            names.truncate(LISTED_NAMES);
+            names.shrink_to_fit();
+        }
+        Self { transfer, count }
+    }
+}
+
+impl Transfer {
+    /// Whether the principal is on the giving and the receiving side, if that can be decided without a lookup of registrants.
+    fn sides_without_lookup(&self, principal: &Principal) -> Option<(bool, bool)> {
+        match (&principal.role, &self.what) {
+            (ActingRole::Operator, _) => Some((true, true)),
+            (_, TransferSubject::Agency(code)) => {
+                Some((principal.is_for_agency(code), principal.is_for_agency(&self.to)))
+            }
+            (ActingRole::Registrant(id), _) => {
+                Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id)))
+            }
+            (ActingRole::Anonymous, _) => Some((false, false)),
+            (ActingRole::Agency(_) | ActingRole::Handle(_), _) => None,
+        }
+    }
+}
+
+/// Subject of a transfer.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferSubject {
+    /// Names, to a registrant.
+    Names(Vec<Box<str>>),
+    /// Prefix with all names that have no explicit owner, to a registrant.
+    Prefix(Box<str>),
+    /// All registrants of an agency with their holdings, to another agency. The agency is closed.
+    Agency(Box<str>),
+}
+
+impl TransferSubject {
+    /// Fails if the token is restricted to other prefixes.
+    pub(super) fn check_prefixes(&self, principal: &Principal) -> Result<(), RegistryError> {
+        let prefix_of =
+            |name: &str| name.split_once('/').map_or_else(String::new, |(prefix, _)| prefix.into());
+        match self {
+            Self::Names(names) => names.iter().try_for_each(|name| principal.check_prefix(&prefix_of(name))),
+            Self::Prefix(prefix) => principal.check_prefix(prefix),
+            Self::Agency(_) => principal.check_all_prefixes(),
+        }
+    }
+}
+
+/// State of a transfer.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferState {
+    /// Proposed: waits for the receiving side.
+    Proposed,
+    /// Completed.
+    Done,
+    /// Declined or withdrawn.
+    Declined,
+}
+
+impl Registry {
+    /// Gets a transfer. Visible to both sides.
+    pub async fn get_transfer(
+        &self,
+        id: &str,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<Held<Transfer>, RegistryError> {
+        let principal = self.principal(caller, now_ms, budget).await?;
+        principal.check_scope(Scope::Read)?;
+        let object = self.get_object::<Transfer>(RegistryObjectKind::Transfer, id, budget).await?;
+        let (gives, receives) = self.sides(&object.it, &principal, budget).await?;
+        if gives || receives {
+            Ok(object)
+        } else {
+            Err(RegistryError::not_found(RegistryObjectKind::Transfer.name(), id))
+        }
+    }
+
+    /// Lists the transfers of the principal, in either direction. There may be fewer than requested although more follow.
+    pub async fn list_transfers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<(Vec<TransferListItem>, Option<String>), RegistryError> {
+        let principal = self.principal(caller, now_ms, budget).await?;
+        principal.check_scope(Scope::Read)?;
+        let item = |object: Held<Transfer>| {
+            let registrants = match object.it.sides_without_lookup(&principal) {
+                Some((false, false)) => return None,
+                Some(_) => Vec::new(),
+                None => iter::once(&object.it.to)
+                    .chain(object.it.from.iter().take(MAX_LOOKED_UP_OWNERS))
+                    .cloned()
+                    .collect(),
+            };
+            Some((TransferListItem::from_transfer(object.it), registrants))
+        };
+        Ok(self
+            .list_objects_for(RegistryObjectKind::Transfer, after, limit, &principal, budget, item)
+            .await?)
+    }
+
+    /// Whether the principal is on the giving and the receiving side.
+    pub(super) async fn sides(
+        &self,
+        transfer: &Transfer,
+        principal: &Principal,
+        budget: &mut Budget,
+    ) -> Result<(bool, bool), RegistryError> {
+        if let Some(known) = transfer.sides_without_lookup(principal) {
+            return Ok(known);
+        }
+        let to = self.find_object::<Registrant>(RegistryObjectKind::Registrant, &transfer.to, budget).await?;
+        let receives = to.is_some_and(|to| principal.is_for_registrant(&to.it));
+        for id in &transfer.from {
+            let from = self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+            if from.is_some_and(|from| principal.is_for_registrant(&from.it)) {
+                return Ok((true, receives));
+            }
+        }
+        Ok((false, receives))
+    }
+}

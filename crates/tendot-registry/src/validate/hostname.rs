@@ -1,0 +1,176 @@
+//! Homograph detection in host names (IDNA, punycode).
+
+use unicode_security::skeleton;
+
+use super::confusable::is_latin_or_common;
+use crate::validate::has_mixed_scripts;
+
+/// Maximum length of a label in bytes (RFC 1035, 2.3.4).
+const MAX_LABEL_LEN: usize = 63;
+
+/// Finds a label that imitates another: mixed scripts, or letters of another script that all look Latin under a Latin
+/// top-level domain such as `.org`.
+pub(super) fn find_homograph(host: &str) -> Option<String> {
+    let is_encoded_somewhere = |bytes: &[u8]| {
+        bytes.contains(&b'%') || bytes.windows(4).any(|four| four.eq_ignore_ascii_case(b"xn--"))
+    };
+    if host.is_ascii() && !is_encoded_somewhere(host.as_bytes()) {
+        return None;
+    }
+    let decoded = decode_percent(host);
+    // Browsers accept these as dots (IDNA).
+    let mut labels =
+        decoded.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']).filter(|label| !label.is_empty());
+    let ends_latin =
+        labels.clone().next_back().is_some_and(|last| last.is_ascii() && !is_punycode_label(last));
+    let looks_like_another = |label: &&str| {
+        let text = decode_label(label);
+        has_mixed_scripts(&text) || ends_latin && is_latin_lookalike(&text)
+    };
+    labels.find(looks_like_another).map(Into::into)
+}
+
+/// Label as displayed. A label that cannot be decoded does not resolve.
+fn decode_label(label: &str) -> String {
+    let encoded = label.get(4..).filter(|_| is_punycode_label(label) && label.len() <= MAX_LABEL_LEN);
+    encoded.and_then(decode_punycode).unwrap_or_else(|| label.into())
+}
+
+fn is_punycode_label(label: &str) -> bool {
+    label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
+}
+
+fn is_latin_lookalike(label: &str) -> bool {
+    !label.chars().all(is_latin_or_common)
+        && skeleton(label).all(|character| character.is_ascii_alphanumeric() || character == '-')
+}
+
+/// Decodes percent-encoding in a host, as browsers do.
+fn decode_percent(host: &str) -> String {
+    let mut bytes = Vec::with_capacity(host.len());
+    let mut rest = host.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let encoded =
+            after.get(..2).filter(|_| *first == b'%').and_then(|digits| str::from_utf8(digits).ok());
+        match encoded.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Decodes punycode after `xn--` (RFC 3492, 6.2). Labels are short, so inserting in the middle is cheap.
+fn decode_punycode(encoded: &str) -> Option<String> {
+    let (basic, digits) = encoded.rsplit_once('-').unwrap_or(("", encoded));
+    let mut decoded: Vec<char> = basic.chars().collect();
+    let mut digits = digits.bytes();
+    let (mut character, mut index, mut bias) = (0x80_u32, 0_u32, 72_u32);
+    while digits.len() > 0 {
+        let before = index;
+        let (mut weight, mut position) = (1_u32, 36_u32);
+        loop {
+            let digit = u32::from(match digits.next()? {
+                letter if letter.is_ascii_alphabetic() => letter.to_ascii_lowercase() - b'a',
+                digit if digit.is_ascii_digit() => digit - b'0' + 26,
+                _ => return None,
+            });
+            index = index.checked_add(digit.checked_mul(weight)?)?;
+            let threshold = position.saturating_sub(bias).clamp(1, 26);
+            if digit < threshold {
+                break;
+            }
+            weight = weight.checked_mul(36 - threshold)?;
+            position += 36;
+        }
+        let length = u32::try_from(decoded.len()).ok()? + 1;
+        bias = adapt_bias(index - before, length, before == 0);
+        character = character.checked_add(index / length)?;
+        index %= length;
+        decoded.insert(usize::try_from(index).ok()?, char::from_u32(character)?);
+        index += 1;
+    }
+    Some(decoded.into_iter().collect())
+}
+
+/// Bias adaptation (RFC 3492, 6.1).
+const fn adapt_bias(delta: u32, length: u32, is_first: bool) -> u32 {
+    let mut delta = delta / if is_first { 700 } else { 2 };
+    delta += delta / length;
+    let mut bias = 0;
+    while delta > 455 {
+        delta /= 35;
+        bias += 36;
+    }
+    bias + 36 * delta / (delta + 38)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        check("example.org", None);
+        check("xn--bcher-kva.example", None);
+        check("bücher.example", None);
+        check("ırmak.example", None);
+        check("пример.example", None);
+        check("例え.テスト", None);
+        check("xn--r8jz45g.xn--zckzah", None);
+        check("日本abc.example", None);
+        check("сор.рф", None);
+        check("xn--.example", None);
+        check("xn--a-ecp!!.example", None);
+        check("%ff%zz%", None);
+        check("[2001:db8::1]", None);
+        check("", None);
+        // Cyrillic а in a Latin word, in four spellings.
+        check("аpple.example", Some("аpple"));
+        check("www.аpple.example", Some("аpple"));
+        check("XN--pple-43d.example", Some("XN--pple-43d"));
+        check("%D0%B0pple.example", Some("аpple"));
+        check("www。аpple。example", Some("аpple"));
+        // Entirely Cyrillic.
+        check("аррӏе.com", Some("аррӏе"));
+        check("xn--80ak6aa92e.com", Some("xn--80ak6aa92e"));
+        check("аррӏе.рф", None);
+    }
+
+    #[track_caller]
+    fn check(host: &str, expected: Option<&str>) {
+        assert_eq!(find_homograph(host).as_deref(), expected, "{host}");
+    }
+
+    #[test]
+    fn punycode() {
+        let check = |encoded, expected: Option<&str>| {
+            assert_eq!(decode_punycode(encoded).as_deref(), expected, "{encoded}");
+        };
+        // RFC 3492, 7.1: Arabic, Chinese, Czech, Japanese.
+        check("egbpdaj6bu4bxfgehfvwxn", Some("ليهمابتكلموشعربي؟"));
+        check("ihqwcrb4cv8a8dqg056pqjye", Some("他们为什么不说中文"));
+        check("Proprostnemluvesky-uyb24dma41a", Some("Pročprostěnemluvíčesky"));
+        check("Hello-Another-Way--fc4qua05auwb3674vfr0b", Some("Hello-Another-Way-それぞれの場所"));
+        check("99999999", None);
+        check("a", Some("\u{80}"));
+        check("z", None);
+        check("é", None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_host(host in "\\PC{0,80}", encoded in "[a-zA-Z0-9-]{0,70}") {
+            let _ = find_homograph(&host);
+            let _ = find_homograph(&format!("xn--{encoded}.example"));
+        }
+    }
+}
