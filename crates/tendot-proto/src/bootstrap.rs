@@ -113,13 +113,13 @@ impl Serialize for BootstrapHandles {
 ///
 /// ```
 /// use tendot_proto::HandleValue;
-/// use tendot_proto::bootstrap::{read_root_info, encode_root_info};
+/// use tendot_proto::bootstrap::{decode_root_info, encode_root_info};
 ///
 /// let values = [HandleValue::new(1, "HS_SERV", "0.GHR/1")];
 /// let mut file = encode_root_info(&values);
-/// assert_eq!(read_root_info(&file)?, values);
+/// assert_eq!(decode_root_info(&file)?, values);
 /// file.pop();
-/// assert_eq!(read_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
+/// assert_eq!(decode_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 pub fn decode_root_info(file: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError> {

@@ -12,7 +12,7 @@ use core::fmt;
 /// bytes.extend([0, 0]);
 /// let error = MessageParts::split(&bytes).unwrap_err();
 /// assert_eq!(error.to_string(), "message at byte 20: 51 bytes announced, 2 there");
-/// assert_eq!((error.field(), error.at()), ("message", 20));
+/// assert_eq!((error.field(), error.offset()), ("message", 20));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeError {

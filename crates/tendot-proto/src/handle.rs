@@ -56,9 +56,9 @@ impl<'a> Handle<'a> {
     /// ```
     /// use tendot_proto::{Handle, HandleError};
     ///
-    /// assert_eq!(Handle::from("10.1000/182").check(), Ok(()));
-    /// assert_eq!(Handle::from("10.1000").check(), Err(HandleError::NoSlash));
-    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").check(), Err(HandleError::NotUtf8 { at: 8 }));
+    /// assert_eq!(Handle::from("10.1000/182").validate_for_create(), Ok(()));
+    /// assert_eq!(Handle::from("10.1000").validate_for_create(), Err(HandleError::NoSlash));
+    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").validate_for_create(), Err(HandleError::NotUtf8 { at: 8 }));
     /// ```
     pub fn validate_for_create(self) -> Result<(), HandleError> {
         self.validate()?;

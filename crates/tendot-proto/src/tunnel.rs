@@ -14,10 +14,10 @@ pub const MAX_RESPONSE_HEAD_LEN: usize = 16_384;
 /// Whether a `Content-Type` or an `Accept` of one type says that this is a message. Parameters do not matter.
 ///
 /// ```
-/// use tendot_proto::tunnel::is_message;
+/// use tendot_proto::tunnel::is_message_type;
 ///
-/// assert!(is_message("Application/X-HDL-Message; charset=x"));
-/// assert!(!is_message("text/html"));
+/// assert!(is_message_type("Application/X-HDL-Message; charset=x"));
+/// assert!(!is_message_type("text/html"));
 /// ```
 pub fn is_message_type(content_type: &str) -> bool {
     content_type.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(CONTENT_TYPE))

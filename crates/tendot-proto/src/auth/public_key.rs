@@ -74,11 +74,11 @@ impl<'a> PublicKeyResponse<'a> {
 /// Signatures by keys that were registered elsewhere are verified if they are weaker, as far as a [`AuthPolicy`] allows.
 ///
 /// ```
-/// use tendot_proto::auth::{PublicKeyError, check_key};
+/// use tendot_proto::auth::{PublicKeyError, validate_public_key};
 /// use tendot_proto::record::PublicKey;
 ///
-/// assert_eq!(check_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
-/// let short = check_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
+/// assert_eq!(validate_public_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
+/// let short = validate_public_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
 /// assert_eq!(short, Err(PublicKeyError::Size { bits: 512, least: 2048, most: 8192 }));
 /// ```
 pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {

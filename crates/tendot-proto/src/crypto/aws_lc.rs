@@ -27,7 +27,7 @@ use crate::record::{KeyComponents, PublicKey};
 /// ```
 /// use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, CryptoError, HashAlgorithm};
 ///
-/// let digest = AwsLcProvider.hash_algorithm(HashAlgorithm::Sha256, &[b"Handle", b"!"])?;
+/// let digest = AwsLcProvider.hash(HashAlgorithm::Sha256, &[b"Handle", b"!"])?;
 /// assert_eq!(digest[..4], [0xeb, 0xb9, 0xd8, 0x42]);
 /// assert_eq!(AwsLcProvider.hmac(HashAlgorithm::Md5, b"key", &[]), Err(CryptoError::Unsupported));
 /// # Ok::<(), CryptoError>(())

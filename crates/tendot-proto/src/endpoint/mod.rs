@@ -39,21 +39,21 @@ pub enum Transport {
 /// carried out elsewhere, after.
 ///
 /// ```
-/// use tendot_proto::endpoint::{Endpoint, InterfaceProtocol};
+/// use tendot_proto::endpoint::{Endpoint, Transport};
 /// use tendot_proto::{MessageBody, Handle, Message, Now, ResponseData, Response, ResponseCode};
 ///
 /// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
 /// let endpoint = Endpoint { site_serial: 5, primary: true };
 ///
 /// let request = Message::resolution(Handle::from("10.1000/none"), 7, now).to_bytes()?;
-/// let incoming = endpoint.read(&request, InterfaceProtocol::Udp, now)?;
+/// let incoming = endpoint.decode_request(&request, Transport::Udp, now)?;
 /// let outcome = ResponseData::Failed { message: Some(b"") };
 /// let mut response = Vec::new();
 /// incoming.respond(ResponseCode::HANDLE_NOT_FOUND, outcome).encode(&mut response)?;
 /// assert_eq!(Message::from_bytes(&response)?.envelope.request_id, 7);
 ///
 /// // What cannot be understood is answered, too; with the number of the request, if it can be read.
-/// let refused = endpoint.read(&request[..request.len() - 1], InterfaceProtocol::Tcp, now).unwrap_err();
+/// let refused = endpoint.decode_request(&request[..request.len() - 1], Transport::Tcp, now).unwrap_err();
 /// assert_eq!(refused.code(), ResponseCode::PROTOCOL_ERROR);
 /// assert_eq!(refused.to_string(), "message at byte 20: 52 bytes announced, 51 there");
 /// # Ok::<(), Box<dyn core::error::Error>>(())

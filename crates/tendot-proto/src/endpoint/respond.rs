@@ -45,13 +45,13 @@ impl<'a> IncomingRequest<'a> {
     /// The number of times that the request will have been passed on if it is passed on now; none if it may not be.
     ///
     /// ```
-    /// # use tendot_proto::{Handle, Message, Now, endpoint::{Endpoint, InterfaceProtocol}};
+    /// # use tendot_proto::{Handle, Message, Now, endpoint::{Endpoint, Transport}};
     /// # let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
     /// # let endpoint = Endpoint { site_serial: 5, primary: true };
     /// let mut request = Message::resolution(Handle::from("10.1000/1"), 7, now);
     /// request.header.recursion_count = 10;
     /// let bytes = request.to_bytes()?;
-    /// let incoming = endpoint.read(&bytes, InterfaceProtocol::Udp, now)?;
+    /// let incoming = endpoint.decode_request(&bytes, Transport::Udp, now)?;
     /// assert_eq!(incoming.next_recursion_count(), None, "what matters only to those who would pass it on");
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```

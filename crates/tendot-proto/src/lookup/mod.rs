@@ -60,7 +60,7 @@ use crate::work::Budget;
 /// use core::time::Duration;
 /// use std::sync::Arc;
 /// use tendot_proto::crypto::SecureRandom;
-/// use tendot_proto::lookup::{LookupConfig, ReplicationEvent, Lookup, LookupRequest};
+/// use tendot_proto::lookup::{LookupConfig, LookupEvent, Lookup, LookupRequest};
 /// use tendot_proto::record::{ServerInterface, InterfaceKind, SiteServer, Site, InterfaceProtocol};
 /// use tendot_proto::wire::WireList;
 /// use tendot_proto::{MessageBody, Handle, Message, Now, ResponseData, Response, ResponseCode, CredentialSection, HandleValue};
@@ -86,15 +86,15 @@ use crate::work::Budget;
 /// let request = Message::from_bytes(&datagram.bytes)?;
 /// let values = [HandleValue::new(1, "DESC", "ten")];
 /// let outcome = ResponseData::Resolved { handle: Handle::from("0.NA/10"), values: WireList::from(&values[..]) };
-/// let header = request.header.response(ResponseCode::SUCCESS, 0, now);
+/// let header = request.header.for_response(ResponseCode::SUCCESS, 0, now);
 /// let body = MessageBody::Response(Response::new(outcome));
 /// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: CredentialSection::Empty }.to_bytes()?;
 ///
 /// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
 /// assert!(lookup.poll().is_none(), "that was somebody else");
 /// lookup.handle_datagram(now, datagram.to, &response);
-/// assert!(matches!(lookup.poll(), Some(ReplicationEvent::Measured { .. })));
-/// let Some(ReplicationEvent::Finished(answer)) = lookup.poll() else { panic!() };
+/// assert!(matches!(lookup.poll(), Some(LookupEvent::Measured { .. })));
+/// let Some(LookupEvent::Finished(answer)) = lookup.poll() else { panic!() };
 /// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```

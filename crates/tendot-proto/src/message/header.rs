@@ -13,7 +13,7 @@ pub struct MessageHeader {
     pub response_code: ResponseCode,
     /// How it is to be done, or was done.
     pub flags: OpFlags,
-    /// The serial number of the site that the sender knows, or has; [`JwsHeader::UNKNOWN_SITE_SERIAL`] if none.
+    /// The serial number of the site that the sender knows, or has; [`MessageHeader::UNKNOWN_SITE_SERIAL`] if none.
     pub site_serial: u16,
     /// How often the request was passed on.
     pub recursion_count: u8,
@@ -69,14 +69,14 @@ impl MessageHeader {
     /// Reads the header at the start of `bytes`, and the length of the body that follows.
     ///
     /// ```
-    /// use tendot_proto::{JwsHeader, Opcode};
+    /// use tendot_proto::{MessageHeader, Opcode};
     ///
     /// let mut bytes = [0; 24];
     /// bytes[3] = 1;
     /// bytes[23] = 5;
-    /// let (header, body_length) = JwsHeader::from_bytes(&bytes)?;
+    /// let (header, body_length) = MessageHeader::from_bytes(&bytes)?;
     /// assert_eq!((header.opcode, body_length), (Opcode::RESOLUTION, 5));
-    /// assert!(JwsHeader::from_bytes(&bytes[..23]).is_err());
+    /// assert!(MessageHeader::from_bytes(&bytes[..23]).is_err());
     /// # Ok::<(), tendot_proto::DecodeError>(())
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<(Self, u32), DecodeError> {

@@ -9,7 +9,7 @@ use crate::error::{DecodeError, DecodeErrorKind};
 ///
 /// let headers = ExtraHeaders::from_bytes(b"Signposting: yes\r\n<meta name=\"a\" content=\"b\">\n")?;
 /// assert!(headers.iter().eq([
-///     ExtraHeader::RecordField { name: "Signposting", value: "yes" },
+///     ExtraHeader::Field { name: "Signposting", value: "yes" },
 ///     ExtraHeader::Element("<meta name=\"a\" content=\"b\">"),
 /// ]));
 ///

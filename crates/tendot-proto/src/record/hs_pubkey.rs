@@ -16,7 +16,7 @@ use crate::wire::{WireReader, WireWriter};
 /// assert_eq!(bytes[..15], *b"\0\0\0\x0bRSA_PUB_KEY");
 /// assert_eq!(bytes[bytes.len() - 4..], [0; 4], "which the deployed software always writes");
 /// assert_eq!(PublicKey::from_bytes(&bytes)?, key);
-/// assert!(matches!(key.kind(), KeyComponents::Rsa { exponent: &[1, 0, 1], .. }));
+/// assert!(matches!(key.components(), KeyComponents::Rsa { exponent: &[1, 0, 1], .. }));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]

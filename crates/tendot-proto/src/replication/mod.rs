@@ -4,7 +4,7 @@
 //! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes and records, with or without signatures, of either stream;
 //! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`TransactionStream`] and of a [`DumpStream`];
 //! - [`ReplicationStates`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
-//! - [`needs_redump`], [`goes_to`], [`VersionStamp`]: the decisions on both sides.
+//! - [`needs_redump`], [`is_for_receiver`], [`VersionStamp`]: the decisions on both sides.
 //!
 //! A sender of transactions, and a receiver, inside TLS:
 //!
@@ -15,7 +15,7 @@
 //! };
 //!
 //! let records = [
-//!     TransactionRecord::Begin { format: StreamFormat::JwsJsonSignature, status: TransactionStatus::SENDING },
+//!     TransactionRecord::Begin { format: StreamFormat::One, status: TransactionStatus::SENDING },
 //!     TransactionRecord::Transaction(Transaction {
 //!         id: 101,
 //!         handle: b"10.1000/1".into(),
@@ -36,7 +36,7 @@
 //! for piece in stream.chunks(7) {
 //!     reader.push(piece);
 //!     while let Some(event) = reader.next_event(&mut { Budget::PER_REQUEST })? {
-//!         let ReplicationEvent::HandleRecord(record) = event else { unreachable!() };
+//!         let ReplicationEvent::Record(record) = event else { unreachable!() };
 //!         received.push(record.into_owned());
 //!     }
 //! }

@@ -26,7 +26,7 @@ use crate::work::Budget;
 /// let accept = || ReceiverConfig { key: None, policy: AuthPolicy::default(), crypto: &AwsLcProvider, unsigned: false };
 ///
 /// let mut reader = ReplicationReader::<DumpStream>::new(accept());
-/// reader.push(b"TLS_MARKER\0and a handshake");
+/// reader.push(b"TLS\0and a handshake");
 /// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST })?, Some(ReplicationEvent::StartTls));
 /// assert_eq!(reader.into_remaining(), b"and a handshake");
 ///
@@ -70,7 +70,7 @@ pub struct ReceiverConfig<'k> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplicationEvent<R> {
     /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
-    /// key of the sending server. [`ReplicationReader::into_rest`] is what has already come of it; what is decrypted goes
+    /// key of the sending server. [`ReplicationReader::into_remaining`] is what has already come of it; what is decrypted goes
     /// to a new reader, made by [`ReplicationReader::inside_tls`].
     StartTls,
     /// A record.

@@ -9,11 +9,11 @@ use crate::record::HashOption;
 /// use tendot_proto::Handle;
 /// use tendot_proto::message::HashPartition;
 /// use tendot_proto::record::HashOption;
-/// use tendot_proto::replication::belongs_to;
+/// use tendot_proto::replication::owns;
 ///
 /// let receiver = |index| HashPartition { hash_option: HashOption::WHOLE, servers: 3, index };
-/// assert!(belongs_to(Handle::from("10.1000/abc"), &receiver(1)));
-/// assert!(!belongs_to(Handle::from("10.1000/abc"), &receiver(2)));
+/// assert!(owns(Handle::from("10.1000/abc"), &receiver(1)));
+/// assert!(!owns(Handle::from("10.1000/abc"), &receiver(2)));
 /// ```
 pub fn owns(handle: Handle<'_>, receiver: &HashPartition) -> bool {
     match receiver.hash_option {

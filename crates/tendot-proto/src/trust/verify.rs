@@ -45,10 +45,10 @@ const SIGNATURES: usize = 16;
 /// use tendot_proto::{Handle, HandleValue, Budget};
 /// use tendot_proto::auth::AuthPolicy;
 /// use tendot_proto::crypto::AwsLcProvider;
-/// use tendot_proto::trust::{RecordSet, TrustAnchors, verify};
+/// use tendot_proto::trust::{RecordSet, TrustAnchors, verify_record};
 ///
 /// let values = [HandleValue::new(1, "URL", "https://example.org/")];
-/// let verdict = verify(
+/// let verdict = verify_record(
 ///     Handle::from("10.1000/1"), &values, &RecordSet::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
 ///     &AuthPolicy::default(), &AwsLcProvider, &mut Budget::new(1_000),
 /// )?;

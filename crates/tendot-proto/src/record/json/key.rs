@@ -17,7 +17,7 @@ use crate::record::{KeyComponents, PublicKey};
 /// assert_eq!(PublicKey::from_jwk(&json), Ok(key));
 ///
 /// let error = PublicKey::from_jwk(&serde_json::json!({"kty": "EC"})).unwrap_err();
-/// assert_eq!(error.to_string(), "kty: must be RSA_KEY_TYPE or DSA_KEY_TYPE, not \"EC\"");
+/// assert_eq!(error.to_string(), "kty: must be RSA or DSA, not \"EC\"");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Jwk<'k>(KeyComponents<'k>);
