@@ -10,32 +10,29 @@ extern crate std;
 
 pub mod auth;
 pub mod bootstrap;
+mod budget;
 pub mod crypto;
 pub mod endpoint;
 mod error;
-mod fragment;
-mod framing;
 mod handle;
 pub mod limits;
 pub mod lookup;
 pub mod message;
+mod now;
 pub mod record;
 pub mod replication;
-mod time;
+mod transport;
 pub mod trust;
-pub mod tunnel;
 pub mod wire;
-mod work;
 
+pub use budget::{Budget, BudgetExceeded};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
-pub use fragment::{Datagram, FragmentError, Fragments, Reassembly};
-pub use framing::{FrameError, Framer};
 pub use handle::{Handle, HandleError};
 pub use message::{
     Credential, CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader,
     MessageParts, OpFlags, Opcode, ProtocolVersion, Request, RequestDigest, Response, ResponseCode,
     ResponseData,
 };
+pub use now::Now;
 pub use record::{HandleValue, Ttl, ValuePermissions, ValueReference};
-pub use time::Now;
-pub use work::{Budget, BudgetExceeded};
+pub use transport::{Datagram, FragmentError, Fragments, FrameError, Framer, Reassembly, tunnel};

@@ -5,18 +5,18 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use super::error::{AttemptError, ConnectionError, FailedAttempt};
-use crate::framing::Framer;
 use crate::record::{InterfaceProtocol, Site, SiteServer};
-use crate::tunnel::{self, TunnelError};
+use crate::transport::Framer;
+use crate::transport::tunnel::{self, TunnelError};
 
-/// A server that may be asked.
+/// Server address to query.
 #[derive(Clone, Debug)]
 pub(super) struct ServerTarget {
     pub(super) site: Arc<Site<'static>>,
-    /// Which of the site's servers it is.
+    /// Index of the server in its site.
     pub(super) place: usize,
     pub(super) ip: IpAddr,
-    /// A bit for each transport of the configuration that has been tried.
+    /// Bit set of the configured transports that were tried.
     pub(super) tried: u32,
 }
 
@@ -25,13 +25,13 @@ impl ServerTarget {
         self.site.servers.get(self.place)
     }
 
-    /// Whether both are one server, whatever the transport.
+    /// Whether both are the same server, whatever the transport.
     pub(super) fn is_same_server(&self, other: &Self) -> bool {
         let interfaces = |target: &Self| target.server().map(|server| server.interfaces.clone());
         self.ip == other.ip && interfaces(self) == interfaces(other)
     }
 
-    /// The host of HTTP requests.
+    /// Host of HTTP requests.
     pub(super) fn http_host(&self, to: SocketAddr) -> String {
         match self.site.domain(self.place) {
             Some(domain) => alloc::format!("{domain}:{}", to.port()),
@@ -40,52 +40,52 @@ impl ServerTarget {
     }
 }
 
-/// A request that was sent to one server in one way.
+/// Request sent to one server over one transport.
 pub(super) struct Attempt {
     pub(super) id: u32,
     pub(super) transport: InterfaceProtocol,
     pub(super) to: SocketAddr,
     pub(super) target: ServerTarget,
     pub(super) request_id: u32,
-    /// The message, without HTTP.
+    /// Encoded message, without HTTP head.
     pub(super) request: Vec<u8>,
     pub(super) started: Duration,
-    /// How often it was sent.
+    /// Number of times it was sent.
     pub(super) sent: usize,
-    /// When to send again, or to wait no longer.
+    /// Time of the next retransmission, or of the timeout.
     pub(super) next: Duration,
-    /// Whether it is waited for. What comes later is still welcome.
+    /// Whether the attempt still waits. A late response is accepted, too.
     pub(super) waiting: bool,
     pub(super) error: Option<AttemptError>,
     pub(super) framer: Framer,
-    /// What has come of the head of an HTTP response; none when it has been read, or if there is none.
+    /// Incomplete head of an HTTP response; none once it is parsed, or without HTTP.
     pub(super) head: Option<Head>,
 }
 
-/// The head of an HTTP response as far as it has come.
+/// Incremental parser of the head of an HTTP tunnel response.
 #[derive(Default)]
 pub(super) struct Head {
     bytes: Vec<u8>,
-    /// Up to where its end has been looked for. It may come byte by byte, and no byte is looked at each time.
+    /// Bytes already searched for the end. The head may arrive byte by byte, and each byte is scanned once.
     searched: usize,
-    /// Where the body begins, once that is known.
+    /// Offset of the body, once known.
     body: Option<usize>,
 }
 
 impl Head {
-    /// Takes more bytes; gives those after the head when it is whole.
+    /// Appends bytes; returns the bytes after the head once it is complete.
     fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
         self.bytes.extend_from_slice(bytes);
         if self.body.is_none() {
             let is_whole = self.scan_for_end() || self.bytes.len() >= tunnel::MAX_RESPONSE_HEAD_LEN;
-            // What is no HTTP shows that at once, and may never have an end.
+            // Input that is not HTTP is detected at once; its end may never arrive.
             let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
             self.body = tunnel::find_response_body(start.unwrap_or(&self.bytes))?;
         }
         Ok(self.body.and_then(|body| self.bytes.get(body..)))
     }
 
-    /// Whether an empty line ends within what has not been looked at.
+    /// Whether an empty line ends in the bytes not searched yet.
     fn scan_for_end(&mut self) -> bool {
         let searched = core::mem::replace(&mut self.searched, self.bytes.len());
         let new = self.bytes.iter().enumerate().skip(searched);
@@ -97,19 +97,19 @@ impl Head {
 }
 
 impl Attempt {
-    /// Takes bytes of a connection.
+    /// Handles bytes of a connection.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), AttemptError> {
         let Some(head) = &mut self.head else {
             self.framer.push(bytes);
             return Ok(());
         };
-        // After an error nothing more is kept, however much comes.
+        // After an error nothing more is stored.
         if let Some(error @ AttemptError::Tunnel(_)) = self.error {
             *head = Head::default();
             return Err(error);
         }
         let Some(body) = head.push(bytes)? else { return Ok(()) };
-        // A line break before the message may come in two parts.
+        // The line break before the message may arrive in two parts.
         if body.len() >= 2 {
             self.framer.push(tunnel::strip_leading_newline(body));
             self.head = None;
@@ -122,7 +122,7 @@ impl Attempt {
         self.error = Some(error);
     }
 
-    /// Whether the server may have got the request.
+    /// Whether the server may have received the request.
     pub(super) fn may_have_been_received(&self) -> bool {
         let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
         self.error.is_none_or(|error| !unsent.contains(&error))
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(attempt.error, Some(AttemptError::Tunnel(TunnelError::HeadTooLong)));
     }
 
-    /// However it is cut, it is read as if it had come at once.
+    /// The result does not depend on how the input is split.
     #[test]
     fn a_head_in_parts() {
         let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// An end put where it was looked for already is not found: nothing is looked at twice.
+    /// An end written into bytes already searched is not found: nothing is scanned twice.
     #[test]
     fn a_head_is_searched_once() {
         let mut head = Head::default();

@@ -1,8 +1,8 @@
 use alloc::borrow::Cow;
 
-use super::conflict::VersionStamp;
-use super::grammar::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
-use super::state::ReplicationPosition;
+use super::layout::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
+use super::states::ReplicationPosition;
+use super::version_stamp::VersionStamp;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::message::DumpCursor;
 use crate::record::HandleRecord;
@@ -22,7 +22,7 @@ pub enum DumpRecord<'a> {
     },
     /// How far the sender itself has got with others, if it is a mirror: a [`StreamTable`](super::StreamTable).
     OtherStates {
-        /// The text, as it came; for [`ReplicationStates::from_stream_table`](super::States::from_stream_table).
+        /// The text, as it came; for [`ReplicationStates::from_stream_table`](super::ReplicationStates::from_stream_table).
         text: Cow<'a, [u8]>,
     },
     /// From where on to ask for transactions when the dump is over. The last record in [`StreamFormat::One`].

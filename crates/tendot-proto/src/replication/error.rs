@@ -1,6 +1,6 @@
 use crate::auth::AuthError;
+use crate::budget::BudgetExceeded;
 use crate::error::DecodeError;
-use crate::work::BudgetExceeded;
 
 /// Error of reading a replication stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum ReplicationError {
     /// The signature's algorithm is unknown, or not allowed.
     #[error(transparent)]
     Algorithm(AuthError),
-    /// It would cost too much. The same can be tried again with more [`Budget`](crate::Work).
+    /// It would cost too much. The same can be tried again with more [`Budget`](crate::Budget).
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }

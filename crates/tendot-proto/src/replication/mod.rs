@@ -51,32 +51,31 @@
 //! in some of an earlier stream, and can end a dump early: its last byte is not signed. TLS is better; with signatures
 //! alone, numbers of transactions should at least be looked at.
 
-mod conflict;
 mod dump;
 mod error;
-mod grammar;
+mod layout;
 mod queue_name;
 mod reader;
-mod receiver;
 mod redump;
-mod state;
+mod states;
 mod stream_table;
 mod transaction;
+mod version_stamp;
 mod writer;
 
-pub use conflict::VersionStamp;
 pub use dump::{DumpRecord, DumpStream};
 pub use error::{ReplicationError, ReplicationWriteError};
-pub use grammar::StreamFormat;
+pub use layout::StreamFormat;
 pub use queue_name::{QueueName, QueueNameError};
 pub use reader::{ReceiverConfig, ReplicationEvent, ReplicationReader};
-pub use receiver::{is_for_receiver, owns};
 pub use redump::{OldestTransaction, QueueExtent, needs_redump};
-pub use state::{ReplicationPosition, ReplicationStates, ReplicationStatesError};
+pub use states::{ReplicationPosition, ReplicationStates, ReplicationStatesError};
 pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
 pub use transaction::{
-    Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream,
+    Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream, is_for_receiver,
+    owns,
 };
+pub use version_stamp::VersionStamp;
 pub use writer::ReplicationWriter;
 
 /// Bytes of one record of a stream, its signature not included. The deployed software knows no limit; this one is sixty
@@ -97,7 +96,7 @@ const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 /// Replication stream: [`TransactionStream`] or [`DumpStream`] (sealed).
 ///
 /// [`TransactionStream`] or a [`DumpStream`].
-pub trait ReplicationStream: grammar::StreamLayout {}
+pub trait ReplicationStream: layout::StreamLayout {}
 
 impl ReplicationStream for TransactionStream {}
 impl ReplicationStream for DumpStream {}

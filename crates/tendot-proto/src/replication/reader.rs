@@ -3,14 +3,14 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::error::ReplicationError;
-use super::grammar::{RecordScanner, StreamFormat};
+use super::layout::{RecordScanner, StreamFormat};
 use super::{MAX_SIGNATURE_LEN, ReplicationStream, SIGNED_MARKER, TLS_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, AuthPolicy, verify_with_hash_name};
+use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::PublicKey;
 use crate::wire::WireReader;
-use crate::work::Budget;
 
 /// Incremental reader of a replication stream; returns records of signed streams only after verification.
 ///

@@ -1,6 +1,6 @@
-use super::conflict::milliseconds;
-use super::state::ReplicationPosition;
-use crate::time::Now;
+use super::states::ReplicationPosition;
+use super::version_stamp::milliseconds;
+use crate::now::Now;
 
 /// Transactions of one queue that the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

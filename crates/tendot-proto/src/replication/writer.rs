@@ -2,13 +2,13 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use super::error::ReplicationWriteError;
-use super::grammar::{RecordScanner, StreamFormat};
+use super::layout::{RecordScanner, StreamFormat};
 use super::{ReplicationStream, SIGNED_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, sign};
+use crate::budget::Budget;
 use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::error::DecodeErrorKind;
 use crate::wire::WireWriter;
-use crate::work::Budget;
 
 /// Writer of a replication stream; rejects records a reader would reject.
 ///
@@ -44,7 +44,7 @@ enum StreamProtection<'k> {
 }
 
 impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
-    /// A stream inside TLS. The [marker](super::TLS) and the handshake came before.
+    /// A stream inside TLS. The [marker](super::TLS_MARKER) and the handshake came before.
     pub const fn inside_tls() -> Self {
         Self::with_protection(StreamProtection::None)
     }

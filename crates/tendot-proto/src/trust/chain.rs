@@ -6,30 +6,28 @@ use alloc::vec::Vec;
 use super::verify::{TrustError, reading};
 use super::{Claims, Jws, JwsAlgorithm};
 use crate::auth::{AuthError, AuthPolicy, verify};
+use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 use crate::handle::Handle;
 use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
-use crate::work::Budget;
 
 /// Trust anchors: public keys accepted without a certificate.
 #[derive(Clone, Debug)]
 pub struct TrustAnchors {
-    /// The record whose values they are.
+    /// Handle of the record with the keys.
     pub handle: Cow<'static, [u8]>,
-    /// The keys.
+    /// Trusted public keys.
     pub keys: Vec<PublicKey<'static>>,
 }
 
 impl TrustAnchors {
-    /// Keys of the Handle System's own root of trust, `0.0/0.0`.
+    /// Trust anchors of the Handle System, `0.0/0.0`.
     pub const fn new(keys: Vec<PublicKey<'static>>) -> Self {
         Self { handle: Cow::Borrowed(b"0.0/0.0"), keys }
     }
 }
 
 /// Records resolved so far; an absent record is stored without values.
-///
-/// That a record does not exist is known, too: it has no values.
 #[derive(Clone, Debug, Default)]
 pub struct RecordSet(BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>);
 
@@ -45,13 +43,13 @@ impl RecordSet {
     }
 }
 
-/// How many certificates are followed.
+/// Maximum length of a certificate chain.
 const MAX_CHAIN_LEN: usize = 50;
 
-/// How many values of one record are looked at for certificates.
+/// Maximum number of values of a record that are examined for certificates.
 const MAX_CERTIFICATES_PER_RECORD: usize = 16;
 
-/// Who is asked, and what a check needs.
+/// Inputs of a certificate chain verification.
 #[derive(Clone, Copy)]
 pub(super) struct ChainVerifier<'c> {
     pub(super) handle: Handle<'c>,
@@ -63,7 +61,7 @@ pub(super) struct ChainVerifier<'c> {
 }
 
 impl<'c> ChainVerifier<'c> {
-    /// Follows the issuer of a statement to a root, and gives the issuers on the way.
+    /// Verifies the chain from the issuer of a statement to a trust anchor; returns the issuers.
     pub(super) fn verify_chain(
         &self,
         jws: &Jws<'_>,
@@ -84,7 +82,7 @@ impl<'c> ChainVerifier<'c> {
             if issuers.iter().any(|before: &ValueReference<'_>| before.eq_identity(&issuer)) {
                 return Err(TrustError::Loop { issuer: issuer.to_string() });
             }
-            // A statement tells where its certificates are, all the way; only when that is used up does another count.
+            // A statement's own chain takes precedence until it is exhausted.
             if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
@@ -103,8 +101,8 @@ impl<'c> ChainVerifier<'c> {
         }
     }
 
-    /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record; of several that are
-    /// as new, the first.
+    /// Certificate of an issuer: the one that the chain names, or the newest in the issuer's record; of several equally
+    /// new, the first.
     fn find_certificate(
         &self,
         issuer: &ValueReference<'_>,
@@ -148,7 +146,7 @@ impl<'c> ChainVerifier<'c> {
         self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, work)
     }
 
-    /// Whether a key made one of the signatures. The algorithm has to be one of the key's, whatever the signature says.
+    /// Verifies that a key made one of the signatures. The algorithm must match the key, whatever the signature says.
     fn verify_signed_by(
         &self,
         jws: &Jws<'_>,

@@ -14,18 +14,18 @@ impl CertificatePermission {
                 is_derived(handle, of) || is_derived(Handle::new(&handle.prefix_handle()), of)
             }
             scope if *scope == CertificateScope::HANDLES_UNDER_THIS_PREFIX => is_under(handle, of),
-            // Nobody knows what it allows, so it allows nothing.
+            // An unknown scope permits nothing.
             _ => false,
         }
     }
 }
 
-/// Whether the prefix of `handle` is the one that the record `of` is about.
+/// Whether `handle` is under the prefix of the prefix handle `of`.
 fn is_under(handle: Handle<'_>, of: Handle<'_>) -> bool {
     of.is_prefix_handle() && of.eq_ignore_case(Handle::new(&handle.prefix_handle()))
 }
 
-/// Whether `handle` is a prefix derived from the one that the record `of` is about: `0.NA/10.1` from `0.NA/10`.
+/// Whether `handle` is a prefix handle derived from `of`: `0.NA/10.1` from `0.NA/10`.
 fn is_derived(handle: Handle<'_>, of: Handle<'_>) -> bool {
     let (handle, of) = (handle.as_bytes(), of.as_bytes());
     handle.split_at_checked(of.len()).is_some_and(|(start, rest)| {
