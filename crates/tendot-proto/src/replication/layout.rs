@@ -9,9 +9,9 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 /// Format version of a stream (first four bytes).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum StreamFormat {
-    /// The transactions of the sender alone, or a dump that ends in [`DumpRecord::Position`](super::DumpRecord).
+    /// Transactions of the sender only, or a dump that ends with [`DumpRecord::Position`](super::DumpRecord).
     One,
-    /// The transactions of several sources, or a dump that goes on until [`DumpRecord::Done`](super::DumpRecord).
+    /// Transactions of several sources, or a dump that ends with [`DumpRecord::Done`](super::DumpRecord).
     Two,
 }
 
@@ -34,37 +34,35 @@ impl StreamFormat {
 }
 
 /// Byte layout of the records of a stream (sealed).
-///
-/// Outside of this module it cannot be named, so there are two of them.
 pub trait StreamLayout {
-    /// A record.
+    /// Record type of the stream.
     type Record<'a>;
 
-    /// The first record, which has no type.
+    /// Fields of the first record, which has no type byte.
     const HEADER_FIELDS: &'static [RecordField];
 
-    /// The type of record that is not signed.
+    /// Type of the record that is not signed.
     const UNSIGNED_RECORD_TYPE: Option<u8>;
 
-    /// What follows the type of a record, if there is such a type in this format.
+    /// Fields after the type byte, if the type exists in this format.
     fn fields(record_type: u8, format: StreamFormat) -> Option<&'static [RecordField]>;
 
-    /// Reads a record: the first if there is no format yet.
+    /// Decodes a record; the first one if the format is not known yet.
     fn decode<'a>(
         reader: &mut WireReader<'a>,
         format: Option<StreamFormat>,
     ) -> Result<Self::Record<'a>, DecodeError>;
 
-    /// Writes a record.
+    /// Encodes a record.
     fn encode(record: &Self::Record<'_>, writer: &mut WireWriter<'_>);
 
-    /// The format, if this is the first record.
+    /// Format, if this is the first record.
     fn start_format(record: &Self::Record<'_>) -> Option<StreamFormat>;
 
     /// Whether this is the last record.
     fn is_end(record: &Self::Record<'_>, format: StreamFormat) -> bool;
 
-    /// Whether a block, which begins at the start of a record, has a signature in a signed stream.
+    /// Whether a block, which starts with a record, has a signature in a signed stream.
     fn is_signed(block: &[u8], format: Option<StreamFormat>) -> bool {
         format.is_none() || block.first().copied() != Self::UNSIGNED_RECORD_TYPE
     }
@@ -73,26 +71,26 @@ pub trait StreamLayout {
 /// Field of a stream record.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordField {
-    /// So many bytes.
+    /// Fixed number of bytes.
     Fixed(&'static str, usize),
-    /// A length and as many bytes.
+    /// Length and as many bytes.
     Bytes(&'static str),
-    /// What a transaction does.
+    /// Action of a transaction.
     Action,
-    /// A number of values, each with its length.
+    /// Count, then values with their lengths.
     Values,
-    /// The same, if the action is one that has values.
+    /// Values, if the action has values.
     ValuesOfAction,
 }
 
 /// Finds the end of a record incrementally; every field is scanned once.
 ///
-/// Each field is passed once, so a record of many values in many pieces is no more work than a whole one.
+/// So a record of many values in many chunks takes no more work than a complete one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordScanner {
-    /// What has been passed.
+    /// Bytes scanned so far.
     at: usize,
-    /// What is left; none before the type is known.
+    /// Remaining fields; none before the type is known.
     fields: Option<&'static [RecordField]>,
     values: u32,
     action: TransactionAction,
@@ -102,8 +100,8 @@ impl RecordScanner {
     pub(super) const NEW: Self =
         Self { at: 0, fields: None, values: 0, action: TransactionAction::PLACEHOLDER };
 
-    /// How long the record is that begins `bytes`, which stand at `offset` of the stream. An error about bytes that are
-    /// [missing](DecodeErrorKind::Short) is none when more can come: then this is to be called again.
+    /// Length of the record at the start of `bytes`, which are at `offset` of the stream. On a
+    /// [truncated](DecodeErrorKind::Short) input, call again when more bytes have arrived.
     pub(super) fn find_end<G: StreamLayout + ?Sized>(
         &mut self,
         bytes: &[u8],
@@ -113,7 +111,7 @@ impl RecordScanner {
         let mut reader = WireReader::at_offset(bytes.get(self.at..).unwrap_or_default(), offset + self.at);
         loop {
             self.step::<G>(&mut reader, format)?;
-            // Only now, when the field has been passed as a whole.
+            // Only after the field was scanned completely.
             self.at = bytes.len() - reader.remaining().len();
             if self.values == 0 && self.fields.is_some_and(<[RecordField]>::is_empty) {
                 return Ok(self.at);
@@ -174,15 +172,15 @@ impl RecordScanner {
         reader.bytes(name).map(drop)
     }
 
-    /// What may follow a length or a number in the same record.
+    /// Maximum length of what may follow in the record.
     const fn remaining_len(&self) -> usize {
         MAX_RECORD_LEN.saturating_sub(self.at + 4)
     }
 }
 
-/// Values with a length each, in a record whose end has been found.
+/// Decodes values, each with its length, in a record whose end is known.
 pub(super) fn decode_values<'a>(reader: &mut WireReader<'a>) -> Result<Vec<HandleValue<'a>>, DecodeError> {
-    // Collecting a Result begins with an empty Vec, so that nothing is allocated by the number announced.
+    // Collecting a `Result` starts with an empty `Vec`, so nothing is allocated by the announced count.
     (0..reader.u32("values")?)
         .map(|_| {
             let mut inner = reader.sub("value")?;
@@ -200,7 +198,7 @@ pub(super) fn encode_values(values: &[HandleValue<'_>], writer: &mut WireWriter<
     }
 }
 
-/// Eight bytes with a sign: numbers of transactions and milliseconds, where −1 is "none yet".
+/// Signed 64-bit integer: transaction ids and milliseconds, where −1 is "none yet".
 pub(super) fn read_i64(reader: &mut WireReader<'_>, field: &'static str) -> Result<i64, DecodeError> {
     Ok(reader.u64(field)?.cast_signed())
 }

@@ -14,8 +14,7 @@ use crate::wire::WireReader;
 
 /// Incremental reader of a replication stream; returns records of signed streams only after verification.
 ///
-/// Its memory grows with the bytes that arrive, never by an announced length, and each is looked at once. Records of a
-/// signed stream are given out when their signature has been verified, not before.
+/// Memory grows with the received bytes, never by an announced length, and each byte is scanned once.
 ///
 /// ```
 /// use tendot_proto::Budget;
@@ -38,14 +37,14 @@ use crate::wire::WireReader;
 #[derive(Debug)]
 pub struct ReplicationReader<'k, S> {
     buffer: Vec<u8>,
-    /// What comes before has been given out.
+    /// Bytes at the start of the buffer that have already been returned.
     taken: usize,
-    /// How much that was, since the stream began. May be more than the machine has memory.
+    /// Number of returned bytes since the start of the stream; may exceed the memory of the machine.
     offset: u64,
     stage: ReadState,
-    /// None inside TLS, where nothing has to be decided.
+    /// None inside TLS.
     accept: Option<ReceiverConfig<'k>>,
-    /// The name of the hash of a signed stream.
+    /// Hash name of a signed stream.
     hash: Option<Vec<u8>>,
     format: Option<StreamFormat>,
     scan: RecordScanner,
@@ -56,22 +55,22 @@ pub struct ReplicationReader<'k, S> {
 /// Receiver settings: sender key, accepted algorithms, whether unsigned streams are allowed.
 #[derive(Clone)]
 pub struct ReceiverConfig<'k> {
-    /// The key of the sending server, as its site says. Without it no signed stream is read.
+    /// Public key of the sending server, from its site. Without it signed streams are rejected.
     pub key: Option<PublicKey<'k>>,
-    /// Which signatures are good enough. What the deployed software signs needs [`AuthPolicy::sha1`].
+    /// Accepted signature algorithms. Handle.Net's signatures need [`AuthPolicy::sha1`].
     pub policy: AuthPolicy,
-    /// Who verifies them.
+    /// Cryptography provider.
     pub crypto: &'k dyn CryptoProvider,
-    /// Whether a stream may have no signatures: only where HTTPS protects it.
+    /// Whether unsigned streams are accepted: only over HTTPS.
     pub unsigned: bool,
 }
 
 /// Event of a [`ReplicationReader`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplicationEvent<R> {
-    /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
-    /// key of the sending server. [`ReplicationReader::into_remaining`] is what has already come of it; what is decrypted goes
-    /// to a new reader, made by [`ReplicationReader::inside_tls`].
+    /// The sender waits for a TLS handshake. The receiver is the TLS client; the certificate must have the key of the
+    /// sending server. [`ReplicationReader::into_remaining`] returns bytes of the handshake that have already arrived;
+    /// pass the decrypted bytes to a new reader from [`ReplicationReader::inside_tls`].
     StartTls,
     /// A record.
     Record(R),
@@ -86,11 +85,11 @@ enum ReadState {
     Finished,
 }
 
-/// What is at the front of the buffer.
+/// Next complete item of the buffer.
 enum NextItem {
     StartTls,
     Finished,
-    /// A record of so many bytes; with a signature behind it that begins and ends there.
+    /// Record of this length, with the range of its signature.
     Record {
         length: usize,
         signature: Option<(usize, usize)>,
@@ -98,18 +97,18 @@ enum NextItem {
 }
 
 impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
-    /// What an idle stream may keep of its buffer.
+    /// Buffer capacity retained by an idle stream.
     const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
-    /// The longest name of a hash.
+    /// Maximum length of a hash name.
     const MAX_HASH_NAME_LEN: usize = 64;
 
-    /// A stream from its first byte after the message on.
+    /// Reader of a stream from the first byte after the response message.
     pub fn new(accept: ReceiverConfig<'k>) -> Self {
         Self { stage: ReadState::Type, accept: Some(accept), ..Self::inside_tls() }
     }
 
-    /// A stream from its first byte after the handshake on, whose peer has been authenticated.
+    /// Reader of a stream from the first byte after the TLS handshake with an authenticated peer.
     pub fn inside_tls() -> Self {
         Self {
             buffer: Vec::new(),
@@ -125,14 +124,14 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// Takes what has come. The records in it should be taken out before more is pushed, since all of it is kept.
+    /// Appends received bytes. Take out all complete records before you push more, since all of them are buffered.
     ///
-    /// After the last record and after an error nothing is.
+    /// After the last record and after an error, bytes are discarded.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() || matches!(self.stage, ReadState::Finished) {
             return;
         }
-        // Not each time, or a large piece with many records would be moved once for each.
+        // Not after each record: a large buffer with many records would be moved once for each.
         if self.taken > self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;
@@ -143,10 +142,10 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next record, if all of it is there; none after the last.
+    /// Next complete record; none after the last.
     ///
-    /// An error comes again each time, except that work which was too much can be [tried](StreamError::Exhausted)
-    /// again.
+    /// An error is returned again by each call, except that an exceeded budget can be
+    /// [retried](ReplicationError::Exhausted).
     pub fn next_event(
         &mut self,
         work: &mut Budget,
@@ -175,7 +174,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
                 }
                 Ok(Some(ReplicationEvent::Record(record)))
             }
-            // No longer than its fields said, so it is wrong within.
+            // No longer than its fields announced, so the record itself is malformed.
             Err(error) => {
                 let error = ReplicationError::Malformed(error);
                 self.failed = Some(error);
@@ -184,14 +183,14 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// Whether the last record was given out.
+    /// Whether the last record was returned.
     pub const fn is_finished(&self) -> bool {
         matches!(self.stage, ReadState::Finished)
     }
 
-    /// To be asked when the connection ends: whether that was the end of the stream.
+    /// Checks at the end of the connection that the stream is complete.
     ///
-    /// A stream that goes on inside TLS has nothing more to say here.
+    /// A stream that continues inside TLS is complete here.
     pub fn finish(&mut self) -> Result<(), ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -209,12 +208,12 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// What has come and was not taken.
+    /// Unconsumed bytes.
     pub fn into_remaining(mut self) -> Vec<u8> {
         self.buffer.split_off(self.taken)
     }
 
-    /// What is at the front, its signature verified.
+    /// Next item, with its signature verified.
     fn next_verified(&mut self, work: &mut Budget) -> Result<NextItem, ReplicationError> {
         let front = self.next_item()?;
         let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
@@ -231,7 +230,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// What is at the front. If not all of it is there, it is unfinished.
+    /// Next item; an incomplete one is a truncation error.
     fn next_item(&mut self) -> Result<NextItem, ReplicationError> {
         loop {
             let mut reader = WireReader::at_offset(self.remaining(), self.offset(self.remaining().len()));
@@ -289,7 +288,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
-    /// Where the front of the buffer stands in the stream, if so many bytes are to be told apart.
+    /// Offset of the buffer in the stream, as limited by [`saturating_offset`].
     fn offset(&self, length: usize) -> usize {
         saturating_offset(self.offset, length)
     }
@@ -308,7 +307,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 }
 
-/// A length and as many bytes, which are at most `limit`.
+/// Reads a length and as many bytes, at most `limit`.
 fn read_bounded<'a>(
     reader: &mut WireReader<'a>,
     field: &'static str,
@@ -323,7 +322,7 @@ fn read_bounded<'a>(
     reader.bytes(field).map_err(map_truncated)
 }
 
-/// Bytes that are missing may still come.
+/// Maps missing bytes to a truncation error, since they may still arrive.
 fn map_truncated(error: DecodeError) -> ReplicationError {
     match error.kind() {
         DecodeErrorKind::Short { .. } => ReplicationError::Unfinished(error),
@@ -331,8 +330,7 @@ fn map_truncated(error: DecodeError) -> ReplicationError {
     }
 }
 
-/// An offset in the stream, so that the end of `length` bytes has one as well. A stream may be longer than errors can
-/// tell on a machine of 32 bits; the last place that they can is told then.
+/// Offset in the stream, so small that the end of `length` bytes has one, too. On a 32-bit machine it saturates.
 fn saturating_offset(offset: u64, length: usize) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX).min(usize::MAX - length)
 }

@@ -13,17 +13,17 @@ use crate::record::{JsonError, JsonNode};
 /// Replication position of a receiver in one queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplicationPosition {
-    /// The number of the last transaction that was applied; not above 0 if there was none.
+    /// Id of the last applied transaction; 0 or below if there was none.
     pub last_id: i64,
-    /// The time that the source told last, in milliseconds since 1970.
+    /// Last timestamp of the source as Unix time in milliseconds.
     pub last_time: i64,
 }
 
 impl ReplicationPosition {
-    /// Nothing has come yet.
+    /// Position before the first transaction.
     pub const START: Self = Self { last_id: -1, last_time: -1 };
 
-    /// How to ask for what follows, in a request of a single source.
+    /// Start position for a request to a single source.
     pub const fn start(self) -> ReplicationStart<'static> {
         ReplicationStart::Transaction {
             id: self.last_id.cast_unsigned(),
@@ -50,14 +50,14 @@ impl ReplicationPosition {
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReplicationStates {
-    /// The sources.
+    /// Positions by source.
     pub sources: BTreeMap<QueueName, ReplicationPosition>,
-    /// The name of the receiver's own site, whose transactions it does not want back. Not in the text form.
+    /// Name of the receiver's own site, whose transactions it does not request. Not in the text form.
     pub own_name: Option<String>,
 }
 
 impl ReplicationStates {
-    /// The position of a source; of one that is not known, that nothing has come yet.
+    /// Position of a source; [`ReplicationPosition::START`] for an unknown one.
     pub fn position(&self, source: &QueueName) -> ReplicationPosition {
         self.sources.get(source).copied().unwrap_or(ReplicationPosition::START)
     }
@@ -67,7 +67,7 @@ impl ReplicationStates {
         self.own_name.as_ref().is_some_and(|own| *own == source.site)
     }
 
-    /// Reads what stands in a request for transactions of several sources ([`ReplicationStart::States`]).
+    /// Parses the states of a transaction request ([`ReplicationStart::States`]).
     pub fn from_json(json: &[u8]) -> Result<Self, ReplicationStatesError> {
         let json: Json = serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))?;
         let root = JsonNode::new(&json);
@@ -94,7 +94,7 @@ impl ReplicationStates {
         Ok(states)
     }
 
-    /// What stands in a request for transactions of several sources.
+    /// Serializes the states of a transaction request.
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -119,12 +119,12 @@ impl ReplicationStates {
                 .collect(),
             own_name: self.own_name.as_deref(),
         };
-        // Nothing of this fails: no map has keys that are no strings.
+        // Cannot fail: all map keys are strings.
         serde_json::to_string(&root).unwrap_or_default()
     }
 
-    /// Reads what stands in the file `txnstat.dct` and in [`DumpRecord::OtherStates`](super::DumpRecord): for every
-    /// site a vector of its servers. The receiver's own site is left out; a server of which nothing is said, too.
+    /// Parses the file `txnstat.dct` and [`DumpRecord::OtherStates`](super::DumpRecord): for every site a vector of its
+    /// servers. Omits the receiver's own site and servers without a position.
     pub fn from_stream_table(text: &str, own_name: Option<String>) -> Result<Self, ReplicationStatesError> {
         let table: StreamTable = text.parse()?;
         let mut states = Self { sources: BTreeMap::new(), own_name };
@@ -160,9 +160,9 @@ impl ReplicationStates {
         Ok(states)
     }
 
-    /// What stands in the file `txnstat.dct` and in [`DumpRecord::OtherStates`](super::DumpRecord).
+    /// Serializes the file `txnstat.dct` and [`DumpRecord::OtherStates`](super::DumpRecord).
     pub fn to_stream_table(&self) -> Result<String, ReplicationStatesError> {
-        // A server with a high number makes a long vector of nothing, which nobody would read.
+        // A server with a high index makes a long, mostly empty vector; the length is limited.
         let longest = StreamTable::MAX_LEN / "{}".len();
         let mut servers = 0;
         let mut table = BTreeMap::new();
@@ -195,18 +195,18 @@ const LAST_TIMESTAMP_KEY: &str = "last_timestamp";
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationStatesError {
-    /// The JSON is not what it should be.
+    /// Malformed JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// The text is not what it should be, or would be too long.
+    /// Malformed or too long text.
     #[error(transparent)]
     Text(#[from] StreamTableError),
-    /// The text says something else of a site than how far its servers have got.
+    /// Unexpected data for a site.
     #[error("site `{}` {problem}", site.escape_debug())]
     Site {
-        /// The site.
+        /// Name of the site.
         site: String,
-        /// What.
+        /// Description of the problem.
         problem: &'static str,
     },
 }
@@ -290,7 +290,7 @@ mod tests {
         check("{ a = ( ", Err("the text ends where a value or `)` should be"));
     }
 
-    /// Nobody can make us write a vector for each of many sites whose last server has a high number.
+    /// The output is bounded even for many sites whose last server has a high index.
     #[test]
     fn long_vectors() {
         let one = states(&[("65535:a", 1, 2)], None);

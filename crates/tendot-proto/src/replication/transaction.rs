@@ -15,28 +15,29 @@ pub enum TransactionStream {}
 /// Record of a transaction stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TransactionRecord<'a> {
-    /// The first.
+    /// First record.
     Begin {
-        /// With how many sources.
+        /// Format of the stream: one source or several.
         format: StreamFormat,
         /// Whether transactions follow.
         status: TransactionStatus,
     },
-    /// Something that was done.
+    /// Transaction.
     Transaction(Transaction<'a>),
-    /// The transactions that follow are of this source. [`StreamFormat::Two`] only.
+    /// Source of the following transactions. [`StreamFormat::Two`] only.
     Queue {
-        /// A [`QueueName`](super::QueueName), as it came.
+        /// Undecoded [`QueueName`](super::QueueName).
         name: Cow<'a, [u8]>,
     },
-    /// There are no more of this source. [`StreamFormat::Two`] only.
+    /// End of the transactions of this source. [`StreamFormat::Two`] only.
     QueueEnd {
-        /// What to say as the last time the next time, in milliseconds since 1970.
+        /// Timestamp to send in the next request, as Unix time in milliseconds.
         time: i64,
     },
-    /// The last.
+    /// Last record.
     End {
-        /// What to say as the last time the next time, in milliseconds since 1970. [`StreamFormat::One`] only, and always.
+        /// Timestamp to send in the next request, as Unix time in milliseconds. Always present in
+        /// [`StreamFormat::One`], and only there.
         time: Option<i64>,
     },
 }
@@ -44,51 +45,47 @@ pub enum TransactionRecord<'a> {
 /// Change of a record or prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Transaction<'a> {
-    /// Its number: one more than the last of this source.
+    /// Transaction id: one more than the previous of this source.
     pub id: i64,
-    /// To what.
+    /// Handle of the record or prefix.
     pub handle: Cow<'a, [u8]>,
-    /// What.
+    /// Action.
     pub action: TransactionAction,
-    /// When, in milliseconds since 1970.
+    /// Unix time in milliseconds.
     pub time: i64,
-    /// The values that the record has now, which need not be those it had then. Only written if the action has values.
+    /// Current values of the record, which may differ from those at the time. Only encoded if the action has values.
     pub values: Vec<HandleValue<'a>>,
 }
 
 /// Status of a transaction stream. Unknown codes are preserved.
-///
-/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionStatus(pub u32);
 
 impl TransactionStatus {
-    /// The receiver may have missed some that are no longer there: it has to begin with a dump. Nothing follows.
+    /// The receiver may have missed transactions that are no longer stored: it needs a dump. Nothing follows.
     pub const NEED_TO_REDUMP: Self = Self(1);
-    /// They follow.
+    /// Transactions follow.
     pub const SENDING: Self = Self(2);
 }
 
 /// Action of a transaction. Unknown codes are preserved and carry no values.
-///
-/// Unknown numbers are kept, and have no values.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionAction(pub u8);
 
 impl TransactionAction {
-    /// Nothing.
+    /// No action.
     pub const PLACEHOLDER: Self = Self(0);
-    /// The record is new.
+    /// Record created.
     pub const CREATE: Self = Self(1);
-    /// The record is gone.
+    /// Record deleted.
     pub const DELETE: Self = Self(2);
-    /// The record has other values.
+    /// Values of the record changed.
     pub const UPDATE: Self = Self(3);
-    /// The prefix is served from now on.
+    /// Prefix homed.
     pub const HOME: Self = Self(4);
-    /// The prefix is no longer served.
+    /// Prefix unhomed.
     pub const UNHOME: Self = Self(5);
-    /// All records are gone.
+    /// All records deleted.
     pub const DELETE_ALL: Self = Self(6);
 
     /// Whether values follow.
@@ -98,7 +95,7 @@ impl TransactionAction {
 }
 
 impl TransactionRecord<'_> {
-    /// The same record, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> TransactionRecord<'static> {
         match self {
             Self::Begin { format, status } => TransactionRecord::Begin { format, status },
@@ -111,7 +108,7 @@ impl TransactionRecord<'_> {
 }
 
 impl Transaction<'_> {
-    /// The same transaction, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> Transaction<'static> {
         Transaction {
             handle: Cow::Owned(self.handle.into_owned()),
@@ -226,7 +223,7 @@ impl StreamLayout for TransactionStream {
     }
 }
 
-/// Whether a receiver keeps a handle. If nobody knows what it hashes, it gets everything.
+/// Whether a handle is in the hash partition of a receiver. With an unknown hash option every handle is.
 ///
 /// ```
 /// use tendot_proto::Handle;
@@ -248,10 +245,10 @@ pub fn owns(handle: Handle<'_>, receiver: &HashPartition) -> bool {
     }
 }
 
-/// Whether a transaction goes to a receiver: those about prefixes to all, others to who keeps the handle.
+/// Whether a transaction is sent to a receiver: prefix transactions to all, others by hash partition.
 ///
-/// What the handle is now is for the caller to look at: a creation or update of what is gone, and a deletion of what is
-/// there again, are left out, since another transaction covers them.
+/// The caller also checks the current state of the handle: a creation or update of a deleted handle, and a deletion of
+/// one that exists again, are omitted, since another transaction covers them.
 pub fn is_for_receiver(action: TransactionAction, handle: Handle<'_>, receiver: &HashPartition) -> bool {
     matches!(action, TransactionAction::HOME | TransactionAction::UNHOME) || owns(handle, receiver)
 }

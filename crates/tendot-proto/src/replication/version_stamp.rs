@@ -2,13 +2,13 @@ use crate::now::Now;
 
 /// Version stamp for conflict resolution between primaries: time, then source priority.
 ///
-/// The later one wins; of two at the same time the one with the higher priority.
+/// The later one wins; at the same time, the one with the higher priority.
 ///
 /// ```
 /// use tendot_proto::replication::VersionStamp;
 ///
 /// let stored = VersionStamp { time: 5_000, priority: 2 };
-/// assert!(VersionStamp { time: 5_000, priority: 2 }.supersedes(Some(stored)), "the same once more does no harm");
+/// assert!(VersionStamp { time: 5_000, priority: 2 }.supersedes(Some(stored)), "repeating a change is harmless");
 /// assert!(VersionStamp { time: 5_000, priority: 3 }.supersedes(Some(stored)));
 /// assert!(!VersionStamp { time: 5_000, priority: 1 }.supersedes(Some(stored)));
 /// assert!(!VersionStamp { time: 4_999, priority: 9 }.supersedes(Some(stored)));
@@ -16,19 +16,19 @@ use crate::now::Now;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct VersionStamp {
-    /// Milliseconds since 1970.
+    /// Unix time in milliseconds.
     pub time: i64,
-    /// The index of the value with the source's site.
+    /// Index of the value with the source's site.
     pub priority: i32,
 }
 
 impl VersionStamp {
-    /// Whether what was done at this time is to be done here as well, over what is stored.
+    /// Whether a change with this stamp is applied over the stored one.
     pub fn supersedes(self, stored: Option<Self>) -> bool {
         stored.is_none_or(|stored| self >= stored)
     }
 
-    /// The stamp of something that is done here: now, but always after what is stored, whatever the clocks say.
+    /// Stamp of a local change: now, but always after the stored one, whatever the clocks say.
     ///
     /// ```
     /// use tendot_proto::Now;
@@ -44,7 +44,7 @@ impl VersionStamp {
     }
 }
 
-/// The date in milliseconds since 1970.
+/// Unix time in milliseconds.
 pub(super) fn milliseconds(now: Now) -> i64 {
     i64::try_from(now.unix).unwrap_or(i64::MAX).saturating_mul(1000)
 }

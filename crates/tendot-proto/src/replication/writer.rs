@@ -12,8 +12,7 @@ use crate::wire::WireWriter;
 
 /// Writer of a replication stream; rejects records a reader would reject.
 ///
-/// What it writes can be read: a record in the wrong place or with too large a field is an error, after which the
-/// stream is as it was before.
+/// A record out of order or with a field over its limit is an error, after which the stream is unchanged.
 ///
 /// ```
 /// use tendot_proto::Budget;
@@ -29,7 +28,7 @@ use crate::wire::WireWriter;
 /// ```
 #[derive(Debug)]
 pub struct ReplicationWriter<'k, S> {
-    /// What stands before the first record.
+    /// Preamble to write before the first record.
     opening: StreamProtection<'k>,
     format: Option<StreamFormat>,
     finished: bool,
@@ -44,20 +43,20 @@ enum StreamProtection<'k> {
 }
 
 impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
-    /// A stream inside TLS. The [marker](super::TLS_MARKER) and the handshake came before.
+    /// Writer inside TLS, after the [marker](super::TLS_MARKER) and the handshake.
     pub const fn inside_tls() -> Self {
         Self::with_protection(StreamProtection::None)
     }
 
-    /// A stream without signatures, which receivers accept over HTTPS only.
+    /// Writer of an unsigned stream, which receivers accept over HTTPS only.
     pub const fn unsigned() -> Self {
         Self::with_protection(StreamProtection::Unsigned)
     }
 
-    /// A stream with a signature after every record.
+    /// Writer of a stream with a signature after every record.
     ///
-    /// The deployed software signs by [`HashAlgorithm::Sha1`], and verifies that and [`HashAlgorithm::Sha256`], which is the one to take:
-    /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLcProvider`](crate::crypto) do not.
+    /// Handle.Net signs with [`HashAlgorithm::Sha1`] and verifies that and [`HashAlgorithm::Sha256`]. Use the latter:
+    /// keys may refuse SHA-1, as those of [`AwsLcProvider`](crate::crypto) do.
     pub const fn signed(key: &'k dyn SigningKey, hash: HashAlgorithm) -> Self {
         Self::with_protection(StreamProtection::Signed(key, hash))
     }
@@ -66,7 +65,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         Self { opening, format: None, finished: false, stream: PhantomData }
     }
 
-    /// Appends a record to what is to be sent, and its signature.
+    /// Appends a record and its signature.
     pub fn write(
         &mut self,
         record: &S::Record<'_>,

@@ -55,7 +55,7 @@ const SIGNATURES: usize = 16;
 /// assert_eq!(verdict.unsigned, [1]);
 /// # Ok::<(), tendot_proto::trust::TrustError>(())
 /// ```
-#[expect(clippy::too_many_arguments, reason = "to be replaced by a context struct")]
+#[expect(clippy::too_many_arguments, reason = "all inputs of one verification")]
 pub fn verify_record(
     handle: Handle<'_>,
     values: &[HandleValue<'_>],
