@@ -1,3 +1,5 @@
+//! Request digests computed locally.
+
 use subtle::ConstantTimeEq;
 
 use super::cost;

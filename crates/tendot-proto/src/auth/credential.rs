@@ -1,3 +1,5 @@
+//! Message credentials: signatures and session MACs.
+
 use alloc::vec::Vec;
 
 use subtle::ConstantTimeEq;

@@ -1,3 +1,5 @@
+//! Authentication errors and their response codes.
+
 use crate::budget::BudgetExceeded;
 use crate::crypto::CryptoError;
 use crate::error::DecodeError;

@@ -1,3 +1,5 @@
+//! Private keys in Handle.Net's file format.
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;

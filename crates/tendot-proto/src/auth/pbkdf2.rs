@@ -1,3 +1,5 @@
+//! Handle.Net's PBKDF2 variant.
+
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 

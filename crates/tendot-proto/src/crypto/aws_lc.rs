@@ -1,3 +1,5 @@
+//! Default crypto provider: aws-lc-rs.
+
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;

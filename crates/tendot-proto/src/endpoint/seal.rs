@@ -1,3 +1,5 @@
+//! Seals responses: request digest, signature or MAC, encryption.
+
 use alloc::vec::Vec;
 use core::fmt;
 

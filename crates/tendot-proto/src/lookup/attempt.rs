@@ -1,3 +1,5 @@
+//! One request to one server over one transport.
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,3 +1,5 @@
+//! Lookup settings: root sites, transports, timeouts, limits.
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

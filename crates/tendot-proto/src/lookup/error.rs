@@ -1,3 +1,5 @@
+//! Lookup errors.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;

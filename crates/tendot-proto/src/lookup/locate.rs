@@ -1,3 +1,5 @@
+//! Locates the sites of a prefix.
+
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

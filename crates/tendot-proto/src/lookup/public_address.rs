@@ -1,3 +1,5 @@
+//! Public address check, against SSRF.
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address is on the public Internet: not loopback, link-local or private, in any notation (RFC 6890 and

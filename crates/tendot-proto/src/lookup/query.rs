@@ -1,3 +1,5 @@
+//! Queries sites: targets, attempts, retransmission, next transport.
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,3 +1,5 @@
+//! Handles valid responses and follows referrals.
+
 use alloc::sync::Arc;
 
 use super::config::SiteSource;

@@ -1,3 +1,5 @@
+//! Request of a lookup.
+
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -1,3 +1,5 @@
+//! Macro for open sets of named code points.
+
 /// Defines named code points of the protocol. Unknown codes are preserved.
 macro_rules! code_points {
     ($type:ident: $($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {

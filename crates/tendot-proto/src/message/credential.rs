@@ -1,3 +1,5 @@
+//! Credential section of a message.
+
 use crate::error::DecodeError;
 use crate::wire::{WireReader, WireWriter};
 

@@ -1,3 +1,5 @@
+//! Message envelope.
+
 use super::ProtocolVersion;
 use crate::error::DecodeError;
 use crate::limits;

@@ -1,3 +1,5 @@
+//! Message header and operation flags.
+
 use super::{Opcode, ResponseCode};
 use crate::error::DecodeError;
 use crate::limits;

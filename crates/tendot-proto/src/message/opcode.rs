@@ -1,3 +1,5 @@
+//! Operation codes.
+
 use super::code_points::code_points;
 
 /// Operation code (RFC 3652, 2.2.2). Unknown codes are preserved.

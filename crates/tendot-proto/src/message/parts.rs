@@ -1,3 +1,5 @@
+//! Messages split into parts, with the body undecoded.
+
 use super::{Credential, Envelope, EnvelopeFlags, MessageHeader};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;

@@ -1,3 +1,5 @@
+//! Request bodies, by opcode.
+
 use super::{Opcode, ProtocolVersion, RequestDigest};
 use crate::error::DecodeError;
 use crate::handle::Handle;

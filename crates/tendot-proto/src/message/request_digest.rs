@@ -1,3 +1,5 @@
+//! Request digests in messages.
+
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::wire::{WireReader, WireWriter};
 

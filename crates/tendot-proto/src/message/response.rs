@@ -1,3 +1,5 @@
+//! Response bodies, by response code and opcode.
+
 use super::{KeyExchangeMode, MessageHeader, OpFlags, Opcode, ProtocolVersion, RequestDigest, ResponseCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::handle::Handle;

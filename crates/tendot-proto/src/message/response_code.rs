@@ -1,3 +1,5 @@
+//! Response codes.
+
 use super::ProtocolVersion;
 use super::code_points::code_points;
 

@@ -1,3 +1,5 @@
+//! Protocol versions and their negotiation.
+
 use core::fmt;
 
 /// Handle protocol version. Ordered by number; 5.x is an early 2.0 and ranks as such.

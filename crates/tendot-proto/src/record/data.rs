@@ -1,3 +1,5 @@
+//! Value data decoded by value type.
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 

@@ -1,3 +1,5 @@
+//! Handle records.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 

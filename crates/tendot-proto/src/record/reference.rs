@@ -1,3 +1,5 @@
+//! Value references, `index:handle`.
+
 use alloc::borrow::Cow;
 use core::fmt;
 

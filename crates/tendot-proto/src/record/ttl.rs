@@ -1,3 +1,5 @@
+//! Cache lifetime of values.
+
 use core::time::Duration;
 
 /// Cache lifetime of a value: relative, absolute, or of unknown kind.

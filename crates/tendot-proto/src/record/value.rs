@@ -1,3 +1,5 @@
+//! Handle values and their permissions.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,3 +1,5 @@
+//! Records of a dump stream (opcode 1002).
+
 use alloc::borrow::Cow;
 
 use super::layout::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};

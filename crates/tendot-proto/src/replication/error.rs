@@ -1,3 +1,5 @@
+//! Errors of reading and writing replication streams.
+
 use crate::auth::AuthError;
 use crate::budget::BudgetExceeded;
 use crate::error::DecodeError;

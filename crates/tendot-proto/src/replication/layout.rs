@@ -1,3 +1,5 @@
+//! Byte layout of stream records.
+
 use alloc::vec::Vec;
 
 use super::{MAX_RECORD_LEN, TransactionAction};

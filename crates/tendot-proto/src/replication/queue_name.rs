@@ -1,3 +1,5 @@
+//! Names of transaction queues.
+
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;

@@ -1,3 +1,5 @@
+//! Incremental reader of replication streams.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;

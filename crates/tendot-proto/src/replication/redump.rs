@@ -1,3 +1,5 @@
+//! Decision whether a receiver needs a new dump.
+
 use super::states::ReplicationPosition;
 use super::version_stamp::milliseconds;
 use crate::now::Now;

@@ -1,3 +1,5 @@
+//! Replication positions of a receiver, as JSON and text.
+
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;

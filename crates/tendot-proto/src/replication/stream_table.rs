@@ -1,3 +1,5 @@
+//! Handle.Net's `.dct` text format.
+
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;

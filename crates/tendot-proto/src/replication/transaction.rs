@@ -1,3 +1,5 @@
+//! Records of a transaction stream (opcode 1001), and which receivers get them.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 

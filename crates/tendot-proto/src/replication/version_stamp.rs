@@ -1,3 +1,5 @@
+//! Version stamps for conflict resolution between primaries.
+
 use crate::now::Now;
 
 /// Version stamp for conflict resolution between primaries: time, then source priority.

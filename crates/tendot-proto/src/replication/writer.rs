@@ -1,3 +1,5 @@
+//! Writer of replication streams.
+
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 

@@ -1,3 +1,5 @@
+//! Certificate chain verification.
+
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};

@@ -1,3 +1,5 @@
+//! Claims of certificates and record signatures.
+
 use alloc::string::String;
 use alloc::vec::Vec;
 

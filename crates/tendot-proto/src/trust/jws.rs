@@ -1,3 +1,5 @@
+//! JSON Web Signatures (RFC 7515).
+
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;

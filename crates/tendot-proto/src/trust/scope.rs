@@ -1,3 +1,5 @@
+//! Scope of certificate permissions.
+
 use crate::handle::Handle;
 use crate::record::{CertificatePermission, CertificateScope};
 

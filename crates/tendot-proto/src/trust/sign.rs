@@ -1,3 +1,5 @@
+//! Creation of record signatures and certificates.
+
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 

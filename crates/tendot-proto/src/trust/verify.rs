@@ -1,3 +1,5 @@
+//! Verification of signed records.
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;

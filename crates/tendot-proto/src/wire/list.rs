@@ -1,3 +1,5 @@
+//! Counted lists, decoded lazily.
+
 use core::fmt;
 use core::marker::PhantomData;
 

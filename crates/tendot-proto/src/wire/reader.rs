@@ -1,3 +1,5 @@
+//! Bounded reader of untrusted bytes.
+
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 

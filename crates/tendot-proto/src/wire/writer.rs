@@ -1,3 +1,5 @@
+//! Writer of encoded fields.
+
 use alloc::vec::Vec;
 
 /// Writer that appends encoded fields to a caller's buffer.

@@ -1,3 +1,5 @@
+//! Permitted Diffie-Hellman groups.
+
 use alloc::vec::Vec;
 
 use crate::auth::policy::AuthPolicy;

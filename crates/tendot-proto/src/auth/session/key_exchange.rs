@@ -1,3 +1,5 @@
+//! Diffie-Hellman session setup: client and server side.
+
 use alloc::vec::Vec;
 use core::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Bounded table of server sessions.
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,3 +1,5 @@
+//! JSON form of `HS_ADMIN`.
+
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;

@@ -1,3 +1,5 @@
+//! RFC 3339 dates of values.
+
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::{Serialize, Serializer};

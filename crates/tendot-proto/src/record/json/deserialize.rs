@@ -1,3 +1,5 @@
+//! Lenient parsing of values and records through a JSON tree.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 

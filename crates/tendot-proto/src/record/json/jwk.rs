@@ -1,3 +1,5 @@
+//! Public keys as JSON Web Keys (RFC 7517).
+
 use data_encoding::BASE64URL_NOPAD;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! JSON values with their path, and JSON errors.
+
 use alloc::string::{String, ToString as _};
 use core::fmt;
 

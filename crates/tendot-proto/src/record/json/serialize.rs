@@ -1,3 +1,5 @@
+//! Serialization of values and records.
+
 use core::fmt;
 
 use data_encoding::BASE64;

@@ -1,3 +1,5 @@
+//! JSON form of `HS_SITE`.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::IpAddr;

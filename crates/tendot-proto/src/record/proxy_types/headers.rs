@@ -1,3 +1,5 @@
+//! `10320/headers`: extra HTTP header fields and HTML head elements.
+
 use super::xml;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::types::decode_text;

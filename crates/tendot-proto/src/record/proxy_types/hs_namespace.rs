@@ -1,3 +1,5 @@
+//! `HS_NAMESPACE`: settings of a prefix.
+
 use alloc::vec::Vec;
 
 use super::xml::{self, XmlElement};

@@ -1,3 +1,5 @@
+//! `10320/links`: typed links (RFC 8288).
+
 use alloc::vec::Vec;
 
 use super::xml::{self, XmlElement};

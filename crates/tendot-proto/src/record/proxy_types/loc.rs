@@ -1,3 +1,5 @@
+//! `10320/loc`: alternative locations and their selection.
+
 use alloc::vec::Vec;
 
 use super::links::Link;

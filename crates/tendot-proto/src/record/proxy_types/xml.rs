@@ -1,3 +1,5 @@
+//! Bounded parsing of untrusted XML.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 

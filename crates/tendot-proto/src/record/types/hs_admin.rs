@@ -1,3 +1,5 @@
+//! `HS_ADMIN`: administrators and their permissions.
+
 use core::ops::BitOr;
 
 use crate::error::{DecodeError, DecodeErrorKind};

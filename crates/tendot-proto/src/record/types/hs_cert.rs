@@ -1,3 +1,5 @@
+//! `HS_CERT`: certificates of keys.
+
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,3 +1,5 @@
+//! `HS_PUBKEY`: public keys.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! `HS_SECKEY`: secret keys.
+
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -1,3 +1,5 @@
+//! `HS_SIGNATURE`: signed digests of the values of a record.
+
 use alloc::string::String;
 use alloc::vec::Vec;
 

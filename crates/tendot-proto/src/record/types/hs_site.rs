@@ -1,3 +1,5 @@
+//! `HS_SITE`: service sites, their servers and interfaces.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
