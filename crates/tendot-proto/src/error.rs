@@ -17,7 +17,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeError {
     field: &'static str,
-    at: usize,
+    offset: usize,
     kind: DecodeErrorKind,
 }
 
@@ -70,8 +70,8 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
-    pub(crate) const fn new(field: &'static str, at: usize, kind: DecodeErrorKind) -> Self {
-        Self { field, at, kind }
+    pub(crate) const fn new(field: &'static str, offset: usize, kind: DecodeErrorKind) -> Self {
+        Self { field, offset, kind }
     }
 
     /// Name of the field, in the terms of the protocol.
@@ -81,7 +81,7 @@ impl DecodeError {
 
     /// Byte offset of the field from the start of the input.
     pub const fn offset(&self) -> usize {
-        self.at
+        self.offset
     }
 
     /// Kind of the error.
@@ -92,7 +92,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}: ", self.field, self.at)?;
+        write!(f, "{} at byte {}: ", self.field, self.offset)?;
         match self.kind {
             DecodeErrorKind::Short { announced, there } => {
                 write!(f, "{announced} bytes announced, {there} there")

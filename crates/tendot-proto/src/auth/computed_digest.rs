@@ -25,7 +25,7 @@ impl ComputedDigest {
         version: ProtocolVersion,
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, AuthError> {
         let algorithm = if version >= ProtocolVersion::SHA256 {
             DigestAlgorithm::Sha256
@@ -34,7 +34,7 @@ impl ComputedDigest {
         } else {
             DigestAlgorithm::Untold
         };
-        Self::compute(algorithm, header_and_body, policy, crypto, work)
+        Self::compute(algorithm, header_and_body, policy, crypto, budget)
     }
 
     fn compute(
@@ -42,7 +42,7 @@ impl ComputedDigest {
         header_and_body: &[u8],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, AuthError> {
         let hash = match algorithm {
             DigestAlgorithm::Sha256 => HashAlgorithm::Sha256,
@@ -53,7 +53,7 @@ impl ComputedDigest {
                 return Err(AuthError::NotAllowed { algorithm: "MD5" });
             }
         };
-        work.charge(cost::hash(header_and_body.len()))?;
+        budget.charge(cost::hash(header_and_body.len()))?;
         Ok(Self { algorithm, bytes: crypto.hash(hash, &[header_and_body])? })
     }
 
@@ -63,9 +63,9 @@ impl ComputedDigest {
         header_and_body: &[u8],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), AuthError> {
-        let own = Self::compute(digest.algorithm, header_and_body, policy, crypto, work)?;
+        let own = Self::compute(digest.algorithm, header_and_body, policy, crypto, budget)?;
         if bool::from(own.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::OtherRequest) }
     }
 

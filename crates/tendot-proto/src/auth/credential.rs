@@ -59,11 +59,11 @@ const HMAC_SHA256_NAME: &[u8] = b"HMAC-SHA256";
 pub fn sign_message(
     message: &mut Vec<u8>,
     key: &dyn SigningKey,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, 0)?;
     let (hash, algorithm) = signature_hash_for(version);
-    work.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(signed.len())))?;
+    budget.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(signed.len())))?;
     let signature = key.sign(hash, &signed).map_err(|error| CredentialError::Algorithm(error.into()))?;
     append_credential(message, 0, Credential::TYPE_SIGNED, algorithm, &signature)
 }
@@ -74,11 +74,11 @@ pub fn add_mac(
     key: &SessionKey,
     counter: u32,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, counter)?;
     require_mac_support(version)?;
-    let mac = compute_mac(key, &[&signed], crypto, work)?;
+    let mac = compute_mac(key, &[&signed], crypto, budget)?;
     append_credential(message, counter, Credential::TYPE_MAC, HMAC_SHA256_NAME, &mac)
 }
 
@@ -88,11 +88,11 @@ pub fn verify_message_signature(
     key: &PublicKey<'_>,
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
     let signed = [&*signed_prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
-    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, work)
+    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, budget)
         .map_err(|error| match error {
             AuthError::Failed => CredentialError::Wrong,
             AuthError::Exhausted(exhausted) => exhausted.into(),
@@ -107,7 +107,7 @@ pub fn verify_message_mac(
     parts: &MessageParts<'_>,
     key: &SessionKey,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<u32, CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_MAC])?;
     require_mac_support(parts.envelope.version)?;
@@ -115,7 +115,7 @@ pub fn verify_message_mac(
         return Err(CredentialError::Algorithm(AuthError::UnknownAlgorithm));
     }
     let prefix = signed_prefix(&parts.envelope, credential.counter)?;
-    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, work)?;
+    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, budget)?;
     if bool::from(expected.ct_eq(credential.signature)) {
         Ok(credential.counter)
     } else {
@@ -132,9 +132,9 @@ fn compute_mac(
     key: &SessionKey,
     parts: &[&[u8]],
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<crate::crypto::Digest, CredentialError> {
-    work.charge(cost::hash(parts.iter().map(|part| part.len()).sum()))?;
+    budget.charge(cost::hash(parts.iter().map(|part| part.len()).sum()))?;
     crypto
         .hmac(HashAlgorithm::Sha256, key.as_bytes(), parts)
         .map_err(|error| CredentialError::Algorithm(error.into()))

@@ -34,7 +34,7 @@ pub struct PrivateKey {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PrivateKeyType {
-    RsaWithPrimes,
+    RsaCrt,
     Rsa,
     Dsa,
 }
@@ -95,13 +95,13 @@ impl PrivateKey {
         file: &[u8],
         passphrase: Option<&[u8]>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let mut reader = WireReader::new(file);
         let start = reader;
         match reader.u32("wrapper")? {
             ENCRYPTION_NONE => Ok(Self::decode(reader)?),
-            ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, work),
+            ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, budget),
             wrapper @ (0 | 2 | 3) => Err(KeyFileError::Des { wrapper }),
             found => Err(start.error("wrapper", DecodeErrorKind::Unexpected { found }).into()),
         }
@@ -120,18 +120,18 @@ impl PrivateKey {
         let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
         let mut writer = WireWriter::new(&mut bytes);
         writer.bytes(RSA_CRT_KEY_TYPE);
-        for _ in PrivateKeyType::RsaWithPrimes.field_names() {
+        for _ in PrivateKeyType::RsaCrt.field_names() {
             writer.bytes(read_der_element(&mut reader, 0x02)?);
         }
         reader.expect_end("RSAPrivateKey")?;
-        Ok(Self { kind: PrivateKeyType::RsaWithPrimes, bytes })
+        Ok(Self { kind: PrivateKeyType::RsaCrt, bytes })
     }
 
     fn decrypt(
         mut reader: WireReader<'_>,
         passphrase: Option<&[u8]>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let salt = reader.bytes("salt")?;
         let rounds = reader.u32("iterations")?;
@@ -151,7 +151,7 @@ impl PrivateKey {
         }
         let passphrase = passphrase.ok_or(KeyFileError::PassphraseNeeded)?;
         let mut key = Zeroizing::new([0; 16]);
-        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
         let plain =
             crypto.aes128_cbc_decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
         let plain = Zeroizing::new(plain);
@@ -162,7 +162,7 @@ impl PrivateKey {
         let bytes = Zeroizing::new(reader.remaining().to_vec());
         let at = reader;
         let kind = match reader.bytes("key type")? {
-            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaWithPrimes,
+            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaCrt,
             RSA_KEY_TYPE => PrivateKeyType::Rsa,
             DSA_KEY_TYPE => PrivateKeyType::Dsa,
             _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
@@ -189,13 +189,13 @@ impl PrivateKey {
         passphrase: &[u8],
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, KeyFileError> {
         let (mut salt, mut iv, mut key) = ([0; 16], [0; 16], Zeroizing::new([0; 16]));
         random.fill(&mut salt);
         random.fill(&mut iv);
         let rounds = NonZeroU32::new(pbkdf2::DEFAULT_ITERATIONS).unwrap_or(NonZeroU32::MAX);
-        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
         let cipher = crypto.aes128_cbc_encrypt(&key, &iv, &self.bytes)?;
         let mut file = Vec::new();
         let mut writer = WireWriter::new(&mut file);
@@ -213,7 +213,7 @@ impl PrivateKey {
         let mut integers = self.integers();
         let modulus = integers.next()?;
         let exponent = integers.next()?;
-        (self.kind == PrivateKeyType::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
+        (self.kind == PrivateKeyType::RsaCrt).then(|| PublicKey::rsa(modulus, exponent))
     }
 
     /// Loads the key for signing.
@@ -224,7 +224,7 @@ impl PrivateKey {
 
     /// Encodes an RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with primes.
     pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
-        if self.kind != PrivateKeyType::RsaWithPrimes {
+        if self.kind != PrivateKeyType::RsaCrt {
             return None;
         }
         // No buffer may grow here: the old allocation would not be zeroed.
@@ -251,7 +251,7 @@ impl PrivateKey {
 impl PrivateKeyType {
     const fn field_names(self) -> &'static [&'static str] {
         match self {
-            Self::RsaWithPrimes => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
+            Self::RsaCrt => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
             Self::Rsa => &["n", "d"],
             Self::Dsa => &["x", "p", "q", "g"],
         }

@@ -21,9 +21,9 @@ pub(super) fn derive(
     salt: &[u8],
     rounds: NonZeroU32,
     out: &mut [u8],
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AuthError> {
-    work.charge(cost::pbkdf2(rounds.get(), out.len()).saturating_add(cost::hash(secret.len())))?;
+    budget.charge(cost::pbkdf2(rounds.get(), out.len()).saturating_add(cost::hash(secret.len())))?;
     let mut password = Zeroizing::new(Vec::with_capacity(2 * secret.len()));
     for byte in secret {
         let mut utf8 = [0; 2];

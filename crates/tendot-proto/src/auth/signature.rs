@@ -103,7 +103,7 @@ pub(crate) fn verify_with_hash_name(
     signature: &[u8],
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AuthError> {
     let hash = match hash {
         b"SHA-256" | b"SHA256" | [3] => HashAlgorithm::Sha256,
@@ -111,7 +111,7 @@ pub(crate) fn verify_with_hash_name(
         b"MD5" | [1] => HashAlgorithm::Md5,
         _ => return Err(AuthError::UnknownAlgorithm),
     };
-    verify(key, hash, message, signature, policy, crypto, work)
+    verify(key, hash, message, signature, policy, crypto, budget)
 }
 
 /// Signs the hash of a message.
@@ -119,9 +119,9 @@ pub(crate) fn sign(
     key: &dyn SigningKey,
     hash: HashAlgorithm,
     message: &[u8],
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<Vec<u8>, AuthError> {
-    work.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(message.len())))?;
+    budget.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(message.len())))?;
     Ok(key.sign(hash, message)?)
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn verify(
     signature: &[u8],
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AuthError> {
     match hash {
         HashAlgorithm::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
@@ -146,7 +146,7 @@ pub(crate) fn verify(
     {
         return Err(RSA_KEY_TOO_SHORT);
     }
-    work.charge(cost::hash(message.len()).saturating_add(cost::verify_signature(key)))?;
+    budget.charge(cost::hash(message.len()).saturating_add(cost::verify_signature(key)))?;
     Ok(crypto.verify_signature(key, hash, message, signature)?)
 }
 

@@ -39,7 +39,7 @@ impl IncomingRequest<'_> {
     /// would use MD5 or SHA-1.
     pub fn seal(&mut self, response: Message<'_>, with: &mut SealContext<'_>) -> Result<Vec<u8>, SealError> {
         let is_about_session = self.is_session_management();
-        let work = &mut self.work;
+        let budget = &mut self.work;
         let version = response.envelope.version;
         let flags = self.message.header.flags;
         let digest;
@@ -48,7 +48,7 @@ impl IncomingRequest<'_> {
             && let MessageBody::Response(Response { digest: None, outcome }) = response.body
         {
             let request = self.parts.header_and_body;
-            match ComputedDigest::for_request(request, version, with.policy, with.crypto, work) {
+            match ComputedDigest::for_request(request, version, with.policy, with.crypto, budget) {
                 Ok(own) => {
                     digest = own;
                     response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
@@ -63,9 +63,11 @@ impl IncomingRequest<'_> {
         if flags.has(OpFlags::CERTIFY) {
             match (&mut with.session, with.key) {
                 (Some(session), _) if !is_about_session => {
-                    session.add_mac(&mut bytes, with.crypto, work)?;
+                    session.add_mac(&mut bytes, with.crypto, budget)?;
                 }
-                (_, Some(key)) if version >= ProtocolVersion::SHA256 => sign_message(&mut bytes, key, work)?,
+                (_, Some(key)) if version >= ProtocolVersion::SHA256 => {
+                    sign_message(&mut bytes, key, budget)?
+                }
                 _ => {}
             }
         }
@@ -73,7 +75,7 @@ impl IncomingRequest<'_> {
             Some(session)
                 if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_private_values(&response)) =>
             {
-                Ok(session.key().encrypt(&bytes, with.crypto, with.random, work)?)
+                Ok(session.key().encrypt(&bytes, with.crypto, with.random, budget)?)
             }
             _ => Ok(bytes),
         }

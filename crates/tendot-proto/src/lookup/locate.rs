@@ -24,13 +24,13 @@ pub(super) struct SiteLocator {
     pub(super) pending: VecDeque<(Vec<u8>, u32)>,
     seen: BTreeSet<Vec<u8>>,
     /// Whether values for derived prefixes take precedence.
-    pub(super) derived: bool,
+    pub(super) for_derived_prefix: bool,
     /// Prefix handle that is located; none for a referral.
-    pub(super) prefix: Option<Vec<u8>>,
+    pub(super) prefix_handle: Option<Vec<u8>>,
     /// Whether the prefix is resolved a second time, at a primary site.
-    pub(super) is_second: bool,
+    pub(super) is_authoritative_retry: bool,
     /// Cache expiration of the result as Unix time in seconds.
-    pub(super) until: u64,
+    pub(super) expires_at: u64,
     /// Error of a record that could not be resolved.
     pub(super) error: Option<LookupError>,
 }
@@ -39,24 +39,24 @@ impl SiteLocator {
     /// Maximum number of sites and of records to resolve; a lookup could not query more.
     const MAX_SITES_AND_RECORDS: usize = 64;
 
-    pub(super) fn new(now: Now, derived: bool) -> Self {
+    pub(super) fn new(now: Now, for_derived_prefix: bool) -> Self {
         Self {
             sites: Vec::new(),
             pending: VecDeque::new(),
             seen: BTreeSet::new(),
-            derived,
-            prefix: None,
-            is_second: false,
-            until: now.unix.saturating_add(Ttl::MAX.as_secs()),
+            for_derived_prefix,
+            prefix_handle: None,
+            is_authoritative_retry: false,
+            expires_at: now.unix.saturating_add(Ttl::MAX.as_secs()),
             error: None,
         }
     }
 
     /// Starts with the record of a prefix.
     pub(super) fn for_prefix(now: Now, prefix: Vec<u8>, depth: u32) -> Self {
-        let mut gather = Self { prefix: Some(prefix.clone()), ..Self::new(now, false) };
-        gather.add_record(Handle::new(&prefix), depth);
-        gather
+        let mut locator = Self { prefix_handle: Some(prefix.clone()), ..Self::new(now, false) };
+        locator.add_record(Handle::new(&prefix), depth);
+        locator
     }
 
     /// Whether neither sites nor further records were found.
@@ -107,10 +107,11 @@ impl SiteLocator {
         now: Now,
     ) {
         let is_of = |value: &HandleValue<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
-        let derived = self.derived && values.iter().any(|value| is_of(&value, DERIVED_PREFIX_SITE_TYPES));
+        let derived =
+            self.for_derived_prefix && values.iter().any(|value| is_of(&value, DERIVED_PREFIX_SITE_TYPES));
         let types = if derived { DERIVED_PREFIX_SITE_TYPES } else { SITE_TYPES };
         for value in values.iter().filter(|value| is_of(value, types)) {
-            self.until = self.until.min(match value.ttl {
+            self.expires_at = self.expires_at.min(match value.ttl {
                 Ttl::Relative(seconds) => now.unix.saturating_add(u64::from(seconds)),
                 Ttl::Absolute(date) => u64::from(date),
                 Ttl::Other { .. } => now.unix,
@@ -148,7 +149,7 @@ mod tests {
     /// Serial numbers of the retained sites of one server, given serial numbers and ports.
     #[track_caller]
     fn check(sites: &[(u16, &[u32])], kept: &[u16]) {
-        let mut gather = SiteLocator::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
+        let mut locator = SiteLocator::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
         for (serial, ports) in sites {
             let interface = |port: &u32| ServerInterface {
                 kind: InterfaceKind::BOTH,
@@ -158,9 +159,9 @@ mod tests {
             let server =
                 SiteServer { interfaces: ports.iter().map(interface).collect(), ..SiteServer::default() };
             let site = Site { serial: *serial, servers: alloc::vec![server], ..Site::default() };
-            gather.add_site(&Arc::new(site));
+            locator.add_site(&Arc::new(site));
         }
-        let found: Vec<u16> = gather.sites.iter().map(|site| site.serial).collect();
+        let found: Vec<u16> = locator.sites.iter().map(|site| site.serial).collect();
         assert_eq!(found, kept, "{sites:?}");
     }
 }

@@ -103,34 +103,34 @@ pub struct Lookup {
     deadline: Duration,
     /// The request, and above it the requests needed first to locate its servers. Empty when the lookup has ended.
     steps: Vec<LookupStep>,
-    sent: u32,
+    messages_sent: u32,
     referrals: u32,
     attempts: u32,
     /// Whether UDP failed in an earlier step.
-    no_datagrams: bool,
+    is_udp_dead: bool,
     /// Domain names that the caller was asked to resolve, with the result.
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
     /// Budget for digests and signatures.
-    work: Budget,
+    budget: Budget,
     events: VecDeque<LookupEvent>,
-    outgoing: VecDeque<Transmit>,
+    transmits: VecDeque<Transmit>,
 }
 
 /// Request and its progress.
 struct LookupStep {
-    question: LookupRequest,
+    request: LookupRequest,
     /// Number of records that led to it.
     depth: u32,
     stage: StepState,
     /// Servers that sent a referral; they are not queried again.
-    referred: Vec<attempt::ServerTarget>,
+    already_referred: Vec<attempt::ServerTarget>,
 }
 
 enum StepState {
     Start,
-    Gather(SiteLocator),
-    Ask(SiteQuery),
+    Locate(SiteLocator),
+    Query(SiteQuery),
 }
 
 /// Whether a step advanced or waits for input.
@@ -143,10 +143,10 @@ enum Progress {
 impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lookup")
-            .field("question", &self.steps.first().map(|step| &step.question))
-            .field("asking", &self.steps.last().map(|step| step.question.handle()))
+            .field("question", &self.steps.first().map(|step| &step.request))
+            .field("asking", &self.steps.last().map(|step| step.request.handle()))
             .field("deadline", &self.deadline)
-            .field("sent", &self.sent)
+            .field("sent", &self.messages_sent)
             .field("referrals", &self.referrals)
             .finish_non_exhaustive()
     }
@@ -157,36 +157,36 @@ impl Lookup {
     const REASSEMBLY_BUDGET_BYTES: usize = 1 << 20;
 
     /// Starts a lookup.
-    pub fn new(config: Arc<LookupConfig>, question: LookupRequest, now: Now) -> Self {
+    pub fn new(config: Arc<LookupConfig>, request: LookupRequest, now: Now) -> Self {
         let mut lookup = Self {
             deadline: now.elapsed.saturating_add(config.time),
             config,
             steps: Vec::new(),
-            sent: 0,
+            messages_sent: 0,
             referrals: 0,
             attempts: 0,
-            no_datagrams: false,
+            is_udp_dead: false,
             domains: BTreeMap::new(),
             reassembly: Reassembly::with_budget(Self::REASSEMBLY_BUDGET_BYTES),
-            work: Budget::PER_REQUEST,
+            budget: Budget::PER_REQUEST,
             events: VecDeque::new(),
-            outgoing: VecDeque::new(),
+            transmits: VecDeque::new(),
         };
-        let is_certified = lookup.config.certify || question.requires_signature();
-        lookup.push_step(if is_certified { question.with_signature() } else { question }, 0);
+        let is_certified = lookup.config.certify || request.requires_signature();
+        lookup.push_step(if is_certified { request.with_signature() } else { request }, 0);
         lookup
     }
 
     /// Starts a lookup at known sites, for example from [`LookupEvent::Located`].
     pub fn with_sites(
         config: Arc<LookupConfig>,
-        question: LookupRequest,
+        request: LookupRequest,
         sites: Vec<Arc<Site<'static>>>,
         now: Now,
     ) -> Self {
-        let mut lookup = Self::new(config, question, now);
+        let mut lookup = Self::new(config, request, now);
         if let Some(step) = lookup.steps.last_mut() {
-            step.stage = StepState::Ask(SiteQuery::new(sites, SiteSource::Records));
+            step.stage = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
         }
         lookup
     }
@@ -194,14 +194,14 @@ impl Lookup {
     /// Next bytes to send, if any.
     pub fn poll_transmit(&mut self, now: Now, random: &mut dyn SecureRandom) -> Option<Transmit> {
         self.handle_timeout(now);
-        while self.outgoing.is_empty() && !self.steps.is_empty() {
+        while self.transmits.is_empty() && !self.steps.is_empty() {
             match self.advance(now, random) {
                 Ok(Progress::Made) => {}
                 Ok(Progress::Waiting) => break,
                 Err(kind) => self.fail(kind),
             }
         }
-        self.outgoing.pop_front()
+        self.transmits.pop_front()
     }
 
     /// Next event, if any.
@@ -213,7 +213,7 @@ impl Lookup {
     /// none when the lookup has ended.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let next = match &self.steps.last()?.stage {
-            StepState::Ask(ask) => ask.next_timeout(&self.config, self.steps.last()?),
+            StepState::Query(query) => query.next_timeout(&self.config, self.steps.last()?),
             _ => None,
         };
         Some(next.map_or(self.deadline, |next| next.min(self.deadline)))
@@ -230,8 +230,8 @@ impl Lookup {
     pub fn handle_datagram(&mut self, now: Now, from: SocketAddr, bytes: &[u8]) {
         let Ok(envelope) = Envelope::from_bytes(bytes) else { return };
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        let Some(ask) = self.query_mut() else { return };
-        let Some(index) = ask.attempts.iter().position(|attempt| {
+        let Some(query) = self.query_mut() else { return };
+        let Some(index) = query.attempts.iter().position(|attempt| {
             attempt.transport == InterfaceProtocol::UDP
                 && attempt.to == from
                 && attempt.request_id == envelope.request_id
@@ -245,9 +245,9 @@ impl Lookup {
 
     /// Handles bytes from the connection of an attempt.
     pub fn handle_stream(&mut self, now: Now, attempt: u32, bytes: &[u8]) {
-        let Some(ask) = self.query_mut() else { return };
-        let Some(index) = ask.attempts.iter().position(|known| known.id == attempt) else { return };
-        let Some(known) = ask.attempts.get_mut(index) else { return };
+        let Some(query) = self.query_mut() else { return };
+        let Some(index) = query.attempts.iter().position(|known| known.id == attempt) else { return };
+        let Some(known) = query.attempts.get_mut(index) else { return };
         if let Err(error) = known.push(bytes) {
             return known.fail(error);
         }
@@ -267,7 +267,7 @@ impl Lookup {
     /// Callers should time out connecting before [`LookupConfig::stream_wait`]: after it the request counts as possibly
     /// sent, and a write is not tried elsewhere.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
-        let Some(known) = self.attempt_mut(attempt).filter(|known| known.waiting) else { return };
+        let Some(known) = self.attempt_mut(attempt).filter(|known| known.is_waiting) else { return };
         let (server, started) = (known.to.ip(), known.started);
         known.fail(AttemptError::Connection(error));
         // A quick refusal is not a low round-trip time.
@@ -281,14 +281,14 @@ impl Lookup {
         *known = Some(
             addresses.iter().take(SiteQuery::MAX_ADDRESSES_PER_DOMAIN).map(IpAddr::to_canonical).collect(),
         );
-        if let Some(ask) = self.query_mut() {
-            ask.has_news = true;
+        if let Some(query) = self.query_mut() {
+            query.targets_stale = true;
         }
     }
 
     fn query_mut(&mut self) -> Option<&mut SiteQuery> {
         match &mut self.steps.last_mut()?.stage {
-            StepState::Ask(ask) => Some(ask),
+            StepState::Query(query) => Some(query),
             _ => None,
         }
     }
@@ -297,18 +297,18 @@ impl Lookup {
         self.query_mut()?.attempts.iter_mut().find(|attempt| attempt.id == id)
     }
 
-    fn push_step(&mut self, question: LookupRequest, depth: u32) {
-        self.steps.push(LookupStep { question, depth, stage: StepState::Start, referred: Vec::new() });
+    fn push_step(&mut self, request: LookupRequest, depth: u32) {
+        self.steps.push(LookupStep { request, depth, stage: StepState::Start, already_referred: Vec::new() });
     }
 
     fn advance(&mut self, now: Now, random: &mut dyn SecureRandom) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
         match &mut step.stage {
             StepState::Start => {
-                let handle = step.question.handle();
+                let handle = step.request.handle();
                 step.stage = match self.config.known_sites(handle) {
-                    Some((sites, origin)) => StepState::Ask(SiteQuery::new(sites.to_vec(), origin)),
-                    None => StepState::Gather(SiteLocator::for_prefix(
+                    Some((sites, origin)) => StepState::Query(SiteQuery::new(sites.to_vec(), origin)),
+                    None => StepState::Locate(SiteLocator::for_prefix(
                         now,
                         handle.prefix_handle(),
                         step.depth + 1,
@@ -316,18 +316,18 @@ impl Lookup {
                 };
                 Ok(Progress::Made)
             }
-            StepState::Gather(gather) => match gather.pending.pop_front() {
+            StepState::Locate(locator) => match locator.pending.pop_front() {
                 Some((record, depth)) => self.resolve_service_record(record, depth),
                 None => self.finish_locating(now),
             },
-            StepState::Ask(_) => self.query(now, random),
+            StepState::Query(_) => self.query(now, random),
         }
     }
 
     /// Starts to resolve a record for the sites in it.
     fn resolve_service_record(&mut self, record: Vec<u8>, depth: u32) -> Result<Progress, LookupErrorKind> {
         let handle = Handle::new(&record);
-        if self.steps.iter().any(|step| step.question.handle().eq_ignore_case(handle)) {
+        if self.steps.iter().any(|step| step.request.handle().eq_ignore_case(handle)) {
             self.record_error(record, LookupErrorKind::ServiceLoop);
             return Ok(Progress::Made);
         }
@@ -335,16 +335,17 @@ impl Lookup {
             self.record_error(record, LookupErrorKind::ServiceDepth { limit: self.config.service_depth });
             return Ok(Progress::Made);
         }
-        let Some(LookupStep { question, stage: StepState::Gather(gather), .. }) = self.steps.last() else {
+        let Some(LookupStep { request, stage: StepState::Locate(locator), .. }) = self.steps.last() else {
             return Ok(Progress::Waiting);
         };
         let mut types = locate::SITE_TYPES.to_vec();
-        if gather.derived {
+        if locator.for_derived_prefix {
             types.extend_from_slice(locate::DERIVED_PREFIX_SITE_TYPES);
         }
-        let is_certified = question.requires_signature();
+        let is_certified = request.requires_signature();
         // The second resolution of a prefix is authoritative.
-        let authoritative = if gather.is_second { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
+        let authoritative =
+            if locator.is_authoritative_retry { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
         let on_the_way =
             LookupRequest::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
         self.push_step(if is_certified { on_the_way.with_signature() } else { on_the_way }, depth);
@@ -354,33 +355,35 @@ impl Lookup {
     /// Called when all records have been resolved.
     fn finish_locating(&mut self, now: Now) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let StepState::Gather(gather) = &mut step.stage else { return Ok(Progress::Waiting) };
-        if !gather.sites.is_empty() {
-            let sites = core::mem::take(&mut gather.sites);
-            if let Some(prefix_handle) = gather.prefix.take() {
-                let (sites, until) = (sites.clone(), gather.until);
+        let StepState::Locate(locator) = &mut step.stage else { return Ok(Progress::Waiting) };
+        if !locator.sites.is_empty() {
+            let sites = core::mem::take(&mut locator.sites);
+            if let Some(prefix_handle) = locator.prefix_handle.take() {
+                let (sites, until) = (sites.clone(), locator.expires_at);
                 self.events.push_back(LookupEvent::Located { prefix_handle, sites, until });
             }
-            step.stage = StepState::Ask(SiteQuery::new(sites, SiteSource::Records));
+            step.stage = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
             return Ok(Progress::Made);
         }
-        match gather.prefix.take() {
-            Some(prefix) if gather.found_nothing() && !gather.is_second => {
+        match locator.prefix_handle.take() {
+            Some(prefix) if locator.found_nothing() && !locator.is_authoritative_retry => {
                 let mut again = SiteLocator::for_prefix(now, prefix, step.depth + 1);
-                again.is_second = true;
-                step.stage = StepState::Gather(again);
+                again.is_authoritative_retry = true;
+                step.stage = StepState::Locate(again);
                 Ok(Progress::Made)
             }
             prefix => {
                 let unknown = LookupError {
                     kind: LookupErrorKind::ServiceNotFound,
-                    handle: prefix.unwrap_or_else(|| step.question.handle().as_bytes().to_vec()),
+                    handle: prefix.unwrap_or_else(|| step.request.handle().as_bytes().to_vec()),
                     attempts: Vec::new(),
                 };
                 // A missing primary site for the second resolution is not an error of the handle.
-                let is_second = gather.is_second;
-                let of_record =
-                    gather.error.take().filter(|error| !is_second || error.kind != LookupErrorKind::NoSite);
+                let is_authoritative_retry = locator.is_authoritative_retry;
+                let of_record = locator
+                    .error
+                    .take()
+                    .filter(|error| !is_authoritative_retry || error.kind != LookupErrorKind::NoSite);
                 let error = of_record.unwrap_or(unknown);
                 self.fail_step(error);
                 Ok(Progress::Made)
@@ -392,10 +395,12 @@ impl Lookup {
     fn fail(&mut self, kind: LookupErrorKind) {
         let Some(step) = self.steps.last() else { return };
         let attempts = match &step.stage {
-            StepState::Ask(ask) => ask.attempts.iter().map(attempt::Attempt::to_failed_attempt).collect(),
+            StepState::Query(query) => {
+                query.attempts.iter().map(attempt::Attempt::to_failed_attempt).collect()
+            }
             _ => Vec::new(),
         };
-        let handle = step.question.handle().as_bytes().to_vec();
+        let handle = step.request.handle().as_bytes().to_vec();
         let error = LookupError { kind, handle, attempts };
         match kind {
             LookupErrorKind::Time | LookupErrorKind::Messages { .. } | LookupErrorKind::Referrals { .. } => {
@@ -408,21 +413,21 @@ impl Lookup {
     fn fail_step(&mut self, error: LookupError) {
         self.steps.pop();
         match self.steps.last_mut() {
-            Some(LookupStep { stage: StepState::Gather(gather), .. }) => gather.error = Some(error),
+            Some(LookupStep { stage: StepState::Locate(locator), .. }) => locator.error = Some(error),
             _ => self.finish(LookupEvent::Failed(error)),
         }
     }
 
     /// Stores the error of a record that is not resolved.
     fn record_error(&mut self, handle: Vec<u8>, kind: LookupErrorKind) {
-        if let Some(LookupStep { stage: StepState::Gather(gather), .. }) = self.steps.last_mut() {
-            gather.error = Some(LookupError { kind, handle, attempts: Vec::new() });
+        if let Some(LookupStep { stage: StepState::Locate(locator), .. }) = self.steps.last_mut() {
+            locator.error = Some(LookupError { kind, handle, attempts: Vec::new() });
         }
     }
 
     fn finish(&mut self, event: LookupEvent) {
         self.steps.clear();
-        self.outgoing.clear();
+        self.transmits.clear();
         self.events.push_back(event);
     }
 }

@@ -8,13 +8,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Documentation addresses count as public: they are unreachable, and examples use them.
 pub(super) fn is_public_address(ip: IpAddr) -> bool {
     match ip.to_canonical() {
-        IpAddr::V4(four) => is_public_v4(four),
-        IpAddr::V6(six) => is_public_v6(six),
+        IpAddr::V4(ipv4) => is_public_v4(ipv4),
+        IpAddr::V6(ipv6) => is_public_v6(ipv6),
     }
 }
 
-fn is_public_v4(four: Ipv4Addr) -> bool {
-    let special = match four.octets() {
+fn is_public_v4(ipv4: Ipv4Addr) -> bool {
+    let special = match ipv4.octets() {
         // This network, private (RFC 1918), loopback, link-local.
         [0 | 10 | 127, ..] | [169, 254, ..] | [172, 16..=31, ..] | [192, 168, ..] => true,
         // Shared address space of carrier-grade NAT (RFC 6598), IETF protocols, benchmarks (RFC 2544).
@@ -26,8 +26,8 @@ fn is_public_v4(four: Ipv4Addr) -> bool {
     !special
 }
 
-fn is_public_v6(six: Ipv6Addr) -> bool {
-    match six.segments() {
+fn is_public_v6(ipv6: Ipv6Addr) -> bool {
+    match ipv6.segments() {
         // NAT64 (RFC 6052) and 6to4 (RFC 3056) embed the IPv4 destination.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
             is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))

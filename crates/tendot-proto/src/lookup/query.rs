@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::attempt::{Attempt, Head, ServerTarget};
+use super::attempt::{Attempt, ServerTarget};
 use super::config::{LookupConfig, SiteSource};
 use super::error::{AttemptError, LookupErrorKind};
 use super::public_address::is_public_address;
@@ -17,7 +17,7 @@ use crate::now::Now;
 use crate::record::{InterfaceProtocol, Site};
 use crate::transport::Fragments;
 use crate::transport::Framer;
-use crate::transport::tunnel;
+use crate::transport::tunnel::{self, ResponseHead};
 
 /// Query phase of a step: targets, attempts and timers.
 pub(super) struct SiteQuery {
@@ -26,16 +26,16 @@ pub(super) struct SiteQuery {
     /// Targets in query order.
     targets: Vec<ServerTarget>,
     /// Whether `targets` must be computed, initially or after a domain name was resolved.
-    pub(super) has_news: bool,
+    pub(super) targets_stale: bool,
     /// Index of the current transport in the configuration.
     phase: usize,
     /// Time at which the next target may be queried in parallel.
-    next_start: Duration,
+    next_attempt_at: Duration,
     /// Start time, and the time left at that moment.
-    began: Option<(Duration, Duration)>,
+    phase_start: Option<(Duration, Duration)>,
     pub(super) attempts: Vec<Attempt>,
     /// Attempt that has delivered the first part of a response.
-    pub(super) committed: Option<u32>,
+    pub(super) streaming_attempt: Option<u32>,
 }
 
 impl SiteQuery {
@@ -47,22 +47,27 @@ impl SiteQuery {
             sites,
             origin,
             targets: Vec::new(),
-            has_news: true,
+            targets_stale: true,
             phase: 0,
-            next_start: Duration::ZERO,
-            began: None,
+            next_attempt_at: Duration::ZERO,
+            phase_start: None,
             attempts: Vec::new(),
-            committed: None,
+            streaming_attempt: None,
         }
     }
 
     /// Time of the next action without input.
     pub(super) fn next_timeout(&self, config: &LookupConfig, step: &LookupStep) -> Option<Duration> {
-        let next = self.attempts.iter().filter(|attempt| attempt.waiting).map(|attempt| attempt.next).min();
+        let next = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.is_waiting)
+            .map(|attempt| attempt.next_timeout)
+            .min();
         let start = match self.next_target(config, step) {
-            _ if !step.question.is_idempotent() => None,
-            Some(_) => Some(self.next_start),
-            None => self.phase_deadline(config).map(|end| end.max(self.next_start)),
+            _ if !step.request.is_idempotent() => None,
+            Some(_) => Some(self.next_attempt_at),
+            None => self.phase_deadline(config).map(|end| end.max(self.next_attempt_at)),
         };
         next.into_iter().chain(start).min()
     }
@@ -70,21 +75,21 @@ impl SiteQuery {
     /// Time at which the next transport is tried, even if this one may still deliver a response: each gets its share of
     /// the remaining time. None for the last transport.
     fn phase_deadline(&self, config: &LookupConfig) -> Option<Duration> {
-        let (began, left) = self.began?;
+        let (phase_start, left) = self.phase_start?;
         let transports = u32::try_from(config.transports.len()).ok()?;
         let share = left.checked_div(transports)?;
         let phase = u32::try_from(self.phase).ok().filter(|phase| phase + 1 < transports)?;
-        Some(began.saturating_add(share.saturating_mul(phase + 1)))
+        Some(phase_start.saturating_add(share.saturating_mul(phase + 1)))
     }
 
     /// Next server to query over the current transport, and its port.
     fn next_target(&self, config: &LookupConfig, step: &LookupStep) -> Option<(usize, SocketAddr)> {
         let transport = *config.transports.get(self.phase)?;
         self.targets.iter().enumerate().find_map(|(index, target)| {
-            let port = interface_port(target, &step.question, transport)?;
+            let port = interface_port(target, &step.request, transport)?;
             let to = SocketAddr::new(target.ip, port);
-            let has_referred = step.referred.iter().any(|other| target.is_same_server(other));
-            (target.tried & phase_bit(self.phase) == 0 && !has_referred).then_some((index, to))
+            let has_referred = step.already_referred.iter().any(|other| target.is_same_server(other));
+            (target.tried_transports & phase_bit(self.phase) == 0 && !has_referred).then_some((index, to))
         })
     }
 }
@@ -101,26 +106,26 @@ impl Lookup {
             return Ok(Progress::Made);
         }
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let repeat = step.question.is_idempotent();
+        let repeat = step.request.is_idempotent();
         let next = match &step.stage {
-            StepState::Ask(ask) => ask.next_target(&self.config, step),
+            StepState::Query(query) => query.next_target(&self.config, step),
             _ => None,
         };
-        let StepState::Ask(ask) = &mut step.stage else { return Ok(Progress::Waiting) };
-        let is_waiting = ask.attempts.iter().any(|attempt| attempt.waiting);
-        if is_waiting && !(repeat && now.elapsed >= ask.next_start) {
+        let StepState::Query(query) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let is_waiting = query.attempts.iter().any(|attempt| attempt.is_waiting);
+        if is_waiting && !(repeat && now.elapsed >= query.next_attempt_at) {
             return Ok(Progress::Waiting);
         }
-        if ask.committed.is_some() && !is_waiting {
+        if query.streaming_attempt.is_some() && !is_waiting {
             return Err(LookupErrorKind::NoAnswer);
         }
-        if !repeat && ask.attempts.iter().any(Attempt::may_have_been_received) {
+        if !repeat && query.attempts.iter().any(Attempt::may_have_been_received) {
             return Err(LookupErrorKind::Uncertain);
         }
-        let transport = self.config.transports.get(ask.phase).copied();
-        let fits_datagrams = step.question.is_udp_allowed(self.config.single_datagrams);
-        let is_skipped = transport == Some(InterfaceProtocol::UDP) && (!fits_datagrams || self.no_datagrams);
-        let is_over = !is_waiting || ask.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
+        let transport = self.config.transports.get(query.phase).copied();
+        let fits_datagrams = step.request.is_udp_allowed(self.config.single_datagrams);
+        let is_skipped = transport == Some(InterfaceProtocol::UDP) && (!fits_datagrams || self.is_udp_dead);
+        let is_over = !is_waiting || query.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
                 self.start_attempt(target, to, transport, now, random)
@@ -129,16 +134,16 @@ impl Lookup {
             (_, Some(transport)) => {
                 let silent = |attempt: &Attempt| matches!(attempt.error, None | Some(AttemptError::Silent));
                 let mut sent =
-                    ask.attempts.iter().filter(|attempt| attempt.transport == transport).peekable();
+                    query.attempts.iter().filter(|attempt| attempt.transport == transport).peekable();
                 if transport == InterfaceProtocol::UDP && sent.peek().is_some() && sent.all(silent) {
-                    self.no_datagrams = true;
+                    self.is_udp_dead = true;
                 }
-                ask.phase += 1;
+                query.phase += 1;
                 Ok(Progress::Made)
             }
             (_, None) if self.domains.values().any(Option::is_none) => Ok(Progress::Waiting),
-            (_, None) if !ask.attempts.is_empty() => Err(LookupErrorKind::NoAnswer),
-            (_, None) if !step.referred.is_empty() && !ask.targets.is_empty() => {
+            (_, None) if !query.attempts.is_empty() => Err(LookupErrorKind::NoAnswer),
+            (_, None) if !step.already_referred.is_empty() && !query.targets.is_empty() => {
                 Err(LookupErrorKind::ReferralLoop)
             }
             (_, None) => Err(LookupErrorKind::NoSite),
@@ -147,23 +152,27 @@ impl Lookup {
 
     /// Computes the targets and their order. Domain names without an address are passed to the caller.
     fn select_targets(&mut self, now: Now, random: &mut dyn SecureRandom) {
-        let Some(LookupStep { question, stage: StepState::Ask(ask), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { request, stage: StepState::Query(query), .. }) = self.steps.last_mut() else {
             return;
         };
-        if !core::mem::take(&mut ask.has_news) {
+        if !core::mem::take(&mut query.targets_stale) {
             return;
         }
-        ask.began = ask.began.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
+        query.phase_start =
+            query.phase_start.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
         let mut found: Vec<(Duration, ServerTarget)> = Vec::new();
-        for site in ask.sites.iter().filter(|site| site.is_primary() || !question.requires_primary()) {
-            let Some(place) = question.handle().server_index(site.hash_option, site.servers.len()) else {
+        for site in query.sites.iter().filter(|site| site.is_primary() || !request.requires_primary()) {
+            let Some(server_index) = request.handle().server_index(site.hash_option, site.servers.len())
+            else {
                 continue;
             };
-            let Some(server) = site.servers.get(place) else { continue };
+            let Some(server) = site.servers.get(server_index) else { continue };
             let mut addresses: Vec<IpAddr> = Vec::new();
             if !server.ip().is_unspecified() {
                 addresses.push(server.ip());
-            } else if let Some(domain) = site.domain(place).filter(|domain| is_resolvable_domain(domain)) {
+            } else if let Some(domain) =
+                site.domain(server_index).filter(|domain| is_resolvable_domain(domain))
+            {
                 let is_full = self.domains.len() >= self.config.domains as usize;
                 match self.domains.get(domain) {
                     Some(known) => addresses.extend(known.iter().flatten()),
@@ -176,13 +185,13 @@ impl Lookup {
             }
             addresses.extend(site.alternative_address(server.id));
             // Records may name the root, too.
-            let is_own = ask.origin != SiteSource::Records
+            let is_own = query.origin != SiteSource::Records
                 || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
             let is_anywhere = is_own || self.config.private_addresses;
             for ip in addresses.iter().map(IpAddr::to_canonical) {
                 let usable =
                     !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public_address(ip));
-                let known = ask.targets.iter().chain(found.iter().map(|(_, target)| target));
+                let known = query.targets.iter().chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
                 if !usable
                     || !(if ip.is_ipv4() { self.config.ipv4 } else { self.config.ipv6 })
@@ -196,51 +205,53 @@ impl Lookup {
                 let mut jitter = [0];
                 random.fill(&mut jitter);
                 let jitter = Duration::from_millis(u64::from(jitter[0]));
-                let target = ServerTarget { site: Arc::clone(site), place, ip, tried: 0 };
+                let target = ServerTarget { site: Arc::clone(site), server_index, ip, tried_transports: 0 };
                 found.push((measured.saturating_add(jitter), target));
             }
         }
         found.sort_by_key(|(time, _)| *time);
-        let (four, six): (Vec<_>, Vec<_>) =
+        let (ipv4, ipv6): (Vec<_>, Vec<_>) =
             found.into_iter().map(|(_, target)| target).partition(|t| t.ip.is_ipv4());
         // Alternates address families, so that a broken one costs little (as in RFC 8305).
-        let (mut four, mut six) = (four.into_iter(), six.into_iter());
+        let (mut ipv4, mut ipv6) = (ipv4.into_iter(), ipv6.into_iter());
         loop {
-            let pair = (six.next(), four.next());
+            let pair = (ipv6.next(), ipv4.next());
             if let (None, None) = pair {
                 break;
             }
-            ask.targets.extend(pair.0);
-            ask.targets.extend(pair.1);
+            query.targets.extend(pair.0);
+            query.targets.extend(pair.1);
         }
-        ask.phase = 0;
+        query.phase = 0;
     }
 
     /// Retransmits requests without a response, and ends attempts that timed out.
     fn retransmit(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
-        let Some(LookupStep { question, stage: StepState::Ask(ask), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { request, stage: StepState::Query(query), .. }) = self.steps.last_mut() else {
             return Ok(false);
         };
-        for attempt in
-            ask.attempts.iter_mut().filter(|attempt| attempt.waiting && attempt.next <= now.elapsed)
+        for attempt in query
+            .attempts
+            .iter_mut()
+            .filter(|attempt| attempt.is_waiting && attempt.next_timeout <= now.elapsed)
         {
-            let wait = self.config.datagram_waits.get(attempt.sent);
-            let can_repeat = attempt.transport == InterfaceProtocol::UDP && question.is_idempotent();
+            let wait = self.config.datagram_waits.get(attempt.times_sent);
+            let can_repeat = attempt.transport == InterfaceProtocol::UDP && request.is_idempotent();
             let Some(wait) = wait.filter(|_| can_repeat) else {
                 attempt.fail(AttemptError::Silent);
                 let time = now.elapsed.saturating_sub(attempt.started);
                 self.events.push_back(LookupEvent::Measured { server: attempt.to.ip(), time });
                 continue;
             };
-            if self.sent >= self.config.messages {
-                return Err(LookupErrorKind::Messages { sent: self.sent });
+            if self.messages_sent >= self.config.messages {
+                return Err(LookupErrorKind::Messages { sent: self.messages_sent });
             }
-            self.sent += 1;
-            attempt.sent += 1;
-            attempt.next = now.elapsed.saturating_add(*wait);
-            self.outgoing.extend(datagram_transmits(attempt));
+            self.messages_sent += 1;
+            attempt.times_sent += 1;
+            attempt.next_timeout = now.elapsed.saturating_add(*wait);
+            self.transmits.extend(datagram_transmits(attempt));
         }
-        Ok(!self.outgoing.is_empty())
+        Ok(!self.transmits.is_empty())
     }
 
     fn start_attempt(
@@ -251,29 +262,33 @@ impl Lookup {
         now: Now,
         random: &mut dyn SecureRandom,
     ) -> Result<Progress, LookupErrorKind> {
-        if self.sent >= self.config.messages {
-            return Err(LookupErrorKind::Messages { sent: self.sent });
+        if self.messages_sent >= self.config.messages {
+            return Err(LookupErrorKind::Messages { sent: self.messages_sent });
         }
-        let Some(LookupStep { question, depth, stage: StepState::Ask(ask), .. }) = self.steps.last_mut()
+        let Some(LookupStep { request, depth, stage: StepState::Query(query), .. }) = self.steps.last_mut()
         else {
             return Ok(Progress::Waiting);
         };
-        let following = ask.targets.iter().filter(|target| target.tried & phase_bit(ask.phase) == 0).nth(1);
+        let following = query
+            .targets
+            .iter()
+            .filter(|target| target.tried_transports & phase_bit(query.phase) == 0)
+            .nth(1);
         let other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
-        let Some(target) = ask.targets.get_mut(index) else { return Ok(Progress::Waiting) };
-        target.tried |= phase_bit(ask.phase);
+        let Some(target) = query.targets.get_mut(index) else { return Ok(Progress::Waiting) };
+        target.tried_transports |= phase_bit(query.phase);
         let request_id = random_id(random);
-        let request = question.to_bytes(&target.site, request_id, *depth, now)?;
+        let bytes = request.to_bytes(&target.site, request_id, *depth, now)?;
         let is_datagram = transport == InterfaceProtocol::UDP;
         let is_tunnel = transport == InterfaceProtocol::HTTP || transport == InterfaceProtocol::HTTPS;
         let wait = match is_datagram {
-            true if question.is_idempotent() => self.config.datagram_waits.first().copied(),
+            true if request.is_idempotent() => self.config.datagram_waits.first().copied(),
             true => self.config.datagram_waits.iter().copied().reduce(Duration::saturating_add),
             false => None,
         };
         let after = if other_family { self.config.next_family } else { self.config.next_site };
-        ask.next_start = now.elapsed.saturating_add(after);
-        self.sent += 1;
+        query.next_attempt_at = now.elapsed.saturating_add(after);
+        self.messages_sent += 1;
         self.attempts += 1;
         let attempt = Attempt {
             id: self.attempts,
@@ -281,29 +296,29 @@ impl Lookup {
             to,
             target: target.clone(),
             request_id,
-            request,
+            request: bytes,
             started: now.elapsed,
-            sent: 1,
-            next: now.elapsed.saturating_add(wait.unwrap_or(self.config.stream_wait)),
-            waiting: true,
+            times_sent: 1,
+            next_timeout: now.elapsed.saturating_add(wait.unwrap_or(self.config.stream_wait)),
+            is_waiting: true,
             error: None,
             framer: Framer::new(),
-            head: is_tunnel.then(Head::default),
+            head: is_tunnel.then(ResponseHead::default),
         };
         if is_datagram {
-            self.outgoing.extend(datagram_transmits(&attempt));
+            self.transmits.extend(datagram_transmits(&attempt));
         } else {
             let mut bytes = Vec::new();
             if is_tunnel {
-                let path = attempt.target.site.http_path(attempt.target.place).unwrap_or_default();
+                let path = attempt.target.site.http_path(attempt.target.server_index).unwrap_or_default();
                 let host = attempt.target.http_host(to);
                 let length = attempt.request.len();
-                bytes = tunnel::request_head(&host, path, question.handle(), length).into_bytes();
+                bytes = tunnel::request_head(&host, path, request.handle(), length).into_bytes();
             }
             bytes.extend_from_slice(&attempt.request);
-            self.outgoing.push_back(new_transmit(&attempt, bytes));
+            self.transmits.push_back(new_transmit(&attempt, bytes));
         }
-        ask.attempts.push(attempt);
+        query.attempts.push(attempt);
         Ok(Progress::Made)
     }
 }
@@ -320,7 +335,7 @@ fn new_transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
         transport: attempt.transport,
         to: attempt.to,
         domain: site
-            .domain(attempt.target.place)
+            .domain(attempt.target.server_index)
             .filter(|domain| is_resolvable_domain(domain))
             .map(String::from),
         server_key: attempt.target.server().map(|server| server.public_key.to_vec()).unwrap_or_default(),
@@ -331,12 +346,11 @@ fn new_transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
 /// Port at which a server accepts the request over this transport.
 fn interface_port(
     target: &ServerTarget,
-    question: &LookupRequest,
+    request: &LookupRequest,
     transport: InterfaceProtocol,
 ) -> Option<u16> {
     let interfaces = &target.server()?.interfaces;
-    let fits =
-        interfaces.iter().filter(|one| one.transport == transport && question.is_accepted_by(one.kind));
+    let fits = interfaces.iter().filter(|one| one.transport == transport && request.is_accepted_by(one.kind));
     fits.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
 }
 

@@ -16,13 +16,13 @@ impl Lookup {
     /// Handles a response to an attempt of the current step.
     pub(super) fn handle_response(&mut self, now: Now, index: usize, bytes: &[u8]) {
         let Some((step, below)) = self.steps.split_last_mut() else { return };
-        let StepState::Ask(ask) = &mut step.stage else { return };
-        let Some(attempt) = ask.attempts.get_mut(index) else { return };
-        if ask.committed.is_some_and(|committed| committed != attempt.id) {
+        let StepState::Query(query) = &mut step.stage else { return };
+        let Some(attempt) = query.attempts.get_mut(index) else { return };
+        if query.streaming_attempt.is_some_and(|streaming_attempt| streaming_attempt != attempt.id) {
             return;
         }
-        let work = &mut self.work;
-        let checked = validate::validate_response(&self.config, &step.question, attempt, bytes, now, work);
+        let budget = &mut self.budget;
+        let checked = validate::validate_response(&self.config, &step.request, attempt, bytes, now, budget);
         let (message, response) = match checked {
             Ok(checked) => checked,
             Err(error) => return attempt.fail(error),
@@ -30,24 +30,24 @@ impl Lookup {
         let time = now.elapsed.saturating_sub(attempt.started);
         self.events.push_back(LookupEvent::Measured { server: attempt.to.ip(), time });
         let header = message.header;
-        if ask.origin == SiteSource::Root && is_newer(&header, &attempt.target.site) {
+        if query.origin == SiteSource::Root && is_newer(&header, &attempt.target.site) {
             self.events.push_back(LookupEvent::RootChanged);
         }
         // A request that must not be repeated goes to no other server, so any response is final.
-        if header.response_code == ResponseCode::ERROR && step.question.is_idempotent() {
+        if header.response_code == ResponseCode::ERROR && step.request.is_idempotent() {
             return attempt.fail(AttemptError::Code(ResponseCode::ERROR));
         }
-        if is_referral(&step.question, &message) {
-            step.referred.push(attempt.target.clone());
+        if is_referral(&step.request, &message) {
+            step.already_referred.push(attempt.target.clone());
             return self.follow_referral(
                 &response.outcome,
                 header.response_code == ResponseCode::PREFIX_REFERRAL,
                 now,
             );
         }
-        if let Some(LookupStep { stage: StepState::Gather(gather), .. }) = below.last_mut() {
+        if let Some(LookupStep { stage: StepState::Locate(locator), .. }) = below.last_mut() {
             if let ResponseData::Resolved { values, .. } = response.outcome {
-                gather.add_values(values, &self.config.root, step.depth, now);
+                locator.add_values(values, &self.config.root, step.depth, now);
             }
             self.steps.pop();
             return;
@@ -57,11 +57,11 @@ impl Lookup {
             transport: attempt.transport,
             from: attempt.to,
             site: Arc::clone(&attempt.target.site),
-            place: attempt.target.place,
+            place: attempt.target.server_index,
         };
         if header.flags.has(OpFlags::CONTINUOUS) && attempt.transport != InterfaceProtocol::UDP {
-            ask.committed = Some(attempt.id);
-            attempt.next = now.elapsed.saturating_add(self.config.stream_wait);
+            query.streaming_attempt = Some(attempt.id);
+            attempt.next_timeout = now.elapsed.saturating_add(self.config.stream_wait);
             self.events.push_back(LookupEvent::Part(answer));
             return;
         }
@@ -69,29 +69,29 @@ impl Lookup {
     }
 
     /// Continues at the sites that a referral names.
-    fn follow_referral(&mut self, referral: &ResponseData<'_>, derived: bool, now: Now) {
+    fn follow_referral(&mut self, referral: &ResponseData<'_>, for_derived_prefix: bool, now: Now) {
         self.referrals += 1;
         if self.referrals > self.config.referrals {
             return self.fail(LookupErrorKind::Referrals { limit: self.config.referrals });
         }
         let Some(step) = self.steps.last_mut() else { return };
-        let mut gather = SiteLocator::new(now, derived);
+        let mut locator = SiteLocator::new(now, for_derived_prefix);
         if let ResponseData::Referral { handle, values } = *referral {
             if let Some(values) = values.filter(|values| !values.is_empty()) {
-                gather.add_values(values, &self.config.root, step.depth, now);
+                locator.add_values(values, &self.config.root, step.depth, now);
             } else if handle.eq_ignore_case(Handle::ROOT) {
-                self.config.root.iter().for_each(|site| gather.add_site(site));
+                self.config.root.iter().for_each(|site| locator.add_site(site));
             } else if !handle.as_bytes().is_empty() {
-                gather.add_record(handle, step.depth + 1);
+                locator.add_record(handle, step.depth + 1);
             }
         }
-        step.stage = StepState::Gather(gather);
+        step.stage = StepState::Locate(locator);
     }
 }
 
 /// Whether a response is a valid referral.
-fn is_referral(question: &LookupRequest, message: &Message<'_>) -> bool {
-    let handle = question.handle();
+fn is_referral(request: &LookupRequest, message: &Message<'_>) -> bool {
+    let handle = request.handle();
     match message.header.response_code {
         ResponseCode::SERVICE_REFERRAL => true,
         // Only for prefixes; before 2.5 the same code meant that the server was read-only.

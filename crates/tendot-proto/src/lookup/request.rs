@@ -170,10 +170,10 @@ mod tests {
     fn what_may_be_repeated() {
         for opcode in Opcode::ALL.iter().copied().chain([Opcode(999)]) {
             let handle = Handle::from("10.1000/182");
-            let question = LookupRequest::new(handle, opcode, &Request::Named { handle });
-            assert_eq!(question.is_idempotent(), [1, 2, 201].contains(&opcode.0), "{opcode}");
-            assert_eq!(question.is_udp_allowed(false), question.is_idempotent(), "{opcode}");
-            assert_eq!(question.is_udp_allowed(true), !opcode.is_admin(), "{opcode}");
+            let request = LookupRequest::new(handle, opcode, &Request::Named { handle });
+            assert_eq!(request.is_idempotent(), [1, 2, 201].contains(&opcode.0), "{opcode}");
+            assert_eq!(request.is_udp_allowed(false), request.is_idempotent(), "{opcode}");
+            assert_eq!(request.is_udp_allowed(true), !opcode.is_admin(), "{opcode}");
         }
     }
 
@@ -181,9 +181,9 @@ mod tests {
     fn check_version(of_site: (u8, u8), spoken: (u8, u8)) {
         let site = Site { protocol_major: of_site.0, protocol_minor: of_site.1, ..Site::default() };
         let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
-        let question = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
-        let request = question.to_bytes(&site, 7, 0, now).unwrap();
-        let envelope = Envelope::from_bytes(&request).unwrap();
+        let request = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
+        let bytes = request.to_bytes(&site, 7, 0, now).unwrap();
+        let envelope = Envelope::from_bytes(&bytes).unwrap();
         assert_eq!(envelope.version, ProtocolVersion::new(spoken.0, spoken.1));
         assert_eq!(envelope.suggestion, ProtocolVersion::LATEST);
     }

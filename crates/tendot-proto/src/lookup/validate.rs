@@ -16,11 +16,11 @@ use crate::record::PublicKey;
 /// Decodes and validates a response; the request id comes first, so that spoofed responses are not decoded.
 pub(super) fn validate_response<'a>(
     config: &LookupConfig,
-    question: &LookupRequest,
+    request: &LookupRequest,
     attempt: &Attempt,
     bytes: &'a [u8],
     now: Now,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(Message<'a>, Response<'a>), AttemptError> {
     let parts = MessageParts::split(bytes)?;
     if parts.envelope.request_id != attempt.request_id {
@@ -31,23 +31,23 @@ pub(super) fn validate_response<'a>(
     let header = message.header;
     // Errors about malformed requests have no opcode.
     let is_error = header.opcode == Opcode::RESERVED && header.response_code.is_error();
-    if header.opcode != question.opcode() && !is_error {
+    if header.opcode != request.opcode() && !is_error {
         return Err(AttemptError::Opcode { found: header.opcode.0 });
     }
     if let Some(late) = now.unix.checked_sub(u64::from(header.expiration)).filter(|late| *late > 0) {
         return Err(AttemptError::Expired { expiration: header.expiration, late });
     }
-    if question.requires_signature() {
+    if request.requires_signature() {
         check_downgrade(attempt, &parts)?;
     }
-    if question.flags().has(OpFlags::REQUEST_DIGEST) {
-        verify_digest(config, question, attempt, &parts, response.digest, work)?;
+    if request.flags().has(OpFlags::REQUEST_DIGEST) {
+        verify_digest(config, request, attempt, &parts, response.digest, budget)?;
     }
-    if question.requires_signature() {
-        verify_signature(config, attempt, &parts, work)?;
+    if request.requires_signature() {
+        verify_signature(config, attempt, &parts, budget)?;
     }
     if let ResponseData::Resolved { handle, .. } = response.outcome {
-        let asked = question.handle();
+        let asked = request.handle();
         if !handle.eq_ignore_case(asked) && !handle.qualified().eq_ignore_ascii_case(&asked.qualified()) {
             return Err(AttemptError::OtherHandle);
         }
@@ -70,22 +70,22 @@ fn check_downgrade(attempt: &Attempt, response: &MessageParts<'_>) -> Result<(),
 /// a party that controls our requests could find two with the same digest.
 fn verify_digest(
     config: &LookupConfig,
-    question: &LookupRequest,
+    request: &LookupRequest,
     attempt: &Attempt,
     response: &MessageParts<'_>,
     digest: Option<RequestDigest<'_>>,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AttemptError> {
     let digest = digest.ok_or(AttemptError::Digest(AuthError::OtherRequest))?;
     let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
-    let request = MessageParts::split(&attempt.request)?;
-    let is_weak = !question.requires_signature() && response.envelope.version < ProtocolVersion::SHA256;
+    let sent = MessageParts::split(&attempt.request)?;
+    let is_weak = !request.requires_signature() && response.envelope.version < ProtocolVersion::SHA256;
     let policy = AuthPolicy {
         sha1: config.policy.sha1 && is_weak,
         md5: config.policy.md5 && is_weak,
         ..config.policy
     };
-    ComputedDigest::verify(&digest, request.header_and_body, &policy, crypto, work)
+    ComputedDigest::verify(&digest, sent.header_and_body, &policy, crypto, budget)
         .map_err(AttemptError::Digest)
 }
 
@@ -94,10 +94,10 @@ fn verify_signature(
     config: &LookupConfig,
     attempt: &Attempt,
     response: &MessageParts<'_>,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AttemptError> {
     let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
     let bytes = attempt.target.server().map_or(&[][..], |server| &server.public_key);
     let key = PublicKey::from_bytes(bytes).map_err(|error| AttemptError::Signature(error.into()))?;
-    verify_message_signature(response, &key, &config.policy, crypto, work).map_err(AttemptError::Signature)
+    verify_message_signature(response, &key, &config.policy, crypto, budget).map_err(AttemptError::Signature)
 }

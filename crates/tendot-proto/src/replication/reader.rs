@@ -40,7 +40,7 @@ use crate::wire::WireReader;
 pub struct ReplicationReader<'k, S> {
     buffer: Vec<u8>,
     /// Bytes at the start of the buffer that have already been returned.
-    taken: usize,
+    consumed: usize,
     /// Number of returned bytes since the start of the stream; may exceed the memory of the machine.
     offset: u64,
     stage: ReadState,
@@ -114,7 +114,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     pub fn inside_tls() -> Self {
         Self {
             buffer: Vec::new(),
-            taken: 0,
+            consumed: 0,
             offset: 0,
             stage: ReadState::Records,
             accept: None,
@@ -134,9 +134,9 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
             return;
         }
         // Not after each record: a large buffer with many records would be moved once for each.
-        if self.taken > self.buffer.len() / 2 {
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
+        if self.consumed > self.buffer.len() / 2 {
+            self.buffer.drain(..self.consumed);
+            self.consumed = 0;
             if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
                 self.buffer = Vec::new();
             }
@@ -150,19 +150,19 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     /// [retried](ReplicationError::Exhausted).
     pub fn next_event(
         &mut self,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Option<ReplicationEvent<S::Record<'_>>>, ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let (length, end) = match self.next_verified(work) {
+        let (length, end) = match self.next_verified(budget) {
             Ok(NextItem::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
             Ok(NextItem::StartTls) => return Ok(Some(ReplicationEvent::StartTls)),
             Ok(NextItem::Finished) | Err(ReplicationError::Unfinished(_)) => return Ok(None),
             Err(error @ ReplicationError::Exhausted(_)) => return Err(error),
             Err(error) => return Err(self.fail(error)),
         };
-        let from = self.taken;
+        let from = self.consumed;
         let at = self.offset(end);
         self.consume(end);
         self.scan = RecordScanner::NEW;
@@ -212,11 +212,11 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
 
     /// Unconsumed bytes.
     pub fn into_remaining(mut self) -> Vec<u8> {
-        self.buffer.split_off(self.taken)
+        self.buffer.split_off(self.consumed)
     }
 
     /// Next item, with its signature verified.
-    fn next_verified(&mut self, work: &mut Budget) -> Result<NextItem, ReplicationError> {
+    fn next_verified(&mut self, budget: &mut Budget) -> Result<NextItem, ReplicationError> {
         let front = self.next_item()?;
         let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
         let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
@@ -224,7 +224,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         let rest = self.remaining();
         let block = rest.get(..length).unwrap_or_default();
         let signature = rest.get(begin..end).unwrap_or_default();
-        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, work) {
+        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, budget) {
             Ok(()) => Ok(front),
             Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.offset(end) }),
             Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
@@ -272,7 +272,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 
     fn next_record(&mut self) -> Result<NextItem, ReplicationError> {
-        let rest = self.buffer.get(self.taken..).unwrap_or_default();
+        let rest = self.buffer.get(self.consumed..).unwrap_or_default();
         let at = saturating_offset(self.offset, rest.len());
         let length = self.scan.find_end::<S>(rest, at, self.format).map_err(map_truncated)?;
         let block = rest.get(..length).unwrap_or_default();
@@ -287,7 +287,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 
     fn remaining(&self) -> &[u8] {
-        self.buffer.get(self.taken..).unwrap_or_default()
+        self.buffer.get(self.consumed..).unwrap_or_default()
     }
 
     /// Offset of the buffer in the stream, as limited by [`saturating_offset`].
@@ -296,7 +296,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 
     fn consume(&mut self, length: usize) {
-        self.taken += length;
+        self.consumed += length;
         self.offset += length as u64;
     }
 
@@ -304,7 +304,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     fn fail(&mut self, error: ReplicationError) -> ReplicationError {
         self.failed = Some(error);
         self.buffer = Vec::new();
-        self.taken = 0;
+        self.consumed = 0;
         error
     }
 }

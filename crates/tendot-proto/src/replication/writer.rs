@@ -39,7 +39,7 @@ pub struct ReplicationWriter<'k, S> {
 
 #[derive(Debug)]
 enum StreamProtection<'k> {
-    None,
+    InsideTls,
     Unsigned,
     Signed(&'k dyn SigningKey, HashAlgorithm),
 }
@@ -47,7 +47,7 @@ enum StreamProtection<'k> {
 impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
     /// Writer inside TLS, after the [marker](super::TLS_MARKER) and the handshake.
     pub const fn inside_tls() -> Self {
-        Self::with_protection(StreamProtection::None)
+        Self::with_protection(StreamProtection::InsideTls)
     }
 
     /// Writer of an unsigned stream, which receivers accept over HTTPS only.
@@ -72,10 +72,10 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
         let before = out.len();
-        let written = self.encode_record(record, out, work);
+        let written = self.encode_record(record, out, budget);
         if written.is_err() {
             out.truncate(before);
         }
@@ -86,7 +86,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
         let begins = S::start_format(record);
         if self.finished || self.format.is_some() == begins.is_some() {
@@ -113,7 +113,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         if let StreamProtection::Signed(key, hash) = self.opening
             && S::is_signed(block, self.format)
         {
-            let signature = sign(key, hash, block, work).map_err(ReplicationWriteError::Sign)?;
+            let signature = sign(key, hash, block, budget).map_err(ReplicationWriteError::Sign)?;
             WireWriter::new(out).bytes(&signature);
         }
         self.format = self.format.or(begins);
@@ -123,7 +123,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
 
     fn write_preamble(&self, writer: &mut WireWriter<'_>) -> Result<(), ReplicationWriteError> {
         match self.opening {
-            StreamProtection::None => {}
+            StreamProtection::InsideTls => {}
             StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
             StreamProtection::Signed(_, hash) => {
                 writer.raw(&SIGNED_MARKER);

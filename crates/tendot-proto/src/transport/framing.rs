@@ -31,7 +31,7 @@ use crate::wire::WireReader;
 pub struct Framer {
     buffer: Vec<u8>,
     /// Bytes at the start of the buffer that have already been returned.
-    taken: usize,
+    consumed: usize,
 }
 
 impl Framer {
@@ -40,15 +40,15 @@ impl Framer {
 
     /// Empty framer.
     pub const fn new() -> Self {
-        Self { buffer: Vec::new(), taken: 0 }
+        Self { buffer: Vec::new(), consumed: 0 }
     }
 
     /// Appends received bytes. Take out all complete messages before you push more.
     ///
     /// After an error only the header of the message that is too long is stored.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
+        self.buffer.drain(..self.consumed);
+        self.consumed = 0;
         if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
@@ -66,7 +66,7 @@ impl Framer {
     /// After an error message boundaries are lost: close the connection.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let Some(envelope) = self.envelope() else { return Ok(None) };
-        let from = self.taken;
+        let start = self.consumed;
         if exceeds_limit(&envelope) {
             let after = self.remaining().get(limits::ENVELOPE_LEN..).unwrap_or_default();
             let header = MessageHeader::decode(&mut WireReader::new(after)).ok().map(|(header, _)| header);
@@ -76,8 +76,8 @@ impl Framer {
         if self.remaining().len() < length {
             return Ok(None);
         }
-        self.taken += length;
-        Ok(self.buffer.get(from..self.taken))
+        self.consumed += length;
+        Ok(self.buffer.get(start..self.consumed))
     }
 
     /// Number of bytes missing from the envelope or message, as far as known. 0 if a message is complete, and after an
@@ -98,12 +98,12 @@ impl Framer {
 
     /// Unconsumed bytes: the start of a stream that is no longer made of messages, as in replication.
     pub fn into_remaining(mut self) -> Vec<u8> {
-        self.buffer.split_off(self.taken)
+        self.buffer.split_off(self.consumed)
     }
 
     /// Unconsumed bytes.
     pub fn remaining(&self) -> &[u8] {
-        self.buffer.get(self.taken..).unwrap_or_default()
+        self.buffer.get(self.consumed..).unwrap_or_default()
     }
 
     fn envelope(&self) -> Option<Envelope> {

@@ -39,13 +39,13 @@ use crate::now::Now;
 #[derive(Debug)]
 pub struct Reassembly {
     budget: usize,
-    used: usize,
-    unfinished: BTreeMap<FragmentKey, PartialMessage>,
+    used_bytes: usize,
+    partial: BTreeMap<FragmentKey, PartialMessage>,
     /// Partial messages in order of arrival.
-    ages: BTreeMap<u64, FragmentKey>,
+    by_age: BTreeMap<u64, FragmentKey>,
     /// Partial messages by source network, in order of arrival.
-    networks: BTreeMap<IpAddr, BTreeSet<u64>>,
-    begun: u64,
+    by_network: BTreeMap<IpAddr, BTreeSet<u64>>,
+    next_sequence: u64,
 }
 
 /// Source address, request id and length that identify a fragmented message.
@@ -61,9 +61,9 @@ struct FragmentKey {
 struct PartialMessage {
     /// Envelope of the complete message.
     envelope: Envelope,
-    number: u64,
-    began: Duration,
-    pieces: BTreeMap<u32, Box<[u8]>>,
+    arrival: u64,
+    started_at: Duration,
+    fragments: BTreeMap<u32, Box<[u8]>>,
 }
 
 impl Reassembly {
@@ -91,11 +91,11 @@ impl Reassembly {
     pub const fn with_budget(budget: usize) -> Self {
         Self {
             budget,
-            used: 0,
-            unfinished: BTreeMap::new(),
-            ages: BTreeMap::new(),
-            networks: BTreeMap::new(),
-            begun: 0,
+            used_bytes: 0,
+            partial: BTreeMap::new(),
+            by_age: BTreeMap::new(),
+            by_network: BTreeMap::new(),
+            next_sequence: 0,
         }
     }
 
@@ -124,18 +124,18 @@ impl Reassembly {
             return Ok(Some(Cow::Borrowed(datagram)));
         }
         let payload = datagram.get(limits::ENVELOPE_LEN..).unwrap_or_default();
-        let announced = (length - sequence as usize * limits::MAX_DATAGRAM_PAYLOAD_LEN)
+        let expected = (length - sequence as usize * limits::MAX_DATAGRAM_PAYLOAD_LEN)
             .min(limits::MAX_DATAGRAM_PAYLOAD_LEN);
-        if payload.len() != announced {
+        if payload.len() != expected {
             self.remove(&key);
-            return Err(FragmentError::Size { sequence, announced, there: payload.len() });
+            return Err(FragmentError::Size { sequence, announced: expected, there: payload.len() });
         }
         let flags = envelope.flags.without(EnvelopeFlags::TRUNCATED);
         let envelope = Envelope { flags, sequence: 0, ..envelope };
-        if let Some(unfinished) = self.unfinished.get(&key) {
-            match unfinished.pieces.get(&sequence) {
-                Some(piece) if **piece == *payload && unfinished.envelope == envelope => return Ok(None),
-                None if unfinished.envelope == envelope => {}
+        if let Some(partial) = self.partial.get(&key) {
+            match partial.fragments.get(&sequence) {
+                Some(fragment) if **fragment == *payload && partial.envelope == envelope => return Ok(None),
+                None if partial.envelope == envelope => {}
                 // Another message with the same request id, for example a response that was sent again with a later
                 // expiration; the first can no longer be completed.
                 _ => drop(self.remove(&key)),
@@ -143,7 +143,7 @@ impl Reassembly {
         }
         self.evict_for(&key, payload.len())?;
         self.insert_fragment(now, key, envelope, sequence, payload);
-        if self.unfinished.get(&key).is_some_and(|message| message.pieces.len() == count as usize) {
+        if self.partial.get(&key).is_some_and(|message| message.fragments.len() == count as usize) {
             return Ok(self.remove(&key).map(|message| Cow::Owned(message.into_message(length))));
         }
         Ok(None)
@@ -151,10 +151,10 @@ impl Reassembly {
 
     /// Drops expired partial messages. [`insert`](Self::insert) does this, too.
     pub fn purge_expired(&mut self, now: Now) {
-        while let Some((_, key)) = self.ages.first_key_value() {
+        while let Some((_, key)) = self.by_age.first_key_value() {
             let key = *key;
-            match self.unfinished.get(&key) {
-                Some(message) if now.elapsed.saturating_sub(message.began) < Self::TIMEOUT => break,
+            match self.partial.get(&key) {
+                Some(message) if now.elapsed.saturating_sub(message.started_at) < Self::TIMEOUT => break,
                 _ => self.remove(&key),
             };
         }
@@ -162,34 +162,37 @@ impl Reassembly {
 
     /// Memory in use, in bytes, with overhead.
     pub const fn used_bytes(&self) -> usize {
-        self.used
+        self.used_bytes
     }
 
     /// Number of partial messages.
     pub fn pending_messages(&self) -> usize {
-        self.unfinished.len()
+        self.partial.len()
     }
 
     /// Evicts the oldest messages until a fragment of `length` bytes fits.
     fn evict_for(&mut self, key: &FragmentKey, length: usize) -> Result<(), FragmentError> {
-        if !self.unfinished.contains_key(key) {
+        if !self.partial.contains_key(key) {
             let network = self
-                .networks
+                .by_network
                 .get(&client_network(key.from))
-                .filter(|of| of.len() >= Self::MAX_MESSAGES_PER_NETWORK);
-            let oldest = network.and_then(|of| of.first()).and_then(|oldest| self.ages.get(oldest)).copied();
+                .filter(|arrivals| arrivals.len() >= Self::MAX_MESSAGES_PER_NETWORK);
+            let oldest = network
+                .and_then(|arrivals| arrivals.first())
+                .and_then(|oldest| self.by_age.get(oldest))
+                .copied();
             if let Some(oldest) = oldest {
                 self.remove(&oldest);
             }
         }
         loop {
             // Computed in each iteration: the evicted message may be the one of this fragment.
-            let message = if self.unfinished.contains_key(key) { 0 } else { Self::MESSAGE_OVERHEAD_BYTES };
+            let message = if self.partial.contains_key(key) { 0 } else { Self::MESSAGE_OVERHEAD_BYTES };
             let needed = Self::FRAGMENT_OVERHEAD_BYTES + length + message;
-            if self.used + needed <= self.budget {
+            if self.used_bytes + needed <= self.budget {
                 return Ok(());
             }
-            let Some(oldest) = self.ages.first_key_value().map(|(_, key)| *key) else {
+            let Some(oldest) = self.by_age.first_key_value().map(|(_, key)| *key) else {
                 return Err(FragmentError::Budget { needed, budget: self.budget });
             };
             self.remove(&oldest);
@@ -204,31 +207,31 @@ impl Reassembly {
         sequence: u32,
         payload: &[u8],
     ) {
-        let message = self.unfinished.entry(key).or_insert_with(|| {
-            let number = self.begun;
-            self.begun += 1;
-            self.used += Self::MESSAGE_OVERHEAD_BYTES;
-            self.ages.insert(number, key);
-            self.networks.entry(client_network(key.from)).or_default().insert(number);
-            PartialMessage { envelope, number, began: now.elapsed, pieces: BTreeMap::new() }
+        let message = self.partial.entry(key).or_insert_with(|| {
+            let arrival = self.next_sequence;
+            self.next_sequence += 1;
+            self.used_bytes += Self::MESSAGE_OVERHEAD_BYTES;
+            self.by_age.insert(arrival, key);
+            self.by_network.entry(client_network(key.from)).or_default().insert(arrival);
+            PartialMessage { envelope, arrival, started_at: now.elapsed, fragments: BTreeMap::new() }
         });
-        message.pieces.insert(sequence, payload.into());
-        self.used += Self::FRAGMENT_OVERHEAD_BYTES + payload.len();
+        message.fragments.insert(sequence, payload.into());
+        self.used_bytes += Self::FRAGMENT_OVERHEAD_BYTES + payload.len();
     }
 
     fn remove(&mut self, key: &FragmentKey) -> Option<PartialMessage> {
-        let message = self.unfinished.remove(key)?;
-        self.ages.remove(&message.number);
+        let message = self.partial.remove(key)?;
+        self.by_age.remove(&message.arrival);
         let network = client_network(key.from);
-        if let Some(of) = self.networks.get_mut(&network) {
-            of.remove(&message.number);
-            if of.is_empty() {
-                self.networks.remove(&network);
+        if let Some(arrivals) = self.by_network.get_mut(&network) {
+            arrivals.remove(&message.arrival);
+            if arrivals.is_empty() {
+                self.by_network.remove(&network);
             }
         }
-        let pieces: usize =
-            message.pieces.values().map(|piece| Self::FRAGMENT_OVERHEAD_BYTES + piece.len()).sum();
-        self.used -= Self::MESSAGE_OVERHEAD_BYTES + pieces;
+        let fragments: usize =
+            message.fragments.values().map(|fragment| Self::FRAGMENT_OVERHEAD_BYTES + fragment.len()).sum();
+        self.used_bytes -= Self::MESSAGE_OVERHEAD_BYTES + fragments;
         Some(message)
     }
 }
@@ -244,8 +247,8 @@ impl PartialMessage {
     fn into_message(self, length: usize) -> Vec<u8> {
         let mut message = Vec::with_capacity(limits::ENVELOPE_LEN + length);
         message.extend_from_slice(&self.envelope.to_bytes());
-        for piece in self.pieces.values() {
-            message.extend_from_slice(piece);
+        for fragment in self.fragments.values() {
+            message.extend_from_slice(fragment);
         }
         message
     }
@@ -315,7 +318,7 @@ mod tests {
     fn time_and_the_flag() {
         let from = "192.0.2.1:9".parse().unwrap();
         let whole = message(600);
-        let mut datagrams: Vec<Vec<u8>> = Fragments::new(&whole).unwrap().map(|one| one.to_vec()).collect();
+        let mut datagrams: Vec<Vec<u8>> = Fragments::new(&whole).unwrap().map(|a| a.to_vec()).collect();
         // The flag is ignored.
         datagrams[0][2] &= 0x1f;
         let mut reassembly = Reassembly::new();
@@ -326,7 +329,10 @@ mod tests {
         assert_eq!(reassembly.insert(at(11), from, &datagrams[0]), Ok(None), "the first is too old");
         assert_eq!(reassembly.pending_messages(), 1);
         reassembly.purge_expired(at(16));
-        assert_eq!((reassembly.used_bytes(), reassembly.networks.len(), reassembly.ages.len()), (0, 0, 0));
+        assert_eq!(
+            (reassembly.used_bytes(), reassembly.by_network.len(), reassembly.by_age.len()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -345,9 +351,9 @@ mod tests {
 
     #[test]
     fn networks() {
-        let same = |one: &str, two: &str| {
-            client_network(SocketAddr::new(one.parse().unwrap(), 1))
-                == client_network(SocketAddr::new(two.parse().unwrap(), 2))
+        let same = |a: &str, b: &str| {
+            client_network(SocketAddr::new(a.parse().unwrap(), 1))
+                == client_network(SocketAddr::new(b.parse().unwrap(), 2))
         };
         assert!(same("192.0.2.1", "192.0.2.255"));
         assert!(!same("192.0.2.1", "192.0.3.1"));

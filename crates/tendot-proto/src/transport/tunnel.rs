@@ -1,6 +1,7 @@
 //! HTTP tunnel: messages as `POST` bodies of type `application/x-hdl-message`.
 
 use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use crate::handle::Handle;
@@ -146,6 +147,45 @@ impl<'a> Iterator for HeaderLines<'a> {
     }
 }
 
+/// Incremental parser of the head of an HTTP tunnel response; scans every byte once.
+#[derive(Default)]
+pub(crate) struct ResponseHead {
+    bytes: Vec<u8>,
+    /// Bytes already searched for the end. The head may arrive byte by byte, and each byte is scanned once.
+    searched: usize,
+    /// Offset of the body, once known.
+    body: Option<usize>,
+}
+
+impl ResponseHead {
+    /// Appends bytes; returns the bytes after the head once it is complete.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
+        self.bytes.extend_from_slice(bytes);
+        if self.body.is_none() {
+            let is_whole = self.scan_for_end() || self.bytes.len() >= MAX_RESPONSE_HEAD_LEN;
+            // Input that is not HTTP is detected at once; its end may never arrive.
+            let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
+            self.body = find_response_body(start.unwrap_or(&self.bytes))?;
+        }
+        Ok(self.body.and_then(|body| self.bytes.get(body..)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether an empty line ends in the bytes not searched yet.
+    fn scan_for_end(&mut self) -> bool {
+        let searched = core::mem::replace(&mut self.searched, self.bytes.len());
+        let new = self.bytes.iter().enumerate().skip(searched);
+        new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
+            let before = self.bytes.get(..at).unwrap_or_default();
+            before.ends_with(b"\n") || before.ends_with(b"\n\r")
+        })
+    }
+}
+
 /// HTTP response that carries no message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -210,5 +250,38 @@ mod tests {
     #[track_caller]
     fn check(received: &str, body: Result<Option<usize>, TunnelError>) {
         assert_eq!(find_response_body(received.as_bytes()), body, "{received}");
+    }
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
+
+    /// The result does not depend on how the input is split.
+    #[test]
+    fn a_head_in_parts() {
+        let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
+        for head in [HEAD, old] {
+            let received = [head, b"\r\n", &[2; 30]].concat();
+            for size in 1..=received.len() {
+                let mut parts = ResponseHead::default();
+                let mut body = None;
+                for (number, part) in received.chunks(size).enumerate() {
+                    body = parts.push(part).unwrap().map(<[u8]>::to_vec);
+                    let come = (size * (number + 1)).min(received.len());
+                    assert_eq!(body.is_some(), come >= head.len(), "{size} {come}");
+                }
+                assert_eq!(body.unwrap(), received[head.len()..], "{size}");
+            }
+        }
+        for other in [&b"SSH-2.0"[..], b"HTTP/2", b"\n"] {
+            assert_eq!(ResponseHead::default().push(other), Err(TunnelError::NotHttp));
+        }
+    }
+
+    /// An end written into bytes already searched is not found: nothing is scanned twice.
+    #[test]
+    fn a_head_is_searched_once() {
+        let mut head = ResponseHead::default();
+        head.push(HEAD.get(..40).unwrap()).unwrap();
+        head.bytes[15..19].copy_from_slice(b"\r\n\r\n");
+        assert_eq!(head.push(HEAD.get(40..50).unwrap()), Ok(None));
     }
 }

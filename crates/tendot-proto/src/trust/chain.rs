@@ -68,7 +68,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         jws: &Jws<'_>,
         claims: &Claims,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<ValueReference<'static>>, TrustError> {
         let mut issuers = Vec::new();
         let mut links: Vec<ValueReference<'static>> = Vec::new();
@@ -88,14 +88,14 @@ impl<'c> ChainVerifier<'c> {
             if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
-            let certificate = self.find_certificate(&issuer, links.pop(), work)?;
-            self.verify_signed_by(&jws, &certificate.public_key, &issuer, work)?;
+            let certificate = self.find_certificate(&issuer, links.pop(), budget)?;
+            self.verify_signed_by(&jws, &certificate.public_key, &issuer, budget)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
                 return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
             }
             issuers.push(issuer.clone());
             if certificate.claims.issuer.eq_identity(&issuer) {
-                self.verify_root(&certificate, &issuer, work)?;
+                self.verify_root(&certificate, &issuer, budget)?;
                 return Ok(issuers);
             }
             jws = Cow::Owned(certificate.jws);
@@ -109,7 +109,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         issuer: &ValueReference<'_>,
         link: Option<ValueReference<'static>>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<HandleCertificate<'c>, TrustError> {
         let place = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
         let values = self.known.require(Handle::new(&place.handle))?;
@@ -120,7 +120,7 @@ impl<'c> ChainVerifier<'c> {
             .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {
-            work.charge(reading(value.data.len()))?;
+            budget.charge(reading(value.data.len()))?;
             let Ok(certificate) = HandleCertificate::from_bytes(&value.data) else { continue };
             let is_newer =
                 newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
@@ -135,7 +135,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         certificate: &HandleCertificate<'_>,
         issuer: &ValueReference<'_>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), TrustError> {
         let not_root = || TrustError::NotRoot { issuer: issuer.to_string() };
         let known = self.roots.keys.iter().any(|key| key.components() == certificate.public_key.components());
@@ -145,7 +145,7 @@ impl<'c> ChainVerifier<'c> {
         if !certificate.claims.is_valid_at(self.now) {
             return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
         }
-        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, work)
+        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, budget)
     }
 
     /// Verifies that a key made one of the signatures. The algorithm must match the key, whatever the signature says.
@@ -154,7 +154,7 @@ impl<'c> ChainVerifier<'c> {
         jws: &Jws<'_>,
         key: &PublicKey<'_>,
         issuer: &ValueReference<'_>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), TrustError> {
         let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
         for signature in jws.signatures() {
@@ -164,7 +164,7 @@ impl<'c> ChainVerifier<'c> {
                 _ => continue,
             };
             let input = jws.signing_input(signature);
-            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, work) {
+            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, budget) {
                 Ok(()) => return Ok(()),
                 Err(AuthError::Failed) => {}
                 Err(AuthError::Exhausted(exhausted)) => return Err(exhausted.into()),

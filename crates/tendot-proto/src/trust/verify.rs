@@ -66,7 +66,7 @@ pub fn verify_record(
     now: u64,
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<VerificationReport, TrustError> {
     let check = ChainVerifier { handle, known, roots, now, policy, crypto };
     let mut verdict = VerificationReport {
@@ -77,7 +77,7 @@ pub fn verify_record(
     };
     let mut covered = Vec::new();
     for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
-        match check.verify_signature(value, values, work) {
+        match check.verify_signature(value, values, budget) {
             Ok(ValidSignature { signers, indexes, missing }) => {
                 verdict.signers.push(signers);
                 verdict.missing.extend(missing);
@@ -123,9 +123,9 @@ impl ChainVerifier<'_> {
         &self,
         value: &HandleValue<'_>,
         values: &[HandleValue<'_>],
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<ValidSignature, TrustError> {
-        work.charge(reading(value.data.len()))?;
+        budget.charge(reading(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
         if !self.handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
@@ -136,13 +136,13 @@ impl ChainVerifier<'_> {
             HashAlgorithm::Sha1 if !self.policy.sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signers = self.verify_chain(&signature.jws, &signature.claims, work)?;
+        let signers = self.verify_chain(&signature.jws, &signature.claims, budget)?;
         let mut believed = ValidSignature { signers, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
-            work.charge(reading(value.data.len()))?;
+            budget.charge(reading(value.data.len()))?;
             let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
             if bool::from(digest.ct_eq(claimed)) {
                 believed.indexes.insert(value.index);

@@ -19,9 +19,9 @@ impl<'a> WireReader<'a> {
         Self { rest: bytes, end: bytes.len() }
     }
 
-    /// Reads `bytes` that begin at offset `at` of a larger input.
-    pub const fn at_offset(bytes: &'a [u8], at: usize) -> Self {
-        Self { rest: bytes, end: at + bytes.len() }
+    /// Reads `bytes` that begin at `offset` of a larger input.
+    pub const fn at_offset(bytes: &'a [u8], offset: usize) -> Self {
+        Self { rest: bytes, end: offset + bytes.len() }
     }
 
     /// Offset of the next byte.
@@ -86,18 +86,18 @@ impl<'a> WireReader<'a> {
     /// Reads a length of four bytes and as many bytes. An error has the offset of the length.
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
-        let at = self.offset();
+        let offset = self.offset();
         let announced = self.u32(field)? as usize;
         if announced > limits::FIELD {
             return Err(DecodeError::new(
                 field,
-                at,
+                offset,
                 DecodeErrorKind::TooLong { announced, limit: limits::FIELD },
             ));
         }
         let Some((taken, rest)) = self.rest.split_at_checked(announced) else {
             let kind = DecodeErrorKind::Short { announced, there: self.rest.len() };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         };
         self.rest = rest;
         Ok(taken)
@@ -113,17 +113,17 @@ impl<'a> WireReader<'a> {
     /// is an error here, before any loop over it.
     #[inline]
     pub fn count(&mut self, field: &'static str, item: usize) -> Result<u32, DecodeError> {
-        let at = self.offset();
+        let offset = self.offset();
         let count = self.u32(field)?;
         let announced = count as usize;
         if announced > limits::FIELD {
             let kind = DecodeErrorKind::OverLimit { announced, limit: limits::FIELD };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         }
         // Both factors were just bounded, so the product fits 32 bits.
         if announced * item > self.rest.len() {
             let kind = DecodeErrorKind::TooMany { announced, there: self.rest.len() };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         }
         Ok(count)
     }

@@ -60,11 +60,11 @@ impl<'b> WireWriter<'b> {
 
     /// Appends a length of four bytes and the output of `write`.
     pub fn sub(&mut self, write: impl FnOnce(&mut WireWriter<'_>)) {
-        let at = self.out.len();
+        let offset = self.out.len();
         self.u32(0);
         write(&mut WireWriter { out: self.out });
-        let length = self.out.len() - at - 4;
-        self.overwrite_u32(at, u32::try_from(length).unwrap_or(u32::MAX));
+        let length = self.out.len() - offset - 4;
+        self.overwrite_u32(offset, u32::try_from(length).unwrap_or(u32::MAX));
     }
 
     /// Length of the buffer in bytes.
@@ -77,9 +77,9 @@ impl<'b> WireWriter<'b> {
         self.out.is_empty()
     }
 
-    /// Overwrites the four bytes at offset `at`.
-    pub(crate) fn overwrite_u32(&mut self, at: usize, number: u32) {
-        if let Some(place) = self.out.get_mut(at..).and_then(|from| from.first_chunk_mut::<4>()) {
+    /// Overwrites the four bytes at `offset`.
+    pub(crate) fn overwrite_u32(&mut self, offset: usize, number: u32) {
+        if let Some(place) = self.out.get_mut(offset..).and_then(|from| from.first_chunk_mut::<4>()) {
             *place = number.to_be_bytes();
         }
     }

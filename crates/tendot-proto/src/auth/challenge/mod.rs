@@ -40,14 +40,14 @@ impl Challenge<'_> {
     /// Verifies a secret-key response, as in opcode 201; returns the index of the key.
     pub fn verify_secret_key(
         self,
-        answer: &SecretKeyResponse<'_>,
+        response: &SecretKeyResponse<'_>,
         key_index: u32,
         values: &[HandleValue<'_>],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<u32, AuthError> {
-        let mut verify = |secret: &[u8]| answer.verify(secret, self, policy.secret_keys, crypto, work);
+        let mut verify = |secret: &[u8]| response.verify(secret, self, policy.secret_keys, crypto, budget);
         let mut tried = false;
         for value in key_values(values, key_index, AUTH_TYPE_SECRET_KEY) {
             tried = true;
@@ -68,14 +68,14 @@ impl Challenge<'_> {
     /// of the key.
     pub fn verify_public_key(
         self,
-        answer: &PublicKeyResponse<'_>,
+        response: &PublicKeyResponse<'_>,
         key_index: u32,
         values: &[HandleValue<'_>],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<u32, AuthError> {
-        let mut verify = |key: &PublicKey<'_>| answer.verify(key, self, policy, crypto, work);
+        let mut verify = |key: &PublicKey<'_>| response.verify(key, self, policy, crypto, budget);
         let mut tried = false;
         for value in key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
             let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
@@ -101,9 +101,9 @@ fn key_values<'v, 'a>(
     index: u32,
     value_type: &[u8],
 ) -> Vec<&'v HandleValue<'a>> {
-    let fits =
+    let is_candidate =
         |value: &&HandleValue<'_>| (index == 0 || value.index == index) && *value.value_type == *value_type;
-    let mut values: Vec<_> = values.iter().filter(fits).collect();
+    let mut values: Vec<_> = values.iter().filter(is_candidate).collect();
     values.sort_by_key(|value| value.index);
     values
 }
@@ -172,7 +172,7 @@ impl ClientKey<'_> {
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         let envelope = &challenge.envelope;
         let MessageBody::Response(Response {
@@ -182,15 +182,15 @@ impl ClientKey<'_> {
         else {
             return Err(AuthError::OtherRequest);
         };
-        let old = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes };
-        let digest = digest.or(old_digest.map(old)).ok_or(AuthError::OtherRequest)?;
+        let untagged = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes };
+        let digest = digest.or(old_digest.map(untagged)).ok_or(AuthError::OtherRequest)?;
         if envelope.request_id != request.envelope.request_id {
             return Err(AuthError::OtherRequest);
         }
         if nonce.len() > MAX_NONCE_LEN {
             return Err(AuthError::Nonce { length: nonce.len(), limit: MAX_NONCE_LEN });
         }
-        ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, work)?;
+        ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget)?;
         let version = envelope.version.min(envelope.newest_version());
         let challenge = Challenge { nonce, digest: digest.bytes };
         match self {
@@ -199,9 +199,9 @@ impl ClientKey<'_> {
                 if !policy.secret_keys.contains(algorithm) {
                     return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
                 }
-                SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, work)
+                SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, budget)
             }
-            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, policy, work),
+            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, policy, budget),
         }
     }
 }

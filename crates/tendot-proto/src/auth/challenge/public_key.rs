@@ -27,9 +27,9 @@ impl<'a> PublicKeyResponse<'a> {
     /// Decodes a response.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = WireReader::new(bytes);
-        let answer = Self { hash: reader.bytes("hash algorithm")?, signature: reader.bytes("signature")? };
+        let response = Self { hash: reader.bytes("hash algorithm")?, signature: reader.bytes("signature")? };
         reader.expect_end("answer")?;
-        Ok(answer)
+        Ok(response)
     }
 
     /// Encodes the response.
@@ -48,10 +48,10 @@ impl<'a> PublicKeyResponse<'a> {
         challenge: Challenge<'_>,
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), AuthError> {
         let signed = [challenge.nonce, challenge.digest].concat();
-        verify_with_hash_name(key, self.hash, &signed, self.signature, policy, crypto, work)
+        verify_with_hash_name(key, self.hash, &signed, self.signature, policy, crypto, budget)
     }
 
     /// Creates a response for a peer of this version. Before 2.7 it uses SHA-1, if the policy allows it.
@@ -60,13 +60,13 @@ impl<'a> PublicKeyResponse<'a> {
         challenge: Challenge<'_>,
         version: ProtocolVersion,
         policy: &AuthPolicy,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         let (hash, name) = signature_hash_for(version);
         if hash == HashAlgorithm::Sha1 && !policy.sha1 {
             return Err(AuthError::NotAllowed { algorithm: "SHA-1" });
         }
-        work.charge(cost::sign(key.signature_len()))?;
+        budget.charge(cost::sign(key.signature_len()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
         Ok(PublicKeyResponse { hash: name, signature: &signature }.to_bytes())
     }
@@ -87,7 +87,7 @@ mod tests {
             PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
         let public = private.public_key().unwrap();
         let key = private.signing_key(&AwsLcProvider).unwrap();
-        let answer = PublicKeyResponse::create(
+        let response = PublicKeyResponse::create(
             &*key,
             CHALLENGE,
             ProtocolVersion::LATEST,
@@ -95,25 +95,25 @@ mod tests {
             &mut { Budget::PER_REQUEST },
         )
         .unwrap();
-        let read = PublicKeyResponse::from_bytes(&answer).unwrap();
-        assert_eq!(read.to_bytes(), answer);
+        let decoded = PublicKeyResponse::from_bytes(&response).unwrap();
+        assert_eq!(decoded.to_bytes(), response);
         let policy = AuthPolicy::default();
-        let check = |answer: PublicKeyResponse<'_>, challenge, expected| {
+        let check = |response: PublicKeyResponse<'_>, challenge, expected| {
             let verified =
-                answer.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Budget::PER_REQUEST });
+                response.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Budget::PER_REQUEST });
             assert_eq!(verified, expected);
         };
-        check(read, CHALLENGE, Ok(()));
-        check(PublicKeyResponse { hash: b"SHA256", ..read }, CHALLENGE, Ok(()));
-        check(read, Challenge { nonce: b"other", ..CHALLENGE }, Err(AuthError::Failed));
-        check(PublicKeyResponse { signature: &[], ..read }, CHALLENGE, Err(AuthError::Failed));
+        check(decoded, CHALLENGE, Ok(()));
+        check(PublicKeyResponse { hash: b"SHA256", ..decoded }, CHALLENGE, Ok(()));
+        check(decoded, Challenge { nonce: b"other", ..CHALLENGE }, Err(AuthError::Failed));
+        check(PublicKeyResponse { signature: &[], ..decoded }, CHALLENGE, Err(AuthError::Failed));
         let refused = |algorithm| Err(AuthError::NotAllowed { algorithm });
-        check(PublicKeyResponse { hash: b"SHA1", ..read }, CHALLENGE, refused("SHA-1"));
-        check(PublicKeyResponse { hash: b"MD5", ..read }, CHALLENGE, refused("MD5"));
-        check(PublicKeyResponse { hash: b"none", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
-        check(PublicKeyResponse { hash: b"", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        check(PublicKeyResponse { hash: b"SHA1", ..decoded }, CHALLENGE, refused("SHA-1"));
+        check(PublicKeyResponse { hash: b"MD5", ..decoded }, CHALLENGE, refused("MD5"));
+        check(PublicKeyResponse { hash: b"none", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        check(PublicKeyResponse { hash: b"", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         assert!(matches!(
-            read.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Budget::new(5)),
+            decoded.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Budget::new(5)),
             Err(AuthError::Exhausted(_))
         ));
     }

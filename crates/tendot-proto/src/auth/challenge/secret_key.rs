@@ -218,13 +218,13 @@ impl<'a> SecretKeyResponse<'a> {
         challenge: Challenge<'_>,
         policy: SecretKeyMacSet,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), AuthError> {
         self.validate(policy)?;
         let (expected, given) = match *self {
-            Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, crypto, work)?, mac),
+            Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, crypto, budget)?, mac),
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
-                (compute_pbkdf2_mac(secret, salt, iterations, key_bits, challenge, crypto, work)?, mac)
+                (compute_pbkdf2_mac(secret, salt, iterations, key_bits, challenge, crypto, budget)?, mac)
             }
         };
         if bool::from(expected.ct_eq(given)) && !secret.is_empty() { Ok(()) } else { Err(AuthError::Failed) }
@@ -237,16 +237,16 @@ impl<'a> SecretKeyResponse<'a> {
         challenge: Challenge<'_>,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         if algorithm != SecretKeyMac::Pbkdf2 {
-            let mac = compute_mac(algorithm, secret, challenge, crypto, work)?;
+            let mac = compute_mac(algorithm, secret, challenge, crypto, budget)?;
             return Ok(SecretKeyResponse::Mac { algorithm, mac: &mac }.to_bytes());
         }
         let mut salt = [0; 16];
         random.fill(&mut salt);
         let (iterations, key_bits) = (pbkdf2::DEFAULT_ITERATIONS, 160);
-        let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, crypto, work)?;
+        let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, crypto, budget)?;
         Ok(SecretKeyResponse::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
     }
 }
@@ -256,10 +256,10 @@ fn compute_mac(
     secret: &[u8],
     challenge: Challenge<'_>,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<Digest, AuthError> {
     let Challenge { nonce, digest } = challenge;
-    work.charge(cost::hash(2 * secret.len() + nonce.len() + digest.len()))?;
+    budget.charge(cost::hash(2 * secret.len() + nonce.len() + digest.len()))?;
     let hash = match algorithm {
         SecretKeyMac::BareMd5 | SecretKeyMac::Md5 => HashAlgorithm::Md5,
         SecretKeyMac::Sha1 => HashAlgorithm::Sha1,
@@ -280,7 +280,7 @@ fn compute_pbkdf2_mac(
     key_bits: u32,
     Challenge { nonce, digest }: Challenge<'_>,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<Digest, AuthError> {
     let mut key = Zeroizing::new([0; KEY_BITS.1 as usize / 8]);
     let (Some(rounds), Some(key)) = (NonZeroU32::new(iterations), key.get_mut(..key_bits as usize / 8))
@@ -288,8 +288,8 @@ fn compute_pbkdf2_mac(
         let (least, most) = ROUNDS;
         return Err(AuthError::OutOfBounds { field: "iterations", found: iterations, least, most });
     };
-    work.charge(cost::hash(nonce.len() + digest.len()))?;
-    pbkdf2::derive(crypto, secret, salt, rounds, key, work)?;
+    budget.charge(cost::hash(nonce.len() + digest.len()))?;
+    pbkdf2::derive(crypto, secret, salt, rounds, key, budget)?;
     Ok(crypto.hmac(HashAlgorithm::Sha1, key, &[nonce, digest])?)
 }
 
@@ -349,14 +349,14 @@ mod tests {
     #[test]
     fn truncated_macs_do_not_fit() {
         let policy = SecretKeyMacSet::DEFAULT;
-        let mut work = Budget::PER_REQUEST;
+        let mut budget = Budget::PER_REQUEST;
         let answer = SecretKeyResponse::create(
             SecretKeyMac::HmacSha256,
             b"s",
             CHALLENGE,
             &AwsLcProvider,
             &mut SystemRandom,
-            &mut work,
+            &mut budget,
         );
         let answer = answer.unwrap();
         for length in 1..answer.len() {

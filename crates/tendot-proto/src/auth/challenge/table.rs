@@ -27,7 +27,7 @@ pub struct ChallengeTable {
     /// Challenges in order of creation.
     pending: BTreeMap<u64, PendingChallenge>,
     by_id: BTreeMap<u32, u64>,
-    next: u64,
+    next_sequence: u64,
     /// Total bytes of all requests.
     bytes: usize,
 }
@@ -56,13 +56,13 @@ pub struct PendingChallenge {
     nonce: [u8; 16],
     digest: ComputedDigest,
     request: Vec<u8>,
-    made: Duration,
+    created_at: Duration,
 }
 
 impl ChallengeTable {
     /// Empty table.
     pub const fn new(limits: ChallengeLimits, policy: AuthPolicy) -> Self {
-        Self { limits, policy, pending: BTreeMap::new(), by_id: BTreeMap::new(), next: 0, bytes: 0 }
+        Self { limits, policy, pending: BTreeMap::new(), by_id: BTreeMap::new(), next_sequence: 0, bytes: 0 }
     }
 
     /// Issues a challenge for a request, given as a complete, decrypted message.
@@ -76,7 +76,7 @@ impl ChallengeTable {
         now: Now,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
         is_taken: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
         if request.len() > self.limits.bytes {
@@ -89,13 +89,14 @@ impl ChallengeTable {
         {
             return Err(AuthError::TooOld);
         }
-        let digest = ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, work)?;
+        let digest =
+            ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, budget)?;
         self.purge_expired(now);
         let session = parts.envelope.session_id;
         if session != 0
-            && let Some(again) = self.find_repeated(session, parts.envelope.request_id, &digest)
+            && let Some(repeated) = self.find_repeated(session, parts.envelope.request_id, &digest)
         {
-            return self.pending.get(&again).ok_or(AuthError::NoChallenge);
+            return self.pending.get(&repeated).ok_or(AuthError::NoChallenge);
         }
         self.remove(session);
         while self.pending.len() >= self.limits.capacity.max(1)
@@ -110,12 +111,12 @@ impl ChallengeTable {
             0 => random_id(random, |id| self.contains(id) || is_taken(id)),
             session => session,
         };
-        let sequence = self.next;
-        self.next += 1;
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
         self.bytes += request.len();
         self.by_id.insert(id, sequence);
-        let made = now.elapsed;
-        let pending = PendingChallenge { id, version, nonce, digest, request: request.to_vec(), made };
+        let created_at = now.elapsed;
+        let pending = PendingChallenge { id, version, nonce, digest, request: request.to_vec(), created_at };
         Ok(self.pending.entry(sequence).or_insert(pending))
     }
 
@@ -154,7 +155,7 @@ impl ChallengeTable {
     /// Removes expired challenges.
     fn purge_expired(&mut self, now: Now) {
         while let Some(oldest) = self.pending.values().next()
-            && now.elapsed.saturating_sub(oldest.made) > self.limits.life
+            && now.elapsed.saturating_sub(oldest.created_at) > self.limits.life
         {
             let id = oldest.id;
             self.remove(id);
@@ -204,20 +205,20 @@ impl PendingChallenge {
     /// about the same cost.
     pub fn verify(
         &self,
-        answer: &ChallengeResponse<'_>,
+        response: &ChallengeResponse<'_>,
         values: &[HandleValue<'_>],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<u32, AuthError> {
-        match answer.auth_type {
+        match response.auth_type {
             AUTH_TYPE_SECRET_KEY => {
-                let proof = SecretKeyResponse::from_bytes(answer.answer, self.version)?;
-                self.challenge().verify_secret_key(&proof, answer.key_index, values, policy, crypto, work)
+                let proof = SecretKeyResponse::from_bytes(response.answer, self.version)?;
+                self.challenge().verify_secret_key(&proof, response.key_index, values, policy, crypto, budget)
             }
             AUTH_TYPE_PUBLIC_KEY => {
-                let proof = PublicKeyResponse::from_bytes(answer.answer)?;
-                self.challenge().verify_public_key(&proof, answer.key_index, values, policy, crypto, work)
+                let proof = PublicKeyResponse::from_bytes(response.answer)?;
+                self.challenge().verify_public_key(&proof, response.key_index, values, policy, crypto, budget)
             }
             _ => Err(AuthError::UnknownType),
         }

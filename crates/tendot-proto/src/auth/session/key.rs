@@ -51,11 +51,11 @@ impl SessionKey {
         message: &[u8],
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
         let mut iv = [0; 16];
         random.fill(&mut iv);
-        let (mut envelope, plain) = split_envelope(message, work)?;
+        let (mut envelope, plain) = split_envelope(message, budget)?;
         let cipher = crypto
             .aes128_cbc_encrypt(self.cipher_key(), &iv, plain)
             .map_err(|_| SessionError::Undecipherable)?;
@@ -75,9 +75,9 @@ impl SessionKey {
         &self,
         message: &[u8],
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
-        let (mut envelope, payload) = split_envelope(message, work)?;
+        let (mut envelope, payload) = split_envelope(message, budget)?;
         let (iv, cipher) = payload.split_first_chunk::<16>().ok_or(SessionError::Undecipherable)?;
         let plain = crypto
             .aes128_cbc_decrypt(self.cipher_key(), iv, cipher)
@@ -89,8 +89,8 @@ impl SessionKey {
 }
 
 /// Splits envelope and payload, and checks the payload's length.
-fn split_envelope<'a>(message: &'a [u8], work: &mut Budget) -> Result<(Envelope, &'a [u8]), SessionError> {
-    work.charge(cost::hash(message.len()))?;
+fn split_envelope<'a>(message: &'a [u8], budget: &mut Budget) -> Result<(Envelope, &'a [u8]), SessionError> {
+    budget.charge(cost::hash(message.len()))?;
     let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
     let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
     if payload.len() != envelope.length as usize || payload.len() > limits::MAX_MESSAGE_LEN {

@@ -39,7 +39,7 @@ const CIPHER_AES: u32 = 3;
 /// ```
 #[derive(Debug)]
 pub struct ClientKeyExchange {
-    half: DhKeyPair,
+    key_pair: DhKeyPair,
 }
 
 impl ClientKeyExchange {
@@ -48,9 +48,9 @@ impl ClientKeyExchange {
         group: DhGroup,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, SessionError> {
-        Ok(Self { half: DhKeyPair::generate(group, crypto, random, work)? })
+        Ok(Self { key_pair: DhKeyPair::generate(group, crypto, random, budget)? })
     }
 
     /// Session setup request. `identity` is the identity that will authenticate in the session; `timeout` is in
@@ -63,7 +63,7 @@ impl ClientKeyExchange {
             timeout,
             identity_handle: identity.map_or(Handle::new(&[]), ValueReference::handle),
             identity_index: identity.map_or(SessionSetup::ANONYMOUS_INDEX, |identity| identity.index),
-            key: SessionKeyMaterial::PublicKey(&self.half.public_key),
+            key: SessionKeyMaterial::PublicKey(&self.key_pair.public_key),
         }
     }
 
@@ -78,10 +78,10 @@ impl ClientKeyExchange {
         server_key: &PublicKey<'_>,
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Session, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
-        verify_message_signature(response, server_key, policy, crypto, work)?;
+        verify_message_signature(response, server_key, policy, crypto, budget)?;
         let Ok(message) = Message::from_parts(response) else { return refuse("a malformed answer") };
         let MessageBody::Response(Response {
             digest: Some(digest),
@@ -91,11 +91,11 @@ impl ClientKeyExchange {
             return refuse("an answer that is not bound to the request");
         };
         if digest.algorithm != DigestAlgorithm::Sha256
-            || ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, work).is_err()
+            || ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget).is_err()
         {
             return refuse("an answer to another request");
         }
-        self.derive_session(response.envelope.session_id, mode, data, crypto, work)
+        self.derive_session(response.envelope.session_id, mode, data, crypto, budget)
     }
 
     fn derive_session(
@@ -104,7 +104,7 @@ impl ClientKeyExchange {
         mode: KeyExchangeMode,
         data: &[u8],
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Session, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
         if mode != KeyExchangeMode::DIFFIE_HELLMAN {
@@ -120,13 +120,13 @@ impl ClientKeyExchange {
         }
         let Ok(theirs) = PublicKey::from_bytes(reader.remaining()) else { return refuse("a malformed key") };
         let any = AuthPolicy { group_1024: true, ..AuthPolicy::default() };
-        if DhGroup::from_public_key(theirs.components(), &any) != Some(self.half.group) {
+        if DhGroup::from_public_key(theirs.components(), &any) != Some(self.key_pair.group) {
             return refuse("another group than was proposed");
         }
         Ok(Session::new(
             session_id,
             SessionRole::Client,
-            self.half.derive_session_key(&theirs, crypto, work)?,
+            self.key_pair.derive_session_key(&theirs, crypto, budget)?,
         ))
     }
 }
@@ -150,7 +150,7 @@ impl ServerKeyExchange {
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, SessionError> {
         let refuse = |what| Err(SessionError::Refused { what });
         if envelope.response_version() < ProtocolVersion::SHA256 {
@@ -168,22 +168,22 @@ impl ServerKeyExchange {
             return refuse("this group");
         };
         group.validate_public_value(&theirs)?;
-        let half = DhKeyPair::generate(group, crypto, random, work)?;
+        let key_pair = DhKeyPair::generate(group, crypto, random, budget)?;
         let mut data = Vec::new();
         let mut writer = WireWriter::new(&mut data);
         writer.u32(CIPHER_AES);
-        writer.raw(&half.public_key);
+        writer.raw(&key_pair.public_key);
         let anonymous = setup.identity_index == SessionSetup::ANONYMOUS_INDEX;
         let identity = ValueReference::new(setup.identity_index, setup.identity_handle.as_bytes());
         Ok(Self {
-            key: half.derive_session_key(&theirs, crypto, work)?,
+            key: key_pair.derive_session_key(&theirs, crypto, budget)?,
             identity: (!anonymous).then(|| identity.into_owned()),
             timeout: Duration::from_secs(u64::from(setup.timeout)),
             data,
         })
     }
 
-    /// Data of [`ResponseData::Session`](crate::ResponseData::Session).
+    /// Data of [`ResponseData::Session`].
     pub fn response_data(&self) -> &[u8] {
         &self.data
     }
@@ -212,10 +212,10 @@ impl DhKeyPair {
         group: DhGroup,
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, SessionError> {
         let prime = group.prime();
-        work.charge(cost::mod_exp(prime.len()))?;
+        budget.charge(cost::mod_exp(prime.len()))?;
         let mut secret = DhSecret(Zeroizing::new([0; 64]));
         random.fill(&mut *secret.0);
         let y = crypto.mod_exp(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
@@ -227,14 +227,14 @@ impl DhKeyPair {
         &self,
         theirs: &PublicKey<'_>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<SessionKey, SessionError> {
         self.group.validate_public_value(theirs)?;
         let KeyComponents::DiffieHellman { y, .. } = theirs.components() else {
             return Err(PROVIDER_UNSUPPORTED);
         };
         let prime = self.group.prime();
-        work.charge(cost::mod_exp(prime.len()))?;
+        budget.charge(cost::mod_exp(prime.len()))?;
         let shared = crypto.mod_exp(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
         SessionKey::from_shared_secret(&Zeroizing::new(shared)).ok_or(PROVIDER_UNSUPPORTED)
     }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_a_client_refuses() {
-        let server = propose(DhGroup::Modp1024).half.public_key;
+        let server = propose(DhGroup::Modp1024).key_pair.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
             let accepted = propose(DhGroup::Modp1024)
@@ -335,7 +335,7 @@ mod tests {
         check(1, mode, &server, refused("a cipher other than AES"));
         check(1, mode, &[], refused("a cipher other than AES"));
         check(1, mode, &good[..50], refused("a malformed key"));
-        let other = [&[0, 0, 0, 3][..], &propose(DhGroup::Modp2048).half.public_key].concat();
+        let other = [&[0, 0, 0, 3][..], &propose(DhGroup::Modp2048).key_pair.public_key].concat();
         check(1, mode, &other, refused("another group than was proposed"));
         let one = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
         let one = [&[0, 0, 0, 3][..], &one].concat();

@@ -24,11 +24,11 @@ use crate::message::{Envelope, MessageParts, Opcode, ResponseCode};
 #[derive(Debug)]
 pub struct Session {
     id: u32,
-    side: SessionRole,
+    role: SessionRole,
     key: SessionKey,
     /// Counter of the last message sent.
-    sent: u32,
-    received: ReplayWindow,
+    send_counter: u32,
+    replay_window: ReplayWindow,
 }
 
 /// Role in a session. Both sides share one key, so reflected messages must be rejected.
@@ -41,8 +41,8 @@ pub(super) enum SessionRole {
 }
 
 impl Session {
-    pub(super) const fn new(id: u32, side: SessionRole, key: SessionKey) -> Self {
-        Self { id, side, key, sent: 0, received: ReplayWindow::EMPTY }
+    pub(super) const fn new(id: u32, role: SessionRole, key: SessionKey) -> Self {
+        Self { id, role, key, send_counter: 0, replay_window: ReplayWindow::EMPTY }
     }
 
     /// Session id in the envelopes of its messages.
@@ -60,17 +60,17 @@ impl Session {
         &mut self,
         message: &mut Vec<u8>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), SessionError> {
         // Handle.Net reads counters as signed.
-        let counter = self.sent.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
+        let counter = self.send_counter.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
         let counter = counter.ok_or(SessionError::Over)?;
         let envelope = Envelope::from_bytes(message).map_err(CredentialError::from)?;
         if envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        add_mac(message, &self.key, counter, crypto, work)?;
-        self.sent = counter;
+        add_mac(message, &self.key, counter, crypto, budget)?;
+        self.send_counter = counter;
         Ok(())
     }
 
@@ -82,17 +82,17 @@ impl Session {
         &mut self,
         parts: &MessageParts<'_>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), SessionError> {
         if parts.envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        if parts.header.is_request() != (self.side == SessionRole::Server) {
+        if parts.header.is_request() != (self.role == SessionRole::Server) {
             return Err(SessionError::WrongSide);
         }
-        let counter = verify_message_mac(parts, &self.key, crypto, work)?;
+        let counter = verify_message_mac(parts, &self.key, crypto, budget)?;
         // Only after the MAC: a forged message must not consume counters.
-        if self.received.accept(counter) { Ok(()) } else { Err(SessionError::Replayed { counter }) }
+        if self.replay_window.accept(counter) { Ok(()) } else { Err(SessionError::Replayed { counter }) }
     }
 
     /// Decrypts a message and verifies it as [`verify`](Self::verify) does.
@@ -105,18 +105,18 @@ impl Session {
         message: &[u8],
         is_challenged: bool,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
-        let plain = self.key.decrypt(message, crypto, work)?;
+        let plain = self.key.decrypt(message, crypto, budget)?;
         let verified =
             MessageParts::split(&plain).map_err(|_| SessionError::Undecipherable).and_then(|parts| {
                 if is_challenged
-                    && self.side == SessionRole::Server
+                    && self.role == SessionRole::Server
                     && is_challenge_response_without_mac(&parts)
                 {
                     return Ok(());
                 }
-                self.verify(&parts, crypto, work)
+                self.verify(&parts, crypto, budget)
             });
         match verified {
             Ok(()) => Ok(plain),
@@ -128,8 +128,9 @@ impl Session {
 
 /// Whether a message is a challenge response without a MAC.
 pub(super) fn is_challenge_response_without_mac(parts: &MessageParts<'_>) -> bool {
-    let is_answer = parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
-    is_answer && matches!(parts.tail, [] | [0, 0, 0, 0])
+    let is_challenge_response =
+        parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
+    is_challenge_response && matches!(parts.tail, [] | [0, 0, 0, 0])
 }
 
 /// Session error.

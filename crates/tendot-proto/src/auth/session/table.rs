@@ -20,7 +20,7 @@ pub struct SessionTable {
     limits: SessionLimits,
     sessions: BTreeMap<u32, ServerSession>,
     /// Authenticated or not, time of last use, session id.
-    by_age: BTreeSet<(bool, Duration, u32)>,
+    eviction_order: BTreeSet<(bool, Duration, u32)>,
 }
 
 /// Limits of a [`SessionTable`]: entries and idle timeout.
@@ -47,7 +47,7 @@ pub struct ServerSession {
     timeout: Duration,
     last_used: Duration,
     /// Number of messages that failed to decrypt.
-    undecipherable: u32,
+    decrypt_failures: u32,
 }
 
 impl ServerSession {
@@ -81,7 +81,7 @@ impl ServerSession {
 impl SessionTable {
     /// Empty table.
     pub const fn new(limits: SessionLimits) -> Self {
-        Self { limits, sessions: BTreeMap::new(), by_age: BTreeSet::new() }
+        Self { limits, sessions: BTreeMap::new(), eviction_order: BTreeSet::new() }
     }
 
     /// Inserts a new session with an id for which `is_taken` is false: sessions and challenges share the id field.
@@ -93,7 +93,7 @@ impl SessionTable {
         is_taken: impl Fn(u32) -> bool,
     ) -> u32 {
         while self.sessions.len() >= self.limits.capacity.max(1) {
-            let Some((_, _, oldest)) = self.by_age.first().copied() else { break };
+            let Some((_, _, oldest)) = self.eviction_order.first().copied() else { break };
             self.remove(oldest);
         }
         let id = random_id(random, |id| self.contains(id) || is_taken(id));
@@ -103,9 +103,9 @@ impl SessionTable {
             is_authenticated: false,
             timeout: answer.timeout.min(self.limits.timeout),
             last_used: now.elapsed,
-            undecipherable: 0,
+            decrypt_failures: 0,
         };
-        self.by_age.insert(session.eviction_key());
+        self.eviction_order.insert(session.eviction_key());
         self.sessions.insert(id, session);
         id
     }
@@ -119,12 +119,12 @@ impl SessionTable {
         is_challenged: bool,
         now: Now,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<&mut ServerSession, SessionError> {
         let id = parts.envelope.session_id;
         let session = self.get_live_mut(id, now)?;
         if !(is_challenged && is_challenge_response_without_mac(parts)) {
-            session.session.verify(parts, crypto, work)?;
+            session.session.verify(parts, crypto, budget)?;
         }
         self.touch(id, now)
     }
@@ -138,16 +138,16 @@ impl SessionTable {
         is_challenged: bool,
         now: Now,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
         let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
         let session = self.get_live_mut(envelope.session_id, now)?;
-        match session.session.open(message, is_challenged, crypto, work) {
+        match session.session.open(message, is_challenged, crypto, budget) {
             Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
             Err(error) => {
                 if error == SessionError::Undecipherable {
-                    session.undecipherable += 1;
-                    if session.undecipherable >= ServerSession::MAX_DECRYPT_FAILURES {
+                    session.decrypt_failures += 1;
+                    if session.decrypt_failures >= ServerSession::MAX_DECRYPT_FAILURES {
                         self.remove(envelope.session_id);
                     }
                 }
@@ -170,16 +170,16 @@ impl SessionTable {
             return false;
         }
         own.index = identity.index;
-        self.by_age.remove(&session.eviction_key());
+        self.eviction_order.remove(&session.eviction_key());
         session.is_authenticated = true;
-        self.by_age.insert(session.eviction_key());
+        self.eviction_order.insert(session.eviction_key());
         true
     }
 
     /// Removes a session; returns whether it existed.
     pub fn remove(&mut self, id: u32) -> bool {
         let removed = self.sessions.remove(&id);
-        removed.is_some_and(|session| self.by_age.remove(&session.eviction_key()))
+        removed.is_some_and(|session| self.eviction_order.remove(&session.eviction_key()))
     }
 
     /// Whether there is a session with this id.
@@ -215,9 +215,9 @@ impl SessionTable {
 
     fn touch(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
         let session = self.sessions.get_mut(&id).ok_or(SessionError::Unknown)?;
-        self.by_age.remove(&session.eviction_key());
+        self.eviction_order.remove(&session.eviction_key());
         session.last_used = session.last_used.max(now.elapsed);
-        self.by_age.insert(session.eviction_key());
+        self.eviction_order.insert(session.eviction_key());
         Ok(session)
     }
 }

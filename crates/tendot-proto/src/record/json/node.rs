@@ -58,7 +58,7 @@ pub(crate) struct JsonNode<'p, 'j> {
 enum JsonPath<'p> {
     Root,
     Key(&'p Self, &'p str),
-    Place(&'p Self, usize),
+    Index(&'p Self, usize),
 }
 
 impl<'p, 'j: 'p> JsonNode<'p, 'j> {
@@ -110,7 +110,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         };
         let nodes = items.iter().enumerate();
         nodes
-            .map(|(place, json)| read(&JsonNode { json, path: JsonPath::Place(&self.path, place) }))
+            .map(|(index, json)| read(&JsonNode { json, path: JsonPath::Index(&self.path, index) }))
             .collect()
     }
 
@@ -176,7 +176,7 @@ impl fmt::Display for JsonPath<'_> {
             Self::Root => Ok(()),
             Self::Key(Self::Root, key) => f.write_str(key),
             Self::Key(parent, key) => write!(f, "{parent}.{key}"),
-            Self::Place(parent, place) => write!(f, "{parent}[{place}]"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
