@@ -54,11 +54,11 @@ impl BootstrapHandles {
     /// Root sites: those of `0.NA/0.NA` and of the service handles it names, as far as the file has them.
     pub fn root_sites(&self) -> Vec<Site<'_>> {
         let mut sites = Vec::new();
-        let mut asked = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut to_ask: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
         while let Some(handle) = to_ask.pop() {
             let handle = Handle::new(&handle).canonical().into_owned();
-            if !asked.insert(handle.clone()) {
+            if !visited.insert(handle.clone()) {
                 continue;
             }
             for value in self.record_values(Handle::new(&handle)) {

@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn identities() {
-        let same = |one: &'static str, two: &'static str| Handle::from(one).eq_identity(Handle::from(two));
+        let same = |a: &'static str, b: &'static str| Handle::from(a).eq_identity(Handle::from(b));
         assert!(same("0.NA/abc", "0.na/ABC"));
         assert!(same("abc/x", "ABC/x"));
         assert!(!same("abc/x", "abc/X"));

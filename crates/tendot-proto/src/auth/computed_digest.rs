@@ -65,8 +65,8 @@ impl ComputedDigest {
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<(), AuthError> {
-        let own = Self::compute(digest.algorithm, header_and_body, policy, crypto, budget)?;
-        if bool::from(own.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::OtherRequest) }
+        let computed = Self::compute(digest.algorithm, header_and_body, policy, crypto, budget)?;
+        if bool::from(computed.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::OtherRequest) }
     }
 
     /// Digest as a field of a response.

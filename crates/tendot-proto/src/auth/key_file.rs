@@ -34,7 +34,7 @@ pub struct PrivateKey {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PrivateKeyType {
-    RsaCrt,
+    RsaWithPrimes,
     Rsa,
     Dsa,
 }
@@ -120,11 +120,11 @@ impl PrivateKey {
         let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
         let mut writer = WireWriter::new(&mut bytes);
         writer.bytes(RSA_CRT_KEY_TYPE);
-        for _ in PrivateKeyType::RsaCrt.field_names() {
+        for _ in PrivateKeyType::RsaWithPrimes.field_names() {
             writer.bytes(read_der_element(&mut reader, 0x02)?);
         }
         reader.expect_end("RSAPrivateKey")?;
-        Ok(Self { kind: PrivateKeyType::RsaCrt, bytes })
+        Ok(Self { kind: PrivateKeyType::RsaWithPrimes, bytes })
     }
 
     fn decrypt(
@@ -162,7 +162,7 @@ impl PrivateKey {
         let bytes = Zeroizing::new(reader.remaining().to_vec());
         let at = reader;
         let kind = match reader.bytes("key type")? {
-            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaCrt,
+            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaWithPrimes,
             RSA_KEY_TYPE => PrivateKeyType::Rsa,
             DSA_KEY_TYPE => PrivateKeyType::Dsa,
             _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
@@ -213,7 +213,7 @@ impl PrivateKey {
         let mut integers = self.integers();
         let modulus = integers.next()?;
         let exponent = integers.next()?;
-        (self.kind == PrivateKeyType::RsaCrt).then(|| PublicKey::rsa(modulus, exponent))
+        (self.kind == PrivateKeyType::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
     }
 
     /// Loads the key for signing.
@@ -224,7 +224,7 @@ impl PrivateKey {
 
     /// Encodes an RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with primes.
     pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
-        if self.kind != PrivateKeyType::RsaCrt {
+        if self.kind != PrivateKeyType::RsaWithPrimes {
             return None;
         }
         // No buffer may grow here: the old allocation would not be zeroed.
@@ -251,7 +251,7 @@ impl PrivateKey {
 impl PrivateKeyType {
     const fn field_names(self) -> &'static [&'static str] {
         match self {
-            Self::RsaCrt => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
+            Self::RsaWithPrimes => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
             Self::Rsa => &["n", "d"],
             Self::Dsa => &["x", "p", "q", "g"],
         }

@@ -60,10 +60,10 @@ impl<'a> IncomingRequest<'a> {
 
     /// Continues this request after a successful challenge response, to which the response is sent.
     #[must_use]
-    pub fn resume_after_challenge(mut self, answer: IncomingRequest<'_>) -> Self {
-        self.message.envelope.request_id = answer.message.envelope.request_id;
-        self.transport = answer.transport;
-        self.work = answer.work;
+    pub fn resume_after_challenge(mut self, response: IncomingRequest<'_>) -> Self {
+        self.message.envelope.request_id = response.message.envelope.request_id;
+        self.transport = response.transport;
+        self.work = response.work;
         self
     }
 

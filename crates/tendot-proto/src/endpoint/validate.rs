@@ -47,7 +47,7 @@ fn validate_values(opcode: Opcode, values: &WireList<'_, HandleValue<'_>>) -> Re
         return invalid(alloc::format!("{index} cannot be the index of a value"));
     }
     indexes.sort_unstable();
-    if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
+    if let Some([index, _]) = indexes.array_windows().find(|[a, b]| a == b) {
         let message = alloc::format!("two values have the index {index}");
         return Err(InvalidRequest::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
     }

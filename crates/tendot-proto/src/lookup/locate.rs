@@ -75,19 +75,19 @@ impl SiteLocator {
     /// ports are different.
     pub(super) fn add_site(&mut self, site: &Arc<Site<'static>>) {
         // Comparing the first port suffices; comparing all with all could take long.
-        let has_first = |one: &SiteServer<'_>, two: &SiteServer<'_>| {
-            let mut of_two = two.interfaces.iter();
+        let has_first = |a: &SiteServer<'_>, b: &SiteServer<'_>| {
+            let mut of_two = b.interfaces.iter();
             let is_at = |first: &ServerInterface| {
                 of_two.any(|other| (other.transport, other.port) == (first.transport, first.port))
             };
-            one.interfaces.first().is_none_or(is_at)
+            a.interfaces.first().is_none_or(is_at)
         };
-        let is_same = |one: &SiteServer<'_>, two: &SiteServer<'_>| {
-            one.id == two.id && one.address == two.address && (has_first(one, two) || has_first(two, one))
+        let is_same = |a: &SiteServer<'_>, b: &SiteServer<'_>| {
+            a.id == b.id && a.address == b.address && (has_first(a, b) || has_first(b, a))
         };
         let same = |known: &&mut Arc<Site<'static>>| {
-            let (one, two) = (&known.servers, &site.servers);
-            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| is_same(one, two))
+            let (a, b) = (&known.servers, &site.servers);
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
         };
         let is_full = self.sites.len() >= Self::MAX_SITES_AND_RECORDS;
         match self.sites.iter_mut().find(same) {
@@ -148,7 +148,7 @@ mod tests {
 
     /// Serial numbers of the retained sites of one server, given serial numbers and ports.
     #[track_caller]
-    fn check(sites: &[(u16, &[u32])], kept: &[u16]) {
+    fn check(sites: &[(u16, &[u32])], expected: &[u16]) {
         let mut locator = SiteLocator::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
         for (serial, ports) in sites {
             let interface = |port: &u32| ServerInterface {
@@ -161,7 +161,7 @@ mod tests {
             let site = Site { serial: *serial, servers: alloc::vec![server], ..Site::default() };
             locator.add_site(&Arc::new(site));
         }
-        let found: Vec<u16> = locator.sites.iter().map(|site| site.serial).collect();
-        assert_eq!(found, kept, "{sites:?}");
+        let serials: Vec<u16> = locator.sites.iter().map(|site| site.serial).collect();
+        assert_eq!(serials, expected, "{sites:?}");
     }
 }

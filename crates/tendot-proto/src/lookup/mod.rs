@@ -367,9 +367,9 @@ impl Lookup {
         }
         match locator.prefix_handle.take() {
             Some(prefix) if locator.found_nothing() && !locator.is_authoritative_retry => {
-                let mut again = SiteLocator::for_prefix(now, prefix, step.depth + 1);
-                again.is_authoritative_retry = true;
-                step.stage = StepState::Locate(again);
+                let mut retry = SiteLocator::for_prefix(now, prefix, step.depth + 1);
+                retry.is_authoritative_retry = true;
+                step.stage = StepState::Locate(retry);
                 Ok(Progress::Made)
             }
             prefix => {

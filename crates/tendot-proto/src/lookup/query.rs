@@ -75,9 +75,9 @@ impl SiteQuery {
     /// Time at which the next transport is tried, even if this one may still deliver a response: each gets its share of
     /// the remaining time. None for the last transport.
     fn phase_deadline(&self, config: &LookupConfig) -> Option<Duration> {
-        let (phase_start, left) = self.phase_start?;
+        let (phase_start, remaining) = self.phase_start?;
         let transports = u32::try_from(config.transports.len()).ok()?;
-        let share = left.checked_div(transports)?;
+        let share = remaining.checked_div(transports)?;
         let phase = u32::try_from(self.phase).ok().filter(|phase| phase + 1 < transports)?;
         Some(phase_start.saturating_add(share.saturating_mul(phase + 1)))
     }
@@ -186,7 +186,7 @@ impl Lookup {
             addresses.extend(site.alternative_address(server.id));
             // Records may name the root, too.
             let is_own = query.origin != SiteSource::Records
-                || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
+                || self.config.root.iter().any(|root| Arc::ptr_eq(root, site));
             let is_anywhere = is_own || self.config.private_addresses;
             for ip in addresses.iter().map(IpAddr::to_canonical) {
                 let usable =

@@ -52,7 +52,7 @@ impl Lookup {
             self.steps.pop();
             return;
         }
-        let answer = LookupResponse {
+        let lookup_response = LookupResponse {
             bytes: bytes.to_vec(),
             transport: attempt.transport,
             from: attempt.to,
@@ -62,10 +62,10 @@ impl Lookup {
         if header.flags.has(OpFlags::CONTINUOUS) && attempt.transport != InterfaceProtocol::UDP {
             query.streaming_attempt = Some(attempt.id);
             attempt.next_timeout = now.elapsed.saturating_add(self.config.stream_wait);
-            self.events.push_back(LookupEvent::Part(answer));
+            self.events.push_back(LookupEvent::Part(lookup_response));
             return;
         }
-        self.finish(LookupEvent::Finished(answer));
+        self.finish(LookupEvent::Finished(lookup_response));
     }
 
     /// Continues at the sites that a referral names.

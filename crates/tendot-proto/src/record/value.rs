@@ -90,11 +90,11 @@ impl<'a> HandleValue<'a> {
     }
 
     /// Whether a requested type selects this value: the exact type, or with a trailing dot the type and its subtypes.
-    pub fn matches_type_filter(&self, asked: &[u8]) -> bool {
-        let of = &*self.value_type;
-        match asked.strip_suffix(b".") {
-            None => of.eq_ignore_ascii_case(asked),
-            Some(parent) => of.split_at_checked(parent.len()).is_some_and(|(start, after)| {
+    pub fn matches_type_filter(&self, filter: &[u8]) -> bool {
+        let value_type = &*self.value_type;
+        match filter.strip_suffix(b".") {
+            None => value_type.eq_ignore_ascii_case(filter),
+            Some(parent) => value_type.split_at_checked(parent.len()).is_some_and(|(start, after)| {
                 start.eq_ignore_ascii_case(parent) && matches!(after.first(), None | Some(b'.'))
             }),
         }
@@ -166,9 +166,9 @@ impl<'a> ListItem<'a> for HandleValue<'a> {
     }
 }
 
-/// Whether type `of` is `wanted` or a subtype of it.
-pub(super) fn type_matches(of: &[u8], wanted: &str) -> bool {
-    of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
+/// Whether `value_type` is `wanted` or a subtype of it.
+pub(super) fn type_matches(value_type: &[u8], wanted: &str) -> bool {
+    value_type.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
         start.eq_ignore_ascii_case(wanted.as_bytes()) && matches!(after.first(), None | Some(b'.'))
     })
 }

@@ -66,7 +66,7 @@ impl ReplicationStates {
 
     /// Whether a source is a server of the receiver's own site.
     pub fn is_own_site(&self, source: &QueueName) -> bool {
-        self.own_name.as_ref().is_some_and(|own| *own == source.site)
+        self.own_name.as_ref().is_some_and(|name| *name == source.site)
     }
 
     /// Parses the states of a transaction request ([`ReplicationStart::States`]).

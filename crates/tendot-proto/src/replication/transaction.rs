@@ -263,8 +263,8 @@ mod tests {
     fn who_gets_what() {
         let check = |action, hash_option, servers, index, expected| {
             let receiver = HashPartition { hash_option, servers, index };
-            let goes = is_for_receiver(action, Handle::from("10.1000/abc"), &receiver);
-            assert_eq!(goes, expected, "{action:?} {receiver:?}");
+            let is_sent = is_for_receiver(action, Handle::from("10.1000/abc"), &receiver);
+            assert_eq!(is_sent, expected, "{action:?} {receiver:?}");
         };
         check(TransactionAction::CREATE, HashOption::WHOLE, 3, 1, true);
         check(TransactionAction::CREATE, HashOption::WHOLE, 3, 0, false);

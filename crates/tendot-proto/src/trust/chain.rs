@@ -111,12 +111,12 @@ impl<'c> ChainVerifier<'c> {
         link: Option<ValueReference<'static>>,
         budget: &mut Budget,
     ) -> Result<HandleCertificate<'c>, TrustError> {
-        let place = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
-        let values = self.known.require(Handle::new(&place.handle))?;
+        let location = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
+        let values = self.known.require(Handle::new(&location.handle))?;
         let candidates = values
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
-            .filter(|value| place.index == 0 || value.index == place.index)
+            .filter(|value| location.index == 0 || value.index == location.index)
             .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {

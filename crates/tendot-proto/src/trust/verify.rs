@@ -148,8 +148,8 @@ impl ChainVerifier<'_> {
                 believed.indexes.insert(value.index);
             }
         }
-        let there: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-        believed.missing = claimed.keys().filter(|index| !there.contains(index)).copied().collect();
+        let present: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+        believed.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
         Ok(believed)
     }
 }

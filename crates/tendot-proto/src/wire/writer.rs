@@ -79,8 +79,8 @@ impl<'b> WireWriter<'b> {
 
     /// Overwrites the four bytes at `offset`.
     pub(crate) fn overwrite_u32(&mut self, offset: usize, number: u32) {
-        if let Some(place) = self.out.get_mut(offset..).and_then(|from| from.first_chunk_mut::<4>()) {
-            *place = number.to_be_bytes();
+        if let Some(bytes) = self.out.get_mut(offset..).and_then(|from| from.first_chunk_mut::<4>()) {
+            *bytes = number.to_be_bytes();
         }
     }
 }

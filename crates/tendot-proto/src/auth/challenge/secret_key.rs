@@ -139,14 +139,14 @@ impl<'a> SecretKeyResponse<'a> {
             0x12 => SecretKeyMac::HmacSha1,
             0x13 => SecretKeyMac::HmacSha256,
             0x22 => {
-                let answer = Self::Pbkdf2 {
+                let response = Self::Pbkdf2 {
                     salt: reader.bytes("PBKDF2 salt")?,
                     iterations: reader.u32("PBKDF2 iterations")?,
                     key_bits: reader.u32("PBKDF2 key bits")?,
                     mac: reader.bytes("MAC")?,
                 };
                 reader.expect_end("answer")?;
-                return Ok(answer);
+                return Ok(response);
             }
             found => {
                 let kind = DecodeErrorKind::Unexpected { found: u32::from(found) };
@@ -304,9 +304,9 @@ mod tests {
 
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
-    fn verify(answer: &[u8], secret: &[u8], policy: SecretKeyMacSet) -> Result<(), AuthError> {
-        let answer = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST)?;
-        answer.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+    fn verify(response: &[u8], secret: &[u8], policy: SecretKeyMacSet) -> Result<(), AuthError> {
+        let response = SecretKeyResponse::from_bytes(response, ProtocolVersion::LATEST)?;
+        response.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
     }
 
     #[test]
@@ -325,14 +325,14 @@ mod tests {
                 .unwrap()
             };
             let policy = SecretKeyMacSet::NONE.with(algorithm);
-            let mut answer = make(b"secret");
-            assert_eq!(Some(answer[0]), algorithm.code());
-            assert_eq!(verify(&answer, b"secret", policy), Ok(()));
-            assert_eq!(verify(&answer, b"Secret", policy), Err(AuthError::Failed));
+            let mut response = make(b"secret");
+            assert_eq!(Some(response[0]), algorithm.code());
+            assert_eq!(verify(&response, b"secret", policy), Ok(()));
+            assert_eq!(verify(&response, b"Secret", policy), Err(AuthError::Failed));
             let refused = AuthError::NotAllowed { algorithm: algorithm.name() };
-            assert_eq!(verify(&answer, b"secret", policy.without(algorithm)), Err(refused));
-            *answer.last_mut().unwrap() ^= 1;
-            assert_eq!(verify(&answer, b"secret", policy), Err(AuthError::Failed));
+            assert_eq!(verify(&response, b"secret", policy.without(algorithm)), Err(refused));
+            *response.last_mut().unwrap() ^= 1;
+            assert_eq!(verify(&response, b"secret", policy), Err(AuthError::Failed));
             assert_eq!(verify(&make(b""), b"", policy), Err(AuthError::Failed), "everybody knows it");
         }
         check(SecretKeyMac::Sha256);
@@ -350,7 +350,7 @@ mod tests {
     fn truncated_macs_do_not_fit() {
         let policy = SecretKeyMacSet::DEFAULT;
         let mut budget = Budget::PER_REQUEST;
-        let answer = SecretKeyResponse::create(
+        let response = SecretKeyResponse::create(
             SecretKeyMac::HmacSha256,
             b"s",
             CHALLENGE,
@@ -358,9 +358,9 @@ mod tests {
             &mut SystemRandom,
             &mut budget,
         );
-        let answer = answer.unwrap();
-        for length in 1..answer.len() {
-            assert_eq!(verify(&answer[..length], b"s", policy), Err(AuthError::Failed));
+        let response = response.unwrap();
+        for length in 1..response.len() {
+            assert_eq!(verify(&response[..length], b"s", policy), Err(AuthError::Failed));
         }
     }
 
@@ -371,11 +371,11 @@ mod tests {
             HEXLOWER.decode(b"848612415c98e5e3cd5a9dbfcada3d872c35dbf21a08addf48f13b96a86d1fc0").unwrap();
         let nonce: [u8; 16] = core::array::from_fn(|n| n as u8);
         let check = |secret: &[u8], mac: &str| {
-            let answer =
+            let response =
                 "2200000010a0a1a2a3a4a5a6a7a8a9aaabacadaeaf00002710000000a000000014".to_owned() + mac;
-            let answer = HEXLOWER.decode(answer.as_bytes()).unwrap();
-            let read = SecretKeyResponse::from_bytes(&answer, ProtocolVersion::LATEST).unwrap();
-            assert_eq!(read.to_bytes(), answer);
+            let response = HEXLOWER.decode(response.as_bytes()).unwrap();
+            let read = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
+            assert_eq!(read.to_bytes(), response);
             let challenge = Challenge { nonce: &nonce, digest: &digest };
             let verified = read.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut {
                 Budget::PER_REQUEST

@@ -165,11 +165,12 @@ impl SessionTable {
     /// record, the proven key becomes the identity.
     pub fn mark_authenticated(&mut self, id: u32, identity: &ValueReference<'_>) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        let Some(own) = &mut session.identity else { return false };
-        if own.index != 0 && own.index != identity.index || !own.handle().eq_identity(identity.handle()) {
+        let Some(named) = &mut session.identity else { return false };
+        if named.index != 0 && named.index != identity.index || !named.handle().eq_identity(identity.handle())
+        {
             return false;
         }
-        own.index = identity.index;
+        named.index = identity.index;
         self.eviction_order.remove(&session.eviction_key());
         session.is_authenticated = true;
         self.eviction_order.insert(session.eviction_key());

@@ -166,8 +166,8 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
 
 /// Exact integer of a float: some programs write `1.0` for 1.
 fn exact_integer(number: f64) -> Option<i64> {
-    let whole = number as i64;
-    (whole as f64 == number).then_some(whole)
+    let integer = number as i64;
+    (integer as f64 == number).then_some(integer)
 }
 
 impl fmt::Display for JsonPath<'_> {

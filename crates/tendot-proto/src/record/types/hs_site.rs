@@ -149,17 +149,17 @@ impl<'a> Site<'a> {
 
     /// Domain name of a server by its index: `domain.<index>` or `domain`. Used if the address is all zeros, and as the
     /// host of HTTP requests.
-    pub fn domain(&self, place: usize) -> Option<&str> {
-        self.server_attribute("domain", place)
+    pub fn domain(&self, server_index: usize) -> Option<&str> {
+        self.server_attribute("domain", server_index)
     }
 
     /// HTTP path prefix of a server by its index: `path.<index>` or `path`.
-    pub fn http_path(&self, place: usize) -> Option<&str> {
-        self.server_attribute("path", place)
+    pub fn http_path(&self, server_index: usize) -> Option<&str> {
+        self.server_attribute("path", server_index)
     }
 
-    fn server_attribute(&self, name: &str, place: usize) -> Option<&str> {
-        self.indexed_attribute(name, u32::try_from(place).ok()?).or_else(|| self.attribute(name))
+    fn server_attribute(&self, name: &str, server_index: usize) -> Option<&str> {
+        self.indexed_attribute(name, u32::try_from(server_index).ok()?).or_else(|| self.attribute(name))
     }
 
     /// Value of the attribute `name.number`.
@@ -174,14 +174,17 @@ impl<'a> Site<'a> {
 
     /// Copies all borrowed data.
     pub fn into_owned(self) -> Site<'static> {
-        let own = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
+        let to_owned = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
         Site {
-            hash_filter: own(self.hash_filter),
+            hash_filter: to_owned(self.hash_filter),
             attributes: (self.attributes.into_iter())
-                .map(|attribute| SiteAttribute { name: own(attribute.name), value: own(attribute.value) })
+                .map(|attribute| SiteAttribute {
+                    name: to_owned(attribute.name),
+                    value: to_owned(attribute.value),
+                })
                 .collect(),
             servers: (self.servers.into_iter())
-                .map(|server| SiteServer { public_key: own(server.public_key), ..server })
+                .map(|server| SiteServer { public_key: to_owned(server.public_key), ..server })
                 .collect(),
             ..self
         }
@@ -363,15 +366,15 @@ impl HashOption {
     pub const WHOLE: Self = Self(2);
 }
 
-/// Decodes a counted list whose items have at least `least` bytes.
+/// Decodes a counted list whose items have at least `min_item_len` bytes.
 fn decode_list<'a, T>(
     reader: &mut WireReader<'a>,
     field: &'static str,
-    least: usize,
+    min_item_len: usize,
     mut read: impl FnMut(&mut WireReader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     // Collecting a `Result` starts with an empty `Vec`, so nothing is allocated by the announced count.
-    (0..reader.count(field, least)?).map(|_| read(reader)).collect()
+    (0..reader.count(field, min_item_len)?).map(|_| read(reader)).collect()
 }
 
 #[cfg(test)]
