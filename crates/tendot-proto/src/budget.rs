@@ -8,10 +8,10 @@
 /// ```
 /// use tendot_proto::Budget;
 ///
-/// let mut work = Budget::new(100);
-/// assert!(work.charge(60).is_ok());
-/// assert!(work.charge(60).is_err(), "nothing is charged on error");
-/// assert_eq!(work.remaining(), 40);
+/// let mut budget = Budget::new(100);
+/// assert!(budget.charge(60).is_ok());
+/// assert!(budget.charge(60).is_err(), "nothing is charged on error");
+/// assert_eq!(budget.remaining(), 40);
 /// ```
 ///
 /// Not `Copy`: a copy could be spent twice.

@@ -8,22 +8,37 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod auth;
-pub mod bootstrap;
+// Handles, errors, limits, time, work budget.
 mod budget;
-pub mod crypto;
-pub mod endpoint;
 mod error;
 mod handle;
 pub mod limits;
-pub mod lookup;
-pub mod message;
 mod now;
-pub mod record;
-pub mod replication;
-mod transport;
-pub mod trust;
+
+// Bytes.
 pub mod wire;
+
+// Datagrams, streams, HTTP.
+mod transport;
+
+// Messages and records.
+pub mod message;
+pub mod record;
+
+// Server side, authentication, cryptography.
+pub mod endpoint;
+
+pub mod auth;
+pub mod crypto;
+
+// Client side.
+pub mod lookup;
+
+pub mod bootstrap;
+
+// Mirrors and signed records; not used by server or client yet.
+pub mod replication;
+pub mod trust;
 
 pub use budget::{Budget, BudgetExceeded};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};

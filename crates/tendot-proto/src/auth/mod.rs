@@ -6,6 +6,9 @@
 //!
 //! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a peer
 //! may use; a [`Budget`](crate::Budget) limits the work.
+//!
+//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then `key_file`
+//! and `pbkdf2`.
 
 mod challenge;
 mod computed_digest;

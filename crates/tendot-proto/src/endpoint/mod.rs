@@ -1,4 +1,6 @@
 //! Server side of the protocol: bytes to requests, responses to bytes. Stateless.
+//!
+//! Reading order: this file, `incoming_request`, `rejection`, `validate`, `seal`.
 
 mod incoming_request;
 mod rejection;

@@ -88,14 +88,15 @@ use crate::transport::Reassembly;
 /// let outcome = ResponseData::Resolved { handle: Handle::from("0.NA/10"), values: WireList::from(&values[..]) };
 /// let header = request.header.for_response(ResponseCode::SUCCESS, 0, now);
 /// let body = MessageBody::Response(Response::new(outcome));
-/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: CredentialSection::Empty }.to_bytes()?;
+/// let tail = CredentialSection::Empty;
+/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail }.to_bytes()?;
 ///
 /// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
 /// assert!(lookup.poll().is_none(), "wrong source address");
 /// lookup.handle_datagram(now, datagram.to, &response);
 /// assert!(matches!(lookup.poll(), Some(LookupEvent::Measured { .. })));
-/// let Some(LookupEvent::Finished(answer)) = lookup.poll() else { panic!() };
-/// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
+/// let Some(LookupEvent::Finished(response)) = lookup.poll() else { panic!() };
+/// assert_eq!(response.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Lookup {

@@ -3,6 +3,8 @@
 //! A [`HandleValue`] stores its data as bytes. Each value type has a struct that decodes them and encodes them to the
 //! same bytes; [`ValueData`] chooses it by type. JSON: serde serializes [`HandleValue`] and [`HandleRecord`],
 //! `from_json` parses them.
+//!
+//! Reading order: `value`, `handle_record`, `reference`, `ttl`, `data`, `types`, `proxy_types`, `json`.
 
 mod data;
 mod handle_record;

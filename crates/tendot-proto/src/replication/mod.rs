@@ -13,7 +13,8 @@
 //! ```
 //! use tendot_proto::Budget;
 //! use tendot_proto::replication::{
-//!     TransactionAction, ReplicationEvent, StreamFormat, TransactionStatus, ReplicationReader, ReplicationWriter, Transaction, TransactionRecord, TransactionStream,
+//!     ReplicationEvent, ReplicationReader, ReplicationWriter, StreamFormat, Transaction, TransactionAction,
+//!     TransactionRecord, TransactionStatus, TransactionStream,
 //! };
 //!
 //! let records = [
@@ -35,8 +36,8 @@
 //!
 //! let mut reader = ReplicationReader::<TransactionStream>::inside_tls();
 //! let mut received = Vec::new();
-//! for piece in stream.chunks(7) {
-//!     reader.push(piece);
+//! for chunk in stream.chunks(7) {
+//!     reader.push(chunk);
 //!     while let Some(event) = reader.next_event(&mut { Budget::PER_REQUEST })? {
 //!         let ReplicationEvent::Record(record) = event else { unreachable!() };
 //!         received.push(record.into_owned());

@@ -1,4 +1,6 @@
 //! Messages over UDP (fragmentation, reassembly), TCP (framing) and HTTP (tunnel).
+//!
+//! Reading order: `fragment`, `reassembly`, `framing`, `tunnel`.
 
 mod fragment;
 mod framing;

@@ -2,6 +2,8 @@
 //!
 //! A record is trusted if each of its public values is covered by a signature whose signer has a certificate chain to a
 //! trust anchor. Nothing is resolved here: if a further record is needed, the error of [`verify_record`] names it.
+//!
+//! Reading order: `jws`, `claims`, `chain`, `scope`, `sign`, `verify`.
 
 mod chain;
 mod claims;

@@ -1,4 +1,6 @@
 //! Challenge and response: proof of identity for one request.
+//!
+//! Reading order: this file, `table`, `secret_key`, `public_key`.
 
 mod public_key;
 mod secret_key;

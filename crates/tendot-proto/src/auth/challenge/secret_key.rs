@@ -21,8 +21,8 @@ use crate::wire::{WireReader, WireWriter};
 /// use tendot_proto::ProtocolVersion;
 /// use tendot_proto::auth::{SecretKeyResponse, SecretKeyMac};
 ///
-/// let answer = SecretKeyResponse::from_bytes(&[0x13; 33], ProtocolVersion::LATEST)?;
-/// assert_eq!(answer.algorithm(), SecretKeyMac::HmacSha256);
+/// let response = SecretKeyResponse::from_bytes(&[0x13; 33], ProtocolVersion::LATEST)?;
+/// assert_eq!(response.algorithm(), SecretKeyMac::HmacSha256);
 /// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], ProtocolVersion::LATEST).is_err(), "HMAC-MD5 never was");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```

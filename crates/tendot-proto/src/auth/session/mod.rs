@@ -1,4 +1,6 @@
 //! Sessions: shared key, message counters and their table on a server.
+//!
+//! Reading order: this file, `key`, `replay_window`, `key_exchange` with `dh_group`, `table`.
 
 mod dh_group;
 mod key;
