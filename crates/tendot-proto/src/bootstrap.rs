@@ -1,7 +1,7 @@
-//! Where a client begins: the files in which the deployed software keeps the root of the Handle System.
+//! Handle.Net root configuration files: `bootstrap_handles`, `root_info`, `resolver_service`, `local_info`.
 //!
-//! `bootstrap_handles` has the root's records as JSON; `root_info` and `resolver_service`, older, the values of one record;
-//! `local_info` the sites of prefixes that are not to be asked for at the root.
+//! `bootstrap_handles` holds the root records as JSON; `root_info` and `resolver_service`, which are older, the values
+//! of one record; `local_info` the sites of prefixes that are not looked up at the root.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::DecodeError;
 use crate::handle::Handle;
-use crate::record::{HandleRecord, HandleValue, JsonError, JsonNode, PublicKey, Site, read_record};
+use crate::record::{HandleRecord, HandleValue, JsonError, JsonNode, PublicKey, Site, parse_record};
 use crate::wire::{ListItem as _, WireList, WireReader, WireWriter};
 
 /// Records of Handle.Net's `bootstrap_handles` file.
@@ -31,14 +31,14 @@ use crate::wire::{ListItem as _, WireList, WireReader, WireWriter};
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BootstrapHandles {
-    /// When they were last resolved, in milliseconds since 1970.
+    /// Unix time of the last update, in milliseconds.
     pub last_update: u64,
-    /// The records: `0.NA/0.NA`, `0.0/0.0` and the services that they name.
+    /// Records `0.NA/0.NA`, `0.0/0.0` and the service handles they name.
     pub records: Vec<HandleRecord<'static>>,
 }
 
 impl BootstrapHandles {
-    /// Reads the file.
+    /// Parses the file.
     pub fn from_json(json: &[u8]) -> Result<Self, JsonError> {
         let json = serde_json::from_slice(json).map_err(|error| JsonError::from_syntax(&error))?;
         let node = JsonNode::new(&json);
@@ -46,19 +46,19 @@ impl BootstrapHandles {
         let last_update = node.get("lastUpdate").map_or(Ok(0), |time| time.integer())?;
         let mut records = Vec::new();
         for name in handles.keys()? {
-            records.push(read_record(&handles.required(name)?)?);
+            records.push(parse_record(&handles.required(name)?)?);
         }
         Ok(Self { last_update, records })
     }
 
-    /// The sites of the root: those of `0.NA/0.NA`, and of all services that it names, as far as they are in the file.
+    /// Root sites: those of `0.NA/0.NA` and of the service handles it names, as far as the file has them.
     pub fn root_sites(&self) -> Vec<Site<'_>> {
         let mut sites = Vec::new();
-        let mut asked = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut to_ask: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
         while let Some(handle) = to_ask.pop() {
             let handle = Handle::new(&handle).canonical().into_owned();
-            if !asked.insert(handle.clone()) {
+            if !visited.insert(handle.clone()) {
                 continue;
             }
             for value in self.record_values(Handle::new(&handle)) {
@@ -72,7 +72,7 @@ impl BootstrapHandles {
         sites
     }
 
-    /// The keys of `0.0/0.0`, on which all trust in signed records rests.
+    /// Public keys of `0.0/0.0`, the trust anchors of signed records.
     pub fn root_keys(&self) -> Vec<PublicKey<'static>> {
         self.record_values(Handle::from("0.0/0.0"))
             .iter()
@@ -88,7 +88,7 @@ impl BootstrapHandles {
     }
 }
 
-/// The file as it is written.
+/// Serializes the file's JSON.
 impl Serialize for BootstrapHandles {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         /// Records serialized as a map by handle.
@@ -109,17 +109,17 @@ impl Serialize for BootstrapHandles {
     }
 }
 
-/// Reads `root_info` or `resolver_service`: the length of what follows, and values.
+/// Decodes `root_info` or `resolver_service`: length and values.
 ///
 /// ```
 /// use tendot_proto::HandleValue;
-/// use tendot_proto::bootstrap::{read_root_info, encode_root_info};
+/// use tendot_proto::bootstrap::{decode_root_info, encode_root_info};
 ///
 /// let values = [HandleValue::new(1, "HS_SERV", "0.GHR/1")];
 /// let mut file = encode_root_info(&values);
-/// assert_eq!(read_root_info(&file)?, values);
+/// assert_eq!(decode_root_info(&file)?, values);
 /// file.pop();
-/// assert_eq!(read_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
+/// assert_eq!(decode_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 pub fn decode_root_info(file: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError> {
@@ -131,7 +131,7 @@ pub fn decode_root_info(file: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError
     Ok(values.iter().collect())
 }
 
-/// Writes `root_info` or `resolver_service`.
+/// Encodes `root_info` or `resolver_service`.
 pub fn encode_root_info(values: &[HandleValue<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     WireWriter::new(&mut out).sub(|writer| {
@@ -146,13 +146,13 @@ pub fn encode_root_info(values: &[HandleValue<'_>]) -> Vec<u8> {
 /// Entry of `local_info`: a site and the prefixes it serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LocalSite<'a> {
-    /// Prefix handles, as `0.NA/10.1000`.
+    /// Prefix handles, for example `0.NA/10.1000`.
     pub prefixes: Vec<Cow<'a, [u8]>>,
-    /// The site.
+    /// Site of these prefixes.
     pub site: Site<'a>,
 }
 
-/// Reads `local_info`: the length of what follows, and for each site its prefixes and its data.
+/// Decodes `local_info`: length, then prefixes and site data of each site.
 pub fn decode_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
     let mut reader = WireReader::new(file);
     let mut rest = reader.sub("local_info")?;
@@ -169,7 +169,7 @@ pub fn decode_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError>
     Ok(sites)
 }
 
-/// Writes `local_info`.
+/// Encodes `local_info`.
 pub fn encode_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     WireWriter::new(&mut out).sub(|writer| {
@@ -213,7 +213,7 @@ mod tests {
                     "0.NA/0.NA",
                     vec![
                         site_value(1, "HS_SITE", 1),
-                        // Disabled, as it is done in the file that is shipped.
+                        // Disabled, as in the file that Handle.Net ships.
                         site_value(2, "#HS_SITE", 2),
                         HandleValue::new(3, "HS_SERV", "0.ghr/a"),
                         HandleValue::new(4, "HS_SERV", "0.GHR/B"),
@@ -224,7 +224,7 @@ mod tests {
                     "0.GHR/A",
                     vec![site_value(1, "HS_SITE.6", 3), HandleValue::new(2, "HS_SERV", "0.GHR/B")],
                 ),
-                // Comes back to where it began.
+                // A service handle that refers back to the root.
                 record(
                     "0.GHR/B",
                     vec![site_value(1, "HS_SITE", 4), HandleValue::new(2, "HS_SERV", "0.NA/0.NA")],

@@ -1,4 +1,4 @@
-//! What is wrong with bytes from outside.
+//! Decode and encode errors.
 
 use core::fmt;
 
@@ -7,17 +7,17 @@ use core::fmt;
 /// ```
 /// use tendot_proto::MessageParts;
 ///
-/// // An envelope that announces 51 bytes, and only two of them.
+/// // An envelope that announces 51 bytes, followed by only two.
 /// let mut bytes = vec![2, 11, 2, 11, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 51];
 /// bytes.extend([0, 0]);
 /// let error = MessageParts::split(&bytes).unwrap_err();
 /// assert_eq!(error.to_string(), "message at byte 20: 51 bytes announced, 2 there");
-/// assert_eq!((error.field(), error.at()), ("message", 20));
+/// assert_eq!((error.field(), error.offset()), ("message", 20));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeError {
     field: &'static str,
-    at: usize,
+    offset: usize,
     kind: DecodeErrorKind,
 }
 
@@ -25,66 +25,66 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// Fewer bytes are there than the field has, or than its length announces.
+    /// Fewer bytes are available than the field or its length requires.
     Short {
-        /// How many bytes the field should have.
+        /// Required length in bytes.
         announced: usize,
-        /// How many there are.
+        /// Available bytes.
         there: usize,
     },
-    /// More than is allowed in this place, whether the bytes are there or not.
+    /// The length exceeds the limit of the field, whether the bytes are available or not.
     TooLong {
-        /// The length that the field announces.
+        /// Announced length in bytes.
         announced: usize,
-        /// The longest that is allowed.
+        /// Maximum length.
         limit: usize,
     },
-    /// A list announces more items than could stand in the bytes that are left.
+    /// A list announces more items than the remaining bytes can hold.
     TooMany {
-        /// The number of items that the list announces.
+        /// Announced number of items.
         announced: usize,
-        /// How many bytes are there for them.
+        /// Available bytes.
         there: usize,
     },
-    /// A list has more items than is allowed in this place.
+    /// A list exceeds the maximum number of items.
     OverLimit {
-        /// The number of items that the list announces.
+        /// Announced number of items.
         announced: usize,
-        /// The highest number that is allowed.
+        /// Maximum number of items.
         limit: usize,
     },
-    /// Bytes follow where none should.
+    /// Unexpected bytes after the last field.
     Trailing {
-        /// How many.
+        /// Number of bytes.
         there: usize,
     },
-    /// A number that has no meaning in this place.
+    /// Integer that is not valid in this field.
     Unexpected {
-        /// The number.
+        /// The integer.
         found: u32,
     },
-    /// A text that has no meaning in this place.
+    /// Text that is not valid in this field.
     NotUnderstood,
-    /// Bytes that should be UTF-8 and are not.
+    /// Invalid UTF-8.
     NotUtf8,
 }
 
 impl DecodeError {
-    pub(crate) const fn new(field: &'static str, at: usize, kind: DecodeErrorKind) -> Self {
-        Self { field, at, kind }
+    pub(crate) const fn new(field: &'static str, offset: usize, kind: DecodeErrorKind) -> Self {
+        Self { field, offset, kind }
     }
 
-    /// The field that is wrong, in the words of the protocol.
+    /// Name of the field, in the terms of the protocol.
     pub const fn field(&self) -> &'static str {
         self.field
     }
 
-    /// Where the field begins, in bytes from the start of what was decoded.
+    /// Byte offset of the field from the start of the input.
     pub const fn offset(&self) -> usize {
-        self.at
+        self.offset
     }
 
-    /// What is wrong with it.
+    /// Kind of the error.
     pub const fn kind(&self) -> DecodeErrorKind {
         self.kind
     }
@@ -92,7 +92,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}: ", self.field, self.at)?;
+        write!(f, "{} at byte {}: ", self.field, self.offset)?;
         match self.kind {
             DecodeErrorKind::Short { announced, there } => {
                 write!(f, "{announced} bytes announced, {there} there")
@@ -120,12 +120,12 @@ impl core::error::Error for DecodeError {}
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// It would be longer than any peer accepts.
+    /// Longer than any peer accepts.
     #[error("the message has {length} bytes, at most {limit} can be sent")]
     TooLong {
         /// Bytes after the envelope.
         length: usize,
-        /// [`limits::MESSAGE`](crate::limits::MESSAGE).
+        /// [`limits::MAX_MESSAGE_LEN`](crate::limits::MAX_MESSAGE_LEN).
         limit: usize,
     },
 }

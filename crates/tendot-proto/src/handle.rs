@@ -1,4 +1,4 @@
-//! Handles: what they are made of, when two are the same, and which server keeps one.
+//! Handles: parsing, comparison and server selection.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::record::HashOption;
 
 /// Handle as raw bytes: prefix, first `/`, suffix (RFC 3651, 2). Not validated.
 ///
-/// A handle is a prefix, the first `/`, and a suffix (RFC 3651, 2). Without a slash it is taken for a prefix.
+/// Without a slash the whole handle is the prefix.
 ///
 /// ```
 /// use tendot_proto::Handle;
@@ -26,18 +26,18 @@ use crate::record::HashOption;
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
-    /// The root of the Handle System: who serves prefixes.
+    /// Root handle of the Handle System; its record lists the root sites.
     pub const ROOT: Self = Self(b"0.NA/0.NA");
 
-    /// What stands in requests that are about no handle.
+    /// Placeholder in requests that concern no handle.
     pub const BLANK: Self = Self(b"/");
 
-    /// Takes bytes as they are.
+    /// Wraps bytes without validation.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Raw bytes.
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
@@ -47,18 +47,17 @@ impl<'a> Handle<'a> {
         core::str::from_utf8(self.0)
     }
 
-    /// Why a record may not be created under this name, if it may not: it is empty, too long, not UTF-8, or has no
-    /// slash or no prefix.
+    /// Validates the handle of a new record: not empty, not too long, UTF-8, with a slash and a prefix.
     ///
-    /// The deployed software lets more pass (octet sequences that look like UTF-8, a name without a prefix); for
-    /// resolution nothing of this matters, since such a name is just not found.
+    /// Handle.Net accepts more (invalid sequences that resemble UTF-8, an empty prefix). Resolution needs no such
+    /// check: these handles are not found.
     ///
     /// ```
     /// use tendot_proto::{Handle, HandleError};
     ///
-    /// assert_eq!(Handle::from("10.1000/182").check(), Ok(()));
-    /// assert_eq!(Handle::from("10.1000").check(), Err(HandleError::NoSlash));
-    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").check(), Err(HandleError::NotUtf8 { at: 8 }));
+    /// assert_eq!(Handle::from("10.1000/182").validate_for_create(), Ok(()));
+    /// assert_eq!(Handle::from("10.1000").validate_for_create(), Err(HandleError::NoSlash));
+    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").validate_for_create(), Err(HandleError::NotUtf8 { at: 8 }));
     /// ```
     pub fn validate_for_create(self) -> Result<(), HandleError> {
         self.validate()?;
@@ -70,7 +69,7 @@ impl<'a> Handle<'a> {
         }
     }
 
-    /// Why no record can have this name, if none can: it is too long or not UTF-8.
+    /// Validates length and UTF-8, without which no record can have this handle.
     pub fn validate(self) -> Result<(), HandleError> {
         if self.0.len() > limits::MAX_HANDLE_LEN {
             return Err(HandleError::TooLong { length: self.0.len() });
@@ -81,12 +80,12 @@ impl<'a> Handle<'a> {
         }
     }
 
-    /// What stands before the first slash, or all of it.
+    /// Part before the first slash; all of it without a slash.
     pub fn prefix(self) -> &'a [u8] {
         self.slash_offset().map_or(self.0, |slash| self.0.get(..slash).unwrap_or_default())
     }
 
-    /// What stands after the first slash, if there is one.
+    /// Part after the first slash, if there is one.
     pub fn suffix(self) -> Option<&'a [u8]> {
         self.slash_offset().and_then(|slash| self.0.get(slash + 1..))
     }
@@ -95,7 +94,7 @@ impl<'a> Handle<'a> {
         self.0.iter().position(|byte| *byte == b'/')
     }
 
-    /// The name under which the record is kept: ASCII letters in upper case, nothing else changed.
+    /// Storage key of the record: ASCII letters in upper case, everything else unchanged.
     pub fn canonical(self) -> Cow<'a, [u8]> {
         if self.0.iter().any(u8::is_ascii_lowercase) {
             Cow::Owned(self.0.to_ascii_uppercase())
@@ -104,7 +103,7 @@ impl<'a> Handle<'a> {
         }
     }
 
-    /// The record that says who serves names with this prefix: `0.NA/10.1000` for `10.1000/1`, and `0.NA/0.NA` for
+    /// Prefix handle whose record lists the sites of this handle: `0.NA/10.1000` for `10.1000/1`, and `0.NA/0.NA` for
     /// `0.NA/10.1000`.
     pub fn prefix_handle(self) -> Vec<u8> {
         let mut handle = b"0.NA/".to_vec();
@@ -115,7 +114,7 @@ impl<'a> Handle<'a> {
         handle
     }
 
-    /// `0.NA/10` for a name without a slash, such as `10`; any other name as it is.
+    /// Adds `0.NA/` to a handle without a slash: `0.NA/10` for `10`; any other handle is unchanged.
     pub fn qualified(self) -> Cow<'a, [u8]> {
         if self.slash_offset().is_some() {
             return Cow::Borrowed(self.0);
@@ -125,24 +124,24 @@ impl<'a> Handle<'a> {
         Cow::Owned(handle)
     }
 
-    /// For a prefix handle the one it is derived from: `0.NA/10.1000` for `0.NA/10.1000.2`, none for `0.NA/10`.
+    /// Parent of a derived prefix handle: `0.NA/10.1000` for `0.NA/10.1000.2`, none for `0.NA/10`.
     pub fn parent_prefix_handle(self) -> Option<&'a [u8]> {
         let suffix = self.suffix().filter(|_| self.is_prefix_handle())?;
         let dot = suffix.iter().rposition(|byte| *byte == b'.')?;
         self.0.get(..self.0.len() - suffix.len() + dot)
     }
 
-    /// Whether this is the name of a prefix's record: `0.NA/…`.
+    /// Whether this is a prefix handle: `0.NA/…`.
     pub fn is_prefix_handle(self) -> bool {
         self.0.split_at_checked(5).is_some_and(|(start, _)| start.eq_ignore_ascii_case(b"0.NA/"))
     }
 
-    /// Whether the root services keep this name: it begins with `0.` or `0/`, or has no slash.
+    /// Whether the root service is responsible: the handle begins with `0.` or `0/`, or has no slash.
     pub fn is_global(self) -> bool {
         self.0.starts_with(b"0.") || self.0.starts_with(b"0/") || self.slash_offset().is_none()
     }
 
-    /// Whether both name the same identity: ASCII case does not matter in the prefix, nor anywhere in `0.…`.
+    /// Compares identities: ASCII case is ignored in the prefix, and everywhere in `0.…`.
     pub fn eq_identity(self, other: Handle<'_>) -> bool {
         self.prefix().eq_ignore_ascii_case(other.prefix())
             && match (self.suffix(), other.suffix()) {
@@ -151,13 +150,13 @@ impl<'a> Handle<'a> {
             }
     }
 
-    /// Whether both name the same record, which is so without regard to ASCII case.
+    /// Compares handles as record names: ASCII case is ignored.
     pub fn eq_ignore_case(self, other: Handle<'_>) -> bool {
         self.0.eq_ignore_ascii_case(other.0)
     }
 
-    /// Which of `servers` keeps the record: the last four bytes of the MD5 of the part that the site hashes, as a
-    /// signed number without its sign, modulo the number of servers (RFC 3652, 3.1.3). None of none.
+    /// Index of the responsible server of a site (RFC 3652, 3.1.3): the last four bytes of the MD5 of the hashed part,
+    /// as the absolute value of a signed integer, modulo `servers`. None if `servers` is 0.
     ///
     /// ```
     /// use tendot_proto::{Handle, record::HashOption};
@@ -188,7 +187,7 @@ impl<'a> Handle<'a> {
         }
         let digest: [u8; 16] = hash.finalize().into();
         let last = digest.last_chunk::<4>().copied().unwrap_or_default();
-        // The deployed software overflows at -2^31; the honest size of that number is taken here.
+        // Handle.Net overflows at -2^31; here the absolute value is correct.
         Some(i32::from_be_bytes(last).unsigned_abs() as usize % servers)
     }
 }
@@ -199,7 +198,7 @@ impl<'a> From<&'a str> for Handle<'a> {
     }
 }
 
-/// As text; what is not UTF-8 is replaced.
+/// As text; invalid UTF-8 is replaced.
 impl fmt::Display for Handle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
@@ -222,25 +221,25 @@ impl fmt::Debug for Handle<'_> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandleError {
-    /// There is no name.
+    /// The handle is empty.
     #[error("the handle is empty")]
     Empty,
-    /// The name has more than [`limits::MAX_HANDLE_LEN`] bytes.
+    /// The handle has more than [`limits::MAX_HANDLE_LEN`] bytes.
     #[error("the handle has {length} bytes, at most {max} are allowed", max = limits::MAX_HANDLE_LEN)]
     TooLong {
-        /// How many it has.
+        /// Length in bytes.
         length: usize,
     },
-    /// The name is not UTF-8.
+    /// The handle is not UTF-8.
     #[error("the handle is not UTF-8 from byte {at} on")]
     NotUtf8 {
-        /// The first byte that is not.
+        /// Offset of the first invalid byte.
         at: usize,
     },
-    /// The name has no slash.
+    /// The handle has no slash.
     #[error("the handle has no `/` between prefix and suffix")]
     NoSlash,
-    /// The name begins with a slash.
+    /// The prefix is empty.
     #[error("the handle has nothing before its `/`")]
     NoPrefix,
 }
@@ -249,7 +248,7 @@ pub enum HandleError {
 mod tests {
     use super::*;
 
-    /// The examples of the digest, made with the deployed software.
+    /// Hash examples computed with Handle.Net.
     #[test]
     fn servers() {
         check("10.1000/1", HashOption::PREFIX, 1);
@@ -282,7 +281,7 @@ mod tests {
 
     #[test]
     fn identities() {
-        let same = |one: &'static str, two: &'static str| Handle::from(one).eq_identity(Handle::from(two));
+        let same = |a: &'static str, b: &'static str| Handle::from(a).eq_identity(Handle::from(b));
         assert!(same("0.NA/abc", "0.na/ABC"));
         assert!(same("abc/x", "ABC/x"));
         assert!(!same("abc/x", "abc/X"));

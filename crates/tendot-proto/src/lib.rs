@@ -8,34 +8,46 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod auth;
-pub mod bootstrap;
-pub mod crypto;
-pub mod endpoint;
+// Handles, errors, limits, time, work budget.
+mod budget;
 mod error;
-mod fragment;
-mod framing;
 mod handle;
 pub mod limits;
-pub mod lookup;
+mod now;
+
+// Bytes.
+pub mod wire;
+
+// Datagrams, streams, HTTP.
+mod transport;
+
+// Messages and records.
 pub mod message;
 pub mod record;
-pub mod replication;
-mod time;
-pub mod trust;
-pub mod tunnel;
-pub mod wire;
-mod work;
 
+// Server side, authentication, cryptography.
+pub mod endpoint;
+
+pub mod auth;
+pub mod crypto;
+
+// Client side.
+pub mod lookup;
+
+pub mod bootstrap;
+
+// Mirrors and signed records; not used by server or client yet.
+pub mod replication;
+pub mod trust;
+
+pub use budget::{Budget, BudgetExceeded};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
-pub use fragment::{Datagram, FragmentError, Fragments, Reassembly};
-pub use framing::{FrameError, Framer};
 pub use handle::{Handle, HandleError};
 pub use message::{
     Credential, CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader,
     MessageParts, OpFlags, Opcode, ProtocolVersion, Request, RequestDigest, Response, ResponseCode,
     ResponseData,
 };
+pub use now::Now;
 pub use record::{HandleValue, Ttl, ValuePermissions, ValueReference};
-pub use time::Now;
-pub use work::{Budget, BudgetExceeded};
+pub use transport::{Datagram, FragmentError, Fragments, FrameError, Framer, Reassembly, tunnel};

@@ -1,31 +1,31 @@
-//! How large things may be, as the deployed software has it; larger is malformed.
+//! Size limits of the protocol, as in Handle.Net. Larger input is malformed.
 
-/// Bytes of a message after its envelope.
+/// Maximum length of a message after its envelope, in bytes.
 pub const MAX_MESSAGE_LEN: usize = 262_144;
 
-/// Bytes of a UDP datagram, the envelope included.
+/// Maximum length of a UDP datagram with its envelope, in bytes.
 pub const MAX_DATAGRAM_LEN: usize = 512;
 
-/// Bytes of a datagram after its envelope.
+/// Maximum length of a datagram after its envelope, in bytes.
 pub const MAX_DATAGRAM_PAYLOAD_LEN: usize = MAX_DATAGRAM_LEN - ENVELOPE_LEN;
 
-/// Bytes of an envelope.
+/// Length of an envelope, in bytes.
 pub const ENVELOPE_LEN: usize = 20;
 
-/// Bytes of a header.
+/// Length of a header, in bytes.
 pub const HEADER_LEN: usize = 24;
 
-/// Bytes of one length-prefixed field, and items of one list.
+/// Maximum bytes of a length-prefixed field, and maximum items of a list.
 pub const FIELD: usize = 1_048_576;
 
-/// Values of one record in a message.
+/// Maximum number of values of a record in a message.
 pub const MAX_VALUES: usize = 2_048;
 
-/// Bytes of a handle.
+/// Maximum length of a handle, in bytes.
 pub const MAX_HANDLE_LEN: usize = 2_048;
 
-/// Handles in one message of a list; more come in further messages.
+/// Number of handles in one message of a handle list; the rest follows in further messages.
 pub const LIST_BATCH_HANDLES: usize = 50;
 
-/// Times a question may be passed on from server to server.
+/// Maximum number of times a request is forwarded between servers.
 pub const MAX_RECURSION_COUNT: u8 = 10;

@@ -1,96 +1,98 @@
+//! Message credentials: signatures and session MACs.
+
 use alloc::vec::Vec;
 
 use subtle::ConstantTimeEq;
 
+use super::cost;
 use super::error::AuthError;
 use super::policy::AuthPolicy;
-use super::price;
-use super::public_key::{signature_hash_for, verify_with_hash_name};
 use super::session::SessionKey;
+use super::signature::{signature_hash_for, verify_with_hash_name};
+use crate::budget::{Budget, BudgetExceeded};
 use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
 use crate::error::{DecodeError, EncodeError};
 use crate::limits;
 use crate::message::{Credential, Envelope, MessageParts, ProtocolVersion};
 use crate::record::PublicKey;
 use crate::wire::WireWriter;
-use crate::work::{Budget, BudgetExceeded};
 
 /// Error of signing or verifying a message credential.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialError {
-    /// There is no credential, or one of another kind.
+    /// No credential, or one of another type.
     #[error("the message has no credential of this kind")]
     Missing,
-    /// There is a credential already.
+    /// The message already has a credential.
     #[error("the message has a credential already")]
     Present,
-    /// The signature or MAC is not one of this key over this message.
+    /// The signature or MAC does not match the key and message.
     #[error("the credential does not fit the message and the key")]
     Wrong,
-    /// What is signed in this version is not known for certain: 2.5 and 2.6 write fields over one another.
+    /// The signed bytes of this version are ambiguous: 2.5 and 2.6 overwrite fields.
     #[error("messages of version {version} cannot be signed reliably")]
     Version {
-        /// The version.
+        /// Version of the message.
         version: ProtocolVersion,
     },
-    /// The algorithm is unknown or not allowed.
+    /// Unknown algorithm, or not allowed by the policy.
     #[error(transparent)]
     Algorithm(AuthError),
-    /// The bytes are not a message.
+    /// Malformed message.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// With the credential the message would be too long.
+    /// The message with the credential exceeds the size limit.
     #[error(transparent)]
     TooLong(#[from] EncodeError),
-    /// It would cost too much.
+    /// Work budget exceeded.
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }
 
 const HMAC_SHA256_NAME: &[u8] = b"HMAC-SHA256";
 
-/// Appends a signature to a message that is complete but for it.
+/// Appends a signature to a complete message.
 ///
-/// `message` is an envelope with all that follows it, as [`Message::encode`](crate::Message::encode) writes it. The
-/// signature is over the bytes, so nothing may be changed afterwards, except that they may be encrypted.
+/// `message` is an encoded message with its envelope, see [`Message::encode`](crate::Message::encode). The signature
+/// covers its bytes: afterwards the message may be encrypted, but not changed.
 pub fn sign_message(
     message: &mut Vec<u8>,
     key: &dyn SigningKey,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, 0)?;
     let (hash, algorithm) = signature_hash_for(version);
-    work.charge(price::sign(key.signature_len()).saturating_add(price::hash(signed.len())))?;
+    budget.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(signed.len())))?;
     let signature = key.sign(hash, &signed).map_err(|error| CredentialError::Algorithm(error.into()))?;
     append_credential(message, 0, Credential::TYPE_SIGNED, algorithm, &signature)
 }
 
-/// Appends the MAC of a session to a message that is complete but for it, in the same way.
+/// Appends a session MAC to a complete message.
 pub fn add_mac(
     message: &mut Vec<u8>,
     key: &SessionKey,
     counter: u32,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, counter)?;
     require_mac_support(version)?;
-    let mac = compute_mac(key, &[&signed], crypto, work)?;
+    let mac = compute_mac(key, &[&signed], crypto, budget)?;
     append_credential(message, counter, Credential::TYPE_MAC, HMAC_SHA256_NAME, &mac)
 }
 
-/// Checks that the owner of a key signed a message as it came.
+/// Verifies the signature of a received message.
 pub fn verify_message_signature(
     parts: &MessageParts<'_>,
     key: &PublicKey<'_>,
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
     let signed = [&*signed_prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
-    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, work)
+    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, budget)
         .map_err(|error| match error {
             AuthError::Failed => CredentialError::Wrong,
             AuthError::Exhausted(exhausted) => exhausted.into(),
@@ -98,14 +100,14 @@ pub fn verify_message_signature(
         })
 }
 
-/// Checks that a message as it came was made by somebody who has the key of the session, and tells its counter.
+/// Verifies the session MAC of a received message and returns its counter.
 ///
-/// Whether the message came before is not looked at: see [`Session`](super::Session).
+/// Does not detect replays: see [`Session`](super::Session).
 pub fn verify_message_mac(
     parts: &MessageParts<'_>,
     key: &SessionKey,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<u32, CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_MAC])?;
     require_mac_support(parts.envelope.version)?;
@@ -113,7 +115,7 @@ pub fn verify_message_mac(
         return Err(CredentialError::Algorithm(AuthError::UnknownAlgorithm));
     }
     let prefix = signed_prefix(&parts.envelope, credential.counter)?;
-    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, work)?;
+    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, budget)?;
     if bool::from(expected.ct_eq(credential.signature)) {
         Ok(credential.counter)
     } else {
@@ -121,7 +123,7 @@ pub fn verify_message_mac(
     }
 }
 
-/// MACs of older versions are made of SHA-1 alone, and of broken bytes.
+/// Rejects older versions: their MACs use plain SHA-1 over ambiguous bytes.
 fn require_mac_support(version: ProtocolVersion) -> Result<(), CredentialError> {
     if version < ProtocolVersion::SHA256 { Err(CredentialError::Version { version }) } else { Ok(()) }
 }
@@ -130,15 +132,15 @@ fn compute_mac(
     key: &SessionKey,
     parts: &[&[u8]],
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<crate::crypto::Digest, CredentialError> {
-    work.charge(price::hash(parts.iter().map(|part| part.len()).sum()))?;
+    budget.charge(cost::hash(parts.iter().map(|part| part.len()).sum()))?;
     crypto
         .hmac(HashAlgorithm::Sha256, key.as_bytes(), parts)
         .map_err(|error| CredentialError::Algorithm(error.into()))
 }
 
-/// What stands in signed bytes before header and body.
+/// Signed bytes before header and body.
 fn signed_prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, CredentialError> {
     let Envelope { version, session_id, request_id, .. } = *envelope;
     let suggested = envelope.newest_version();
@@ -158,7 +160,7 @@ fn signed_prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, Credentia
     Ok(out)
 }
 
-/// What is signed of a message that has no credential yet, and its version.
+/// Bytes to sign of a message without credential, and its version.
 fn signed_bytes(message: &[u8], counter: u32) -> Result<(Vec<u8>, ProtocolVersion), CredentialError> {
     let parts = MessageParts::split(message)?;
     if !matches!(parts.tail, [] | [0, 0, 0, 0]) {
@@ -243,7 +245,7 @@ mod tests {
             let signed = sign(version).unwrap();
             assert!(Message::from_bytes(&signed).unwrap().credential().is_some());
             assert_eq!(verify(&signed), Ok(()), "{version}");
-            // The request id, the recursion count, the handle, the signature.
+            // Offsets of request id, recursion count, handle and signature.
             for at in [11, 34, 50, signed.len() - 1] {
                 let mut changed = signed.clone();
                 changed[at] ^= 1;

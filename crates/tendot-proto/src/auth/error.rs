@@ -1,77 +1,79 @@
+//! Authentication errors and their response codes.
+
+use crate::budget::BudgetExceeded;
 use crate::crypto::CryptoError;
 use crate::error::DecodeError;
 use crate::message::ResponseCode;
-use crate::work::BudgetExceeded;
 
 /// Authentication error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// The answer does not fit, or there is no such key: which of the two is not to be told.
+    /// Wrong proof or no such key. Deliberately one error, so that the difference is not disclosed.
     #[error("the proof does not fit the key")]
     Failed,
-    /// The bytes are not an answer.
+    /// Malformed challenge response.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// The authentication type is neither `HS_SECKEY` nor `HS_PUBKEY`.
     #[error("unknown authentication type")]
     UnknownType,
-    /// The policy does not allow this algorithm.
+    /// The policy does not allow the algorithm.
     #[error("{algorithm} is not allowed")]
     NotAllowed {
-        /// What it is called.
+        /// Name of the algorithm.
         algorithm: &'static str,
     },
-    /// No algorithm has this name or number.
+    /// Unknown algorithm.
     #[error("unknown algorithm")]
     UnknownAlgorithm,
-    /// PBKDF2 with numbers that would be too weak, or too much work.
+    /// PBKDF2 parameter that is too weak or too expensive.
     #[error("{field} of PBKDF2 is {found}, allowed are {least} to {most}")]
     OutOfBounds {
-        /// Which number.
+        /// Name of the parameter.
         field: &'static str,
-        /// What it is.
+        /// Value of the parameter.
         found: u32,
-        /// The lowest that is allowed.
+        /// Minimum.
         least: u32,
-        /// The highest that is allowed.
+        /// Maximum.
         most: u32,
     },
-    /// The peer speaks a version below 2.1, or below 2.7 without a policy that allows SHA-1.
+    /// The peer's version is below 2.1, or below 2.7 without a policy that allows SHA-1.
     #[error("the peer's version is too old for a challenge")]
     TooOld,
-    /// There is no such challenge: it never was, has been answered, or is over.
+    /// Unknown challenge: never issued, already used, or expired.
     #[error("no such challenge, or no longer")]
     NoChallenge,
-    /// The request is too large to be kept until the challenge is answered.
+    /// The request is too large to be stored with its challenge.
     #[error("the request has {length} bytes, at most {limit} are kept for a challenge")]
     TooLarge {
-        /// Its bytes.
+        /// Length of the request in bytes.
         length: usize,
-        /// The most that are kept.
+        /// Maximum in bytes.
         limit: usize,
     },
-    /// The peer wants a proof over something that is not our request, or is no challenge.
+    /// Not a challenge for our request.
     #[error("the challenge is not about the request that was sent")]
     OtherRequest,
-    /// The nonce is longer than any that is in use, and so long that what is signed could be taken for something else.
+    /// The nonce is so long that the signed bytes could be mistaken for another message.
     #[error("a nonce of {length} bytes, at most {limit} are signed")]
     Nonce {
-        /// Its bytes.
+        /// Length of the nonce in bytes.
         length: usize,
-        /// The most that are signed.
+        /// Maximum in bytes.
         limit: usize,
     },
-    /// The provider of cryptography cannot do it.
+    /// The crypto provider does not support the operation.
     #[error(transparent)]
     Crypto(CryptoError),
-    /// It would cost too much.
+    /// Work budget exceeded.
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }
 
 impl AuthError {
-    /// What a server answers.
+    /// Response code of a server.
     pub const fn response_code(&self) -> ResponseCode {
         match self {
             Self::Failed => ResponseCode::AUTHENTICATION_FAILED,
@@ -85,7 +87,7 @@ impl AuthError {
     }
 }
 
-/// A signature that does not fit, and a key that cannot be used, are a failed proof like any other.
+/// A wrong signature and an unusable key count as a failed proof.
 impl From<CryptoError> for AuthError {
     fn from(error: CryptoError) -> Self {
         match error {

@@ -1,3 +1,5 @@
+//! Private keys in Handle.Net's file format.
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,17 +9,14 @@ use zeroize::Zeroizing;
 
 use super::error::AuthError;
 use super::pbkdf2;
+use crate::budget::{Budget, BudgetExceeded};
 use crate::crypto::{CryptoError, CryptoProvider, SecureRandom, SigningKey};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::PublicKey;
 use crate::wire::{WireReader, WireWriter};
-use crate::work::{Budget, BudgetExceeded};
 
 /// Private key in Handle.Net's file format (`admpriv.bin`, `privkey.bin`). Zeroed on drop, redacted in `Debug`.
 ///
-/// `admpriv.bin`, `privkey.bin`.
-///
-/// Its bytes are wiped from memory when it is dropped, and `Debug` does not show them.
 ///
 /// ```
 /// use tendot_proto::Budget;
@@ -29,7 +28,7 @@ use crate::work::{Budget, BudgetExceeded};
 /// ```
 pub struct PrivateKey {
     kind: PrivateKeyType,
-    /// As it stands in an unencrypted file after the wrapper; found decodable.
+    /// Key as in an unencrypted file, without the encryption type; validated.
     bytes: Zeroizing<Vec<u8>>,
 }
 
@@ -47,68 +46,68 @@ const DSA_KEY_TYPE: &[u8] = b"DSA_PRIV_KEY";
 const ENCRYPTION_NONE: u32 = 1;
 const ENCRYPTION_AES: u32 = 4;
 
-/// Rounds of PBKDF2 that a file may ask for; a hundred times what is written.
+/// Maximum number of PBKDF2 iterations in a file; a hundred times the default.
 const MAX_PBKDF2_ITERATIONS: u32 = 1_000_000;
 
 /// Error of reading or using a private key file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The bytes are not such a file.
+    /// Malformed file.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The file is encrypted by DES or triple DES, which is not done any more.
+    /// Encrypted with DES or triple DES, which is not supported.
     #[error(
         "the key is encrypted with DES (wrapper {wrapper}); encrypt it anew with `hdl-keyutil` of Handle.Net 8 or later"
     )]
     Des {
-        /// 0, 2 or 3.
+        /// Encryption type: 0, 2 or 3.
         wrapper: u32,
     },
     /// The file is encrypted and no passphrase was given.
     #[error("the key is encrypted: a passphrase is needed")]
     PassphraseNeeded,
-    /// The passphrase is not the one, or the file is damaged.
+    /// Wrong passphrase or damaged file.
     #[error("the passphrase is wrong, or the file damaged")]
     WrongPassphrase,
-    /// The file asks for other numbers than can be taken.
+    /// Unsupported encryption parameter.
     #[error("{field} of PBKDF2 is {found}")]
     OutOfBounds {
-        /// Which number.
+        /// Name of the parameter.
         field: &'static str,
-        /// What it is.
+        /// Value of the parameter.
         found: u32,
     },
-    /// A key that cannot sign here: RSA without its primes, or DSA.
+    /// The key cannot sign: RSA without primes, or DSA.
     #[error("keys of this kind are recognized, but cannot sign")]
     CannotSign,
-    /// The provider of cryptography does not take the key.
+    /// The crypto provider rejects the key.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// It would cost too much.
+    /// Work budget exceeded.
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }
 
 impl PrivateKey {
-    /// Reads a file. A passphrase is not needed, and not looked at, if the key is not encrypted.
+    /// Decodes a key file. The passphrase is ignored if the file is not encrypted.
     pub fn from_file_bytes(
         file: &[u8],
         passphrase: Option<&[u8]>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let mut reader = WireReader::new(file);
         let start = reader;
         match reader.u32("wrapper")? {
             ENCRYPTION_NONE => Ok(Self::decode(reader)?),
-            ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, work),
+            ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, budget),
             wrapper @ (0 | 2 | 3) => Err(KeyFileError::Des { wrapper }),
             found => Err(start.error("wrapper", DecodeErrorKind::Unexpected { found }).into()),
         }
     }
 
-    /// Takes an RSAPrivateKey in DER (RFC 8017, A.1.2).
+    /// Decodes an RSAPrivateKey in DER (RFC 8017, A.1.2).
     pub fn from_der(der: &[u8]) -> Result<Self, DecodeError> {
         let mut outer = WireReader::new(der);
         let sequence = read_der_element(&mut outer, 0x30)?;
@@ -132,7 +131,7 @@ impl PrivateKey {
         mut reader: WireReader<'_>,
         passphrase: Option<&[u8]>,
         crypto: &dyn CryptoProvider,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let salt = reader.bytes("salt")?;
         let rounds = reader.u32("iterations")?;
@@ -152,7 +151,7 @@ impl PrivateKey {
         }
         let passphrase = passphrase.ok_or(KeyFileError::PassphraseNeeded)?;
         let mut key = Zeroizing::new([0; 16]);
-        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
         let plain =
             crypto.aes128_cbc_decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
         let plain = Zeroizing::new(plain);
@@ -175,7 +174,7 @@ impl PrivateKey {
         Ok(Self { kind, bytes })
     }
 
-    /// The key as an unencrypted file.
+    /// Encodes an unencrypted file.
     pub fn to_file_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut file = Zeroizing::new(Vec::with_capacity(4 + self.bytes.len()));
         let mut writer = WireWriter::new(&mut file);
@@ -184,19 +183,19 @@ impl PrivateKey {
         file
     }
 
-    /// The key as a file encrypted by AES, as Handle.Net 8 and later write it.
+    /// Encodes a file encrypted with AES, as Handle.Net 8 and later do.
     pub fn to_encrypted_file_bytes(
         &self,
         passphrase: &[u8],
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<u8>, KeyFileError> {
         let (mut salt, mut iv, mut key) = ([0; 16], [0; 16], Zeroizing::new([0; 16]));
         random.fill(&mut salt);
         random.fill(&mut iv);
         let rounds = NonZeroU32::new(pbkdf2::DEFAULT_ITERATIONS).unwrap_or(NonZeroU32::MAX);
-        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, work).map_err(map_derivation_error)?;
+        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
         let cipher = crypto.aes128_cbc_encrypt(&key, &iv, &self.bytes)?;
         let mut file = Vec::new();
         let mut writer = WireWriter::new(&mut file);
@@ -209,7 +208,7 @@ impl PrivateKey {
         Ok(file)
     }
 
-    /// The key that verifies what this one signs. Only RSA keys with their primes hold all that is needed.
+    /// Public key of this key. Only for RSA keys with primes.
     pub fn public_key(&self) -> Option<PublicKey<'static>> {
         let mut integers = self.integers();
         let modulus = integers.next()?;
@@ -217,18 +216,18 @@ impl PrivateKey {
         (self.kind == PrivateKeyType::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
     }
 
-    /// The key, ready to sign.
+    /// Loads the key for signing.
     pub fn signing_key(&self, crypto: &dyn CryptoProvider) -> Result<Box<dyn SigningKey>, KeyFileError> {
         let der = self.to_der().ok_or(KeyFileError::CannotSign)?;
         Ok(crypto.load_signing_key(&der)?)
     }
 
-    /// An RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with its primes.
+    /// Encodes an RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with primes.
     pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
         if self.kind != PrivateKeyType::RsaWithPrimes {
             return None;
         }
-        // No buffer grows here, since what it grew out of would not be wiped.
+        // No buffer may grow here: the old allocation would not be zeroed.
         let mut fields = Zeroizing::new(Vec::with_capacity(self.bytes.len() + 64));
         fields.extend_from_slice(&[0x02, 1, 0]);
         for integer in self.integers() {
@@ -241,7 +240,7 @@ impl PrivateKey {
         Some(der)
     }
 
-    /// The integers, signed and big-endian.
+    /// Integers, signed and big-endian.
     fn integers(&self) -> impl Iterator<Item = &[u8]> {
         let mut reader = WireReader::new(&self.bytes);
         let known = reader.bytes("key type").is_ok();
@@ -285,7 +284,7 @@ fn write_der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
     }
 }
 
-/// The contents of the next element, which has to have this tag and a length of up to four bytes.
+/// Content of the next DER element, which must have this tag and a length of up to four bytes.
 fn read_der_element<'a>(reader: &mut WireReader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
     const FIELD: &str = "RSAPrivateKey";
     let start = *reader;
@@ -366,8 +365,8 @@ mod tests {
         ));
     }
 
-    /// Made with OpenSSL after the layout of the deployed software, so that both directions are not wrong alike:
-    /// passphrase `é` as the one byte 0xe9, which enters PBKDF2 as C3 A9.
+    /// Created with OpenSSL in Handle.Net's layout, independently of this code: passphrase `é` as the byte 0xe9, which
+    /// enters PBKDF2 as C3 A9.
     #[test]
     fn encrypted_by_others() {
         let file = include_bytes!("../../../../conformance/vectors/admpriv-encrypted.bin");

@@ -1,27 +1,29 @@
+//! Handle.Net's PBKDF2 variant.
+
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use zeroize::Zeroizing;
 
+use super::cost;
 use super::error::AuthError;
-use super::price;
+use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
-use crate::work::Budget;
 
-/// Rounds that the deployed software writes.
+/// Default number of iterations in Handle.Net.
 pub(super) const DEFAULT_ITERATIONS: u32 = 10_000;
 
-/// PBKDF2 with HMAC-SHA1 as the deployed software has it: each byte of the secret is taken for a character, which enters
-/// the computation in UTF-8, so bytes from 0x80 on become two.
+/// Handle.Net's variant of PBKDF2-HMAC-SHA1: each byte of the secret is a character that is encoded as UTF-8, so bytes
+/// from 0x80 become two.
 pub(super) fn derive(
     crypto: &dyn CryptoProvider,
     secret: &[u8],
     salt: &[u8],
     rounds: NonZeroU32,
     out: &mut [u8],
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<(), AuthError> {
-    work.charge(price::pbkdf2(rounds.get(), out.len()).saturating_add(price::hash(secret.len())))?;
+    budget.charge(cost::pbkdf2(rounds.get(), out.len()).saturating_add(cost::hash(secret.len())))?;
     let mut password = Zeroizing::new(Vec::with_capacity(2 * secret.len()));
     for byte in secret {
         let mut utf8 = [0; 2];

@@ -1,8 +1,9 @@
-use super::secret_key::SecretKeyMacSet;
+//! Algorithms that are accepted and offered.
+
+use super::challenge::SecretKeyMac;
 
 /// Algorithms accepted from peers and offered to them. The default is what is safe and works with Handle.Net 9.
 ///
-/// The default is what is safe and still spoken by Handle.Net 9.
 ///
 /// ```
 /// use tendot_proto::auth::{AuthPolicy, SecretKeyMac};
@@ -13,15 +14,15 @@ use super::secret_key::SecretKeyMacSet;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AuthPolicy {
-    /// The forms of an answer by secret key.
+    /// Secret-key MAC algorithms.
     pub secret_keys: SecretKeyMacSet,
-    /// SHA-1 in signatures and in digests of requests, for peers older than 2.7. Needs the feature `legacy`.
+    /// Allow SHA-1 in signatures and request digests, for peers older than 2.7. Needs the feature `legacy`.
     pub sha1: bool,
-    /// MD5 in digests of requests, for servers older than 2.1. Needs the feature `legacy`.
+    /// Allow MD5 in request digests, for servers older than 2.1. Needs the feature `legacy`.
     pub md5: bool,
-    /// Signatures by RSA keys of 1024 to 2047 bits. Needs the feature `legacy`.
+    /// Allow signatures by RSA keys of 1024 to 2047 bits. Needs the feature `legacy`.
     pub short_rsa_keys: bool,
-    /// Sessions in the group of 1024 bits, which is what clients of the deployed software use.
+    /// Allow sessions in the 1024-bit group, which Handle.Net's clients use.
     pub group_1024: bool,
 }
 
@@ -34,5 +35,41 @@ impl Default for AuthPolicy {
             short_rsa_keys: false,
             group_1024: true,
         }
+    }
+}
+
+/// Set of accepted secret-key MAC algorithms.
+///
+/// ```
+/// use tendot_proto::auth::{SecretKeyMac, SecretKeyMacSet};
+///
+/// let policy = SecretKeyMacSet::DEFAULT.with(SecretKeyMac::Sha1);
+/// assert!(policy.contains(SecretKeyMac::Sha1) && !policy.contains(SecretKeyMac::Md5));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SecretKeyMacSet(u8);
+
+impl SecretKeyMacSet {
+    /// Empty set.
+    pub const NONE: Self = Self(0);
+
+    /// HMAC-SHA256 and PBKDF2, which all peers support since 2.7.
+    pub const DEFAULT: Self = Self::NONE.with(SecretKeyMac::HmacSha256).with(SecretKeyMac::Pbkdf2);
+
+    /// Adds an algorithm.
+    #[must_use]
+    pub const fn with(self, algorithm: SecretKeyMac) -> Self {
+        Self(self.0 | 1 << algorithm as u8)
+    }
+
+    /// Removes an algorithm.
+    #[must_use]
+    pub const fn without(self, algorithm: SecretKeyMac) -> Self {
+        Self(self.0 & !(1 << algorithm as u8))
+    }
+
+    /// Whether the algorithm is accepted.
+    pub const fn contains(self, algorithm: SecretKeyMac) -> bool {
+        self.0 & 1 << algorithm as u8 != 0
     }
 }

@@ -1,3 +1,5 @@
+//! Default crypto provider: aws-lc-rs.
+
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,12 +24,12 @@ use crate::record::{KeyComponents, PublicKey};
 
 /// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
 ///
-/// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits are there only with the feature `legacy`.
+/// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits need the feature `legacy`.
 ///
 /// ```
 /// use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, CryptoError, HashAlgorithm};
 ///
-/// let digest = AwsLcProvider.hash_algorithm(HashAlgorithm::Sha256, &[b"Handle", b"!"])?;
+/// let digest = AwsLcProvider.hash(HashAlgorithm::Sha256, &[b"Handle", b"!"])?;
 /// assert_eq!(digest[..4], [0xeb, 0xb9, 0xd8, 0x42]);
 /// assert_eq!(AwsLcProvider.hmac(HashAlgorithm::Md5, b"key", &[]), Err(CryptoError::Unsupported));
 /// # Ok::<(), CryptoError>(())
@@ -41,13 +43,13 @@ pub struct SystemRandom;
 
 impl SecureRandom for SystemRandom {
     fn fill(&mut self, out: &mut [u8]) {
-        // AWS-LC ends the program itself when the system gives no random bytes; if it ever reported that instead,
-        // waiting is right, since nothing guessable may go out.
+        // AWS-LC aborts if the system has no random bytes; if it ever returned an error instead, waiting is right,
+        // since predictable bytes must not be used.
         while rand::fill(out).is_err() {}
     }
 }
 
-/// Bits of the largest modulus that is computed with; RSA keys and Diffie-Hellman groups end here.
+/// Maximum modulus size in bits, for RSA keys and Diffie-Hellman groups.
 const MAX_MODULUS_BITS: usize = 8192;
 
 impl CryptoProvider for AwsLcProvider {
@@ -92,7 +94,7 @@ impl CryptoProvider for AwsLcProvider {
         iterations: NonZeroU32,
         out: &mut [u8],
     ) -> Result<(), CryptoError> {
-        // aws-lc-rs panics on an output longer than PBKDF2 can give, which is far above this.
+        // aws-lc-rs panics on an output longer than PBKDF2 allows, which is far above this limit.
         if out.is_empty() || out.len() > 1 << 20 {
             return Err(CryptoError::Unsupported);
         }
@@ -116,11 +118,11 @@ impl CryptoProvider for AwsLcProvider {
             }
             KeyComponents::Dsa { q, p, g, y } => {
                 let key = dsa_verifying_key(q, p, g, y)?;
-                // r and s have at most 33 bytes each in DER: nothing longer is worth looking at.
+                // r and s have at most 33 bytes each in DER; longer signatures are rejected.
                 if signature.len() > 80 {
                     return Err(CryptoError::Signature);
                 }
-                // Refuses r = 0 and s = 0; those above q are refused by the verification.
+                // Rejects r = 0 and s = 0; the verification rejects values above q.
                 let signature = dsa::Signature::try_from(signature).map_err(|_| CryptoError::Signature)?;
                 let digest = self.hash(hash, &[message])?;
                 key.verify_prehash(&digest, &signature).map_err(|_| CryptoError::Signature)
@@ -190,7 +192,7 @@ impl CryptoProvider for AwsLcProvider {
         let power = BoxedMontyForm::new(base, &parameters).pow(&exponent).retrieve();
         exponent.zeroize();
         let bytes = power.to_be_bytes();
-        // Rounded up to words; what stands before the modulus' length is zero.
+        // Rounded up to words; the bytes before the modulus' length are zero.
         Ok(bytes.get(bytes.len() - modulus.len()..).unwrap_or_default().to_vec())
     }
 }
@@ -235,7 +237,7 @@ fn md5(parts: &[&[u8]]) -> Digest {
     Digest::new(&digest)
 }
 
-/// What signatures of a modulus of so many bytes are checked by.
+/// Verification parameters for a modulus of this length.
 fn rsa_verification_params(
     hash: HashAlgorithm,
     modulus: usize,
@@ -257,8 +259,8 @@ fn rsa_verification_params(
     }
 }
 
-/// A DSA key of one of the sizes of FIPS 186. Others are refused before anything is computed: a hostile key costs
-/// nothing, and the computation relies on sizes that fit each other.
+/// DSA key in one of the sizes of FIPS 186. Other sizes are rejected before any computation: a hostile key costs
+/// nothing, and the computation relies on consistent sizes.
 fn dsa_verifying_key(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Result<dsa::VerifyingKey, CryptoError> {
     let bits = |integer: &[u8]| {
         integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)

@@ -1,3 +1,5 @@
+//! Seals responses: request digest, signature or MAC, encryption.
+
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -11,15 +13,15 @@ use crate::message::{Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Res
 
 /// Keys, session and policy used to seal a response.
 pub struct SealContext<'s> {
-    /// Who computes.
+    /// Cryptography provider.
     pub crypto: &'s dyn CryptoProvider,
-    /// Unguessable bytes, for encryption.
+    /// Random source for encryption.
     pub random: &'s mut dyn SecureRandom,
-    /// What old peers may have.
+    /// Algorithms allowed for old peers.
     pub policy: &'s AuthPolicy,
-    /// The server's key; without one nothing is signed.
+    /// Server key; without one responses are not signed.
     pub key: Option<&'s dyn SigningKey>,
-    /// The session that the request came in, if it came in one.
+    /// Session of the request, if there is one.
     pub session: Option<&'s mut Session>,
 }
 
@@ -30,15 +32,14 @@ impl fmt::Debug for SealContext<'_> {
 }
 
 impl IncomingRequest<'_> {
-    /// A response as it goes out: with the digest of the request, signed and encrypted, as far as the request asks for
-    /// it.
+    /// Encodes a response with request digest, signature and encryption, as the request demands.
     ///
-    /// In a session a response is authenticated by the session, except where there is none yet or none any more; values
-    /// that not everybody may read are encrypted there whether that was asked for or not. Peers before 2.7 get no
-    /// signature, and a digest only if the policy allows its hash: both would be of MD5 or SHA-1.
+    /// In a session the response has a MAC of the session, except in session setup and termination; private values are
+    /// always encrypted there. Peers before 2.7 get no signature, and a digest only if the policy allows its hash: both
+    /// would use MD5 or SHA-1.
     pub fn seal(&mut self, response: Message<'_>, with: &mut SealContext<'_>) -> Result<Vec<u8>, SealError> {
         let is_about_session = self.is_session_management();
-        let work = &mut self.work;
+        let budget = &mut self.work;
         let version = response.envelope.version;
         let flags = self.message.header.flags;
         let digest;
@@ -47,7 +48,7 @@ impl IncomingRequest<'_> {
             && let MessageBody::Response(Response { digest: None, outcome }) = response.body
         {
             let request = self.parts.header_and_body;
-            match ComputedDigest::for_request(request, version, with.policy, with.crypto, work) {
+            match ComputedDigest::for_request(request, version, with.policy, with.crypto, budget) {
                 Ok(own) => {
                     digest = own;
                     response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
@@ -62,9 +63,11 @@ impl IncomingRequest<'_> {
         if flags.has(OpFlags::CERTIFY) {
             match (&mut with.session, with.key) {
                 (Some(session), _) if !is_about_session => {
-                    session.add_mac(&mut bytes, with.crypto, work)?;
+                    session.add_mac(&mut bytes, with.crypto, budget)?;
                 }
-                (_, Some(key)) if version >= ProtocolVersion::SHA256 => sign_message(&mut bytes, key, work)?,
+                (_, Some(key)) if version >= ProtocolVersion::SHA256 => {
+                    sign_message(&mut bytes, key, budget)?
+                }
                 _ => {}
             }
         }
@@ -72,7 +75,7 @@ impl IncomingRequest<'_> {
             Some(session)
                 if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_private_values(&response)) =>
             {
-                Ok(session.key().encrypt(&bytes, with.crypto, with.random, work)?)
+                Ok(session.key().encrypt(&bytes, with.crypto, with.random, budget)?)
             }
             _ => Ok(bytes),
         }
@@ -83,8 +86,8 @@ impl IncomingRequest<'_> {
     }
 }
 
-/// Whether a response has values that not everybody may read. Peers expect them encrypted since 2.8; before, a session
-/// that could not decrypt them would be none.
+/// Whether a response has values that are not publicly readable. Peers expect them encrypted since 2.8; older peers can
+/// decrypt them, too, since every session can.
 fn has_private_values(response: &Message<'_>) -> bool {
     let MessageBody::Response(Response { outcome, .. }) = &response.body else { return false };
     let (ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. }) =
@@ -99,16 +102,16 @@ fn has_private_values(response: &Message<'_>) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// It cannot be encoded.
+    /// Encoding failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The request cannot be digested as its version needs it.
+    /// The request digest could not be computed in the version of the peer.
     #[error(transparent)]
     Digest(#[from] AuthError),
-    /// It cannot be signed.
+    /// Signing failed.
     #[error(transparent)]
     Sign(#[from] CredentialError),
-    /// It cannot be sent in its session.
+    /// The session failed.
     #[error(transparent)]
     Session(#[from] SessionError),
 }

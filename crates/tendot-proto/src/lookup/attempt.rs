@@ -1,3 +1,5 @@
+//! One request to one server over one transport.
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -5,111 +7,77 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use super::error::{AttemptError, ConnectionError, FailedAttempt};
-use crate::framing::Framer;
 use crate::record::{InterfaceProtocol, Site, SiteServer};
-use crate::tunnel::{self, TunnelError};
+use crate::transport::Framer;
+use crate::transport::tunnel::{self, ResponseHead};
 
-/// A server that may be asked.
+/// Server address to query.
 #[derive(Clone, Debug)]
 pub(super) struct ServerTarget {
     pub(super) site: Arc<Site<'static>>,
-    /// Which of the site's servers it is.
-    pub(super) place: usize,
+    /// Index of the server in its site.
+    pub(super) server_index: usize,
     pub(super) ip: IpAddr,
-    /// A bit for each transport of the configuration that has been tried.
-    pub(super) tried: u32,
+    /// Bit set of the configured transports that were tried.
+    pub(super) tried_transports: u32,
 }
 
 impl ServerTarget {
     pub(super) fn server(&self) -> Option<&SiteServer<'static>> {
-        self.site.servers.get(self.place)
+        self.site.servers.get(self.server_index)
     }
 
-    /// Whether both are one server, whatever the transport.
+    /// Whether both are the same server, whatever the transport.
     pub(super) fn is_same_server(&self, other: &Self) -> bool {
         let interfaces = |target: &Self| target.server().map(|server| server.interfaces.clone());
         self.ip == other.ip && interfaces(self) == interfaces(other)
     }
 
-    /// The host of HTTP requests.
+    /// Host of HTTP requests.
     pub(super) fn http_host(&self, to: SocketAddr) -> String {
-        match self.site.domain(self.place) {
+        match self.site.domain(self.server_index) {
             Some(domain) => alloc::format!("{domain}:{}", to.port()),
             None => alloc::format!("{to}"),
         }
     }
 }
 
-/// A request that was sent to one server in one way.
+/// Request sent to one server over one transport.
 pub(super) struct Attempt {
     pub(super) id: u32,
     pub(super) transport: InterfaceProtocol,
     pub(super) to: SocketAddr,
     pub(super) target: ServerTarget,
     pub(super) request_id: u32,
-    /// The message, without HTTP.
+    /// Encoded message, without HTTP head.
     pub(super) request: Vec<u8>,
     pub(super) started: Duration,
-    /// How often it was sent.
-    pub(super) sent: usize,
-    /// When to send again, or to wait no longer.
-    pub(super) next: Duration,
-    /// Whether it is waited for. What comes later is still welcome.
-    pub(super) waiting: bool,
+    /// Number of times it was sent.
+    pub(super) times_sent: usize,
+    /// Time of the next retransmission, or of the timeout.
+    pub(super) next_timeout: Duration,
+    /// Whether the attempt still waits. A late response is accepted, too.
+    pub(super) is_waiting: bool,
     pub(super) error: Option<AttemptError>,
     pub(super) framer: Framer,
-    /// What has come of the head of an HTTP response; none when it has been read, or if there is none.
-    pub(super) head: Option<Head>,
-}
-
-/// The head of an HTTP response as far as it has come.
-#[derive(Default)]
-pub(super) struct Head {
-    bytes: Vec<u8>,
-    /// Up to where its end has been looked for. It may come byte by byte, and no byte is looked at each time.
-    searched: usize,
-    /// Where the body begins, once that is known.
-    body: Option<usize>,
-}
-
-impl Head {
-    /// Takes more bytes; gives those after the head when it is whole.
-    fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
-        self.bytes.extend_from_slice(bytes);
-        if self.body.is_none() {
-            let is_whole = self.scan_for_end() || self.bytes.len() >= tunnel::MAX_RESPONSE_HEAD_LEN;
-            // What is no HTTP shows that at once, and may never have an end.
-            let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
-            self.body = tunnel::find_response_body(start.unwrap_or(&self.bytes))?;
-        }
-        Ok(self.body.and_then(|body| self.bytes.get(body..)))
-    }
-
-    /// Whether an empty line ends within what has not been looked at.
-    fn scan_for_end(&mut self) -> bool {
-        let searched = core::mem::replace(&mut self.searched, self.bytes.len());
-        let new = self.bytes.iter().enumerate().skip(searched);
-        new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
-            let before = self.bytes.get(..at).unwrap_or_default();
-            before.ends_with(b"\n") || before.ends_with(b"\n\r")
-        })
-    }
+    /// Incomplete head of an HTTP response; none once it is parsed, or without HTTP.
+    pub(super) head: Option<ResponseHead>,
 }
 
 impl Attempt {
-    /// Takes bytes of a connection.
+    /// Handles bytes of a connection.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), AttemptError> {
         let Some(head) = &mut self.head else {
             self.framer.push(bytes);
             return Ok(());
         };
-        // After an error nothing more is kept, however much comes.
+        // After an error nothing more is stored.
         if let Some(error @ AttemptError::Tunnel(_)) = self.error {
-            *head = Head::default();
+            *head = ResponseHead::default();
             return Err(error);
         }
         let Some(body) = head.push(bytes)? else { return Ok(()) };
-        // A line break before the message may come in two parts.
+        // The line break before the message may arrive in two parts.
         if body.len() >= 2 {
             self.framer.push(tunnel::strip_leading_newline(body));
             self.head = None;
@@ -118,11 +86,11 @@ impl Attempt {
     }
 
     pub(super) fn fail(&mut self, error: AttemptError) {
-        self.waiting = false;
+        self.is_waiting = false;
         self.error = Some(error);
     }
 
-    /// Whether the server may have got the request.
+    /// Whether the server may have received the request.
     pub(super) fn may_have_been_received(&self) -> bool {
         let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
         self.error.is_none_or(|error| !unsent.contains(&error))
@@ -137,8 +105,7 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
+    use crate::transport::tunnel::TunnelError;
 
     fn attempt() -> Attempt {
         let ip = IpAddr::from([192, 0, 2, 1]);
@@ -146,16 +113,16 @@ mod tests {
             id: 1,
             transport: InterfaceProtocol::HTTP,
             to: SocketAddr::new(ip, 8000),
-            target: ServerTarget { site: Arc::default(), place: 0, ip, tried: 0 },
+            target: ServerTarget { site: Arc::default(), server_index: 0, ip, tried_transports: 0 },
             request_id: 1,
             request: Vec::new(),
             started: Duration::ZERO,
-            sent: 1,
-            next: Duration::ZERO,
-            waiting: true,
+            times_sent: 1,
+            next_timeout: Duration::ZERO,
+            is_waiting: true,
             error: None,
             framer: Framer::new(),
-            head: Some(Head::default()),
+            head: Some(ResponseHead::default()),
         }
     }
 
@@ -167,39 +134,8 @@ mod tests {
             if let Err(error) = attempt.push(&b"a: b\r\n".repeat(100)) {
                 attempt.fail(error);
             }
-            assert!(attempt.head.as_ref().unwrap().bytes.len() < 2 * tunnel::MAX_RESPONSE_HEAD_LEN);
+            assert!(attempt.head.as_ref().unwrap().len() < 2 * tunnel::MAX_RESPONSE_HEAD_LEN);
         }
         assert_eq!(attempt.error, Some(AttemptError::Tunnel(TunnelError::HeadTooLong)));
-    }
-
-    /// However it is cut, it is read as if it had come at once.
-    #[test]
-    fn a_head_in_parts() {
-        let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
-        for head in [HEAD, old] {
-            let received = [head, b"\r\n", &[2; 30]].concat();
-            for size in 1..=received.len() {
-                let mut parts = Head::default();
-                let mut body = None;
-                for (number, part) in received.chunks(size).enumerate() {
-                    body = parts.push(part).unwrap().map(<[u8]>::to_vec);
-                    let come = (size * (number + 1)).min(received.len());
-                    assert_eq!(body.is_some(), come >= head.len(), "{size} {come}");
-                }
-                assert_eq!(body.unwrap(), received[head.len()..], "{size}");
-            }
-        }
-        for other in [&b"SSH-2.0"[..], b"HTTP/2", b"\n"] {
-            assert_eq!(Head::default().push(other), Err(TunnelError::NotHttp));
-        }
-    }
-
-    /// An end put where it was looked for already is not found: nothing is looked at twice.
-    #[test]
-    fn a_head_is_searched_once() {
-        let mut head = Head::default();
-        head.push(HEAD.get(..40).unwrap()).unwrap();
-        head.bytes[15..19].copy_from_slice(b"\r\n\r\n");
-        assert_eq!(head.push(HEAD.get(40..50).unwrap()), Ok(None));
     }
 }

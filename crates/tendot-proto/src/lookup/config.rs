@@ -1,3 +1,5 @@
+//! Lookup settings: root sites, transports, timeouts, limits.
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,58 +15,58 @@ use crate::record::{InterfaceProtocol, Site};
 /// Lookup settings shared by all lookups of a program: root sites, transports, timeouts, limits.
 #[derive(Clone, Debug)]
 pub struct LookupConfig {
-    /// The sites of the root, who know about prefixes.
+    /// Root sites, which resolve prefix handles.
     pub root: Vec<Arc<Site<'static>>>,
-    /// Prefixes, in upper case, whose sites are known without asking.
+    /// Sites by prefix, in upper case, that replace resolution at the root.
     pub overrides: BTreeMap<Vec<u8>, Vec<Arc<Site<'static>>>>,
-    /// What is tried, in this order: one at all sites before the next at any.
+    /// Transports in order of preference: each is tried at all sites before the next.
     pub transports: Vec<InterfaceProtocol>,
-    /// Whether IPv4 can be used.
+    /// Whether IPv4 is available.
     pub ipv4: bool,
-    /// Whether IPv6 can be used.
+    /// Whether IPv6 is available.
     pub ipv6: bool,
-    /// Whether records may send a lookup to addresses that are not public, as of this machine or of a network behind a
-    /// firewall. If not, anybody who has a prefix could make us send requests there (SSRF). It does not matter for
-    /// `root` and `overrides`, which are the caller's own choice; sites from [`ReplicationEvent::Located`](super::Event::Located)
-    /// are from records.
+    /// Whether records may direct a lookup to addresses that are not public, such as loopback or private networks.
+    /// Otherwise the owner of any prefix could make the client send requests there (SSRF). Does not apply to `root` and
+    /// `overrides`, which the caller configures; sites from [`LookupEvent::Located`](super::LookupEvent::Located) come
+    /// from records.
     pub private_addresses: bool,
-    /// Whether answers must be signed by the server that was asked, with the SHA-256 digest of what it was asked. It
-    /// needs `crypto`, and servers that speak 2.7 or later.
+    /// Whether responses must be signed by the queried server and have the SHA-256 digest of the request. Needs
+    /// `crypto`, and servers with version 2.7 or later.
     pub certify: bool,
-    /// What checks signatures and digests.
+    /// Cryptography provider that verifies signatures and digests.
     pub crypto: Option<Arc<dyn CryptoProvider>>,
-    /// What signatures and digests may be made by. Many servers have keys that need more than the default.
+    /// Algorithms accepted in signatures and digests. Many servers have keys that need more than the default.
     pub policy: AuthPolicy,
-    /// How fast servers were before.
+    /// Round-trip times of earlier requests.
     pub response_times: Option<Arc<dyn RttEstimates>>,
-    /// When a lookup ends at the latest.
+    /// Timeout of a lookup.
     pub time: Duration,
-    /// How many messages a lookup may send, repeated ones included.
+    /// Maximum number of messages of a lookup, with retransmissions.
     pub messages: u32,
-    /// How many names of servers a lookup may have resolved in the DNS; servers with further names are not asked.
+    /// Maximum number of domain names to resolve per lookup; servers with further names are not queried.
     pub domains: u32,
-    /// How often a lookup lets itself be referred to other sites.
+    /// Maximum number of referrals to follow.
     pub referrals: u32,
-    /// How many records deep sites are looked for.
+    /// Maximum number of service handles in a chain.
     pub service_depth: u32,
-    /// How long an answer is waited for over UDP: the message is sent once for each of these.
+    /// UDP timeouts: the message is sent once for each.
     pub datagram_waits: Vec<Duration>,
-    /// Whether questions that must not be repeated, but change no record (a session, the answer to a challenge), may go
-    /// over UDP, as clients of the deployed software send them: one message to one server, which is waited for as long
-    /// as for a repeated one. If not, they go over connections only, as changes always do.
+    /// Whether requests that must not be repeated but change no record (session setup, challenge response) may use UDP,
+    /// as in Handle.Net's client: one message to one server, with the total UDP timeout. Otherwise they use connections
+    /// only, as writes always do.
     pub single_datagrams: bool,
-    /// How long an answer is waited for over connections.
+    /// Timeout of a response over a connection.
     pub stream_wait: Duration,
-    /// When the next site is tried beside one that has not answered.
+    /// Delay before the next site is queried in parallel.
     pub next_site: Duration,
-    /// The same if the next one is of the other family of addresses.
+    /// Delay before the next site is queried in parallel, if its address is of the other family.
     pub next_family: Duration,
 }
 
 impl LookupConfig {
-    /// A client that knows the root sites, with the times and bounds of the deployed software where it has some.
+    /// Configuration with the root sites, and the timeouts and limits of Handle.Net where it has any.
     ///
-    /// HTTPS is not among the transports, since not everybody can do it.
+    /// HTTPS is not among the transports, since not every caller supports it.
     pub fn new(root: Vec<Arc<Site<'static>>>) -> Self {
         Self {
             root,
@@ -90,7 +92,7 @@ impl LookupConfig {
         }
     }
 
-    /// The sites that keep a handle, if that is known without asking.
+    /// Sites responsible for a handle, if the configuration has them.
     pub(super) fn known_sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], SiteSource)> {
         let prefix = match handle.suffix() {
             Some(_) => handle.prefix().to_ascii_uppercase(),
@@ -103,19 +105,19 @@ impl LookupConfig {
     }
 }
 
-/// From where it is known which sites to ask.
+/// Source of the sites to query.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum SiteSource {
     /// [`LookupConfig::root`].
     Root,
     /// [`LookupConfig::overrides`].
     Override,
-    /// Records of others, now or earlier.
+    /// Untrusted records.
     Records,
 }
 
 /// Round-trip time estimates per server, maintained by the caller.
 pub trait RttEstimates: fmt::Debug + Send + Sync {
-    /// The time that a server needed, if it was ever asked.
+    /// Estimated round-trip time of a server, if it was queried before.
     fn rtt(&self, server: IpAddr) -> Option<Duration>;
 }

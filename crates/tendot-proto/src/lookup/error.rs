@@ -1,3 +1,5 @@
+//! Lookup errors.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
@@ -7,16 +9,16 @@ use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
 use crate::message::{ProtocolVersion, ResponseCode};
 use crate::record::InterfaceProtocol;
-use crate::tunnel::TunnelError;
+use crate::transport::tunnel::TunnelError;
 
 /// Lookup failure: kind, handle and failed attempts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LookupError {
-    /// What went wrong.
+    /// Kind of the failure.
     pub kind: LookupErrorKind,
-    /// The handle that was being asked for: the one of the question, or one on the way to it.
+    /// Handle of the failed step: that of the request, or one on the way to it.
     pub handle: Vec<u8>,
-    /// Who was asked for it, and what came of it.
+    /// Failed attempts of that step.
     pub attempts: Vec<FailedAttempt>,
 }
 
@@ -36,48 +38,48 @@ impl core::error::Error for LookupError {}
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupErrorKind {
-    /// The time was over.
+    /// Timeout.
     #[error("no answer in time")]
     Time,
-    /// The messages were used up.
+    /// Message limit reached.
     #[error("no answer to {sent} messages")]
     Messages {
-        /// How many were sent.
+        /// Number of messages sent.
         sent: u32,
     },
-    /// Nobody gave an answer that could be used.
+    /// No usable response.
     #[error("no server gave a usable answer")]
     NoAnswer,
-    /// The question must not be repeated, and a server that may have got it gave no usable answer. Whether it was done
-    /// is not known; nor is it after [`Time`](Self::Time).
+    /// In doubt: a request that must not be repeated was sent, and no usable response arrived. Whether it was executed
+    /// is unknown; the same holds after [`Time`](Self::Time).
     #[error("a server may have done it, but gave no usable answer")]
     Uncertain,
-    /// There is no site that could be asked: none with a server that has an address where we may ask and takes such
-    /// requests, or no primary one where that is needed.
+    /// No usable site: no server with an allowed address and a matching interface, or no primary site where one is
+    /// required.
     #[error("no site to ask")]
     NoSite,
-    /// No record says who keeps the name.
+    /// No record with the sites of the handle.
     #[error("the service is not found")]
     ServiceNotFound,
-    /// The way to the name leads through itself.
+    /// The handle's service handles form a loop.
     #[error("its service is found only through itself")]
     ServiceLoop,
-    /// The way to the name is too long.
+    /// Too many service handles in a chain.
     #[error("its service is more than {limit} records away")]
     ServiceDepth {
-        /// How long it may be.
+        /// Maximum.
         limit: u32,
     },
-    /// Sites refer to one another.
+    /// Referral loop.
     #[error("referred back to a server that had referred")]
     ReferralLoop,
-    /// Referred too often.
+    /// Too many referrals.
     #[error("referred more than {limit} times")]
     Referrals {
-        /// How often is allowed.
+        /// Maximum.
         limit: u32,
     },
-    /// The question cannot be sent.
+    /// The request cannot be encoded.
     #[error(transparent)]
     Question(#[from] EncodeError),
 }
@@ -85,11 +87,11 @@ pub enum LookupErrorKind {
 /// Failed attempt: server, transport and error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FailedAttempt {
-    /// How the server was asked.
+    /// Transport.
     pub transport: InterfaceProtocol,
-    /// Where it was asked.
+    /// Server address.
     pub to: SocketAddr,
-    /// What was wrong.
+    /// Error of the attempt.
     pub error: AttemptError,
 }
 
@@ -103,83 +105,82 @@ impl fmt::Display for FailedAttempt {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError {
-    /// No answer yet, when the lookup ended or went on without it.
+    /// No response before the lookup ended or continued elsewhere.
     #[error("no answer")]
     Silent,
     /// The caller could not send, or lost the connection.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The answer is not HTTP with a message in it.
+    /// Invalid HTTP tunnel response.
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
-    /// The answer is longer than any may be.
+    /// The response exceeds the size limit.
     #[error("the answer is too long")]
     TooLong,
-    /// The answer cannot be read.
+    /// The response cannot be decoded.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The answer is a request.
+    /// The message is a request.
     #[error("the answer is a request")]
     NotAResponse,
-    /// The answer is to another request.
+    /// Response with the wrong request id.
     #[error("the answer is to request {found:#x}")]
     RequestId {
-        /// The number of that request.
+        /// Request id of the response.
         found: u32,
     },
-    /// The answer is to another operation.
+    /// Response with the wrong opcode.
     #[error("the answer is to operation {found}")]
     Opcode {
-        /// The operation.
+        /// Opcode of the response.
         found: u32,
     },
-    /// The answer is about another name.
+    /// Response about another handle.
     #[error("the answer is about another handle")]
     OtherHandle,
-    /// The answer is no longer to be believed.
+    /// Expired response.
     #[error("the answer ended at {expiration}, {late} seconds ago")]
     Expired {
-        /// Until when it was, in seconds since 1970.
+        /// Expiration as Unix time in seconds.
         expiration: u32,
-        /// How long that is ago.
+        /// Seconds since the expiration.
         late: u64,
     },
-    /// The answer is in a version that has no SHA-256, though its site says that the server knows it.
+    /// Downgrade: the response has a version without SHA-256, although the site announces a newer one.
     #[error("the answer is in version {found}, the site speaks {site}")]
     Version {
-        /// The version of the answer.
+        /// Version of the response.
         found: ProtocolVersion,
-        /// That of the site.
+        /// Version of the site.
         site: ProtocolVersion,
     },
-    /// The answer does not have the digest of the request.
+    /// The request digest is missing or wrong.
     #[error("the digest in the answer: {0}")]
     Digest(AuthError),
-    /// The answer is not signed by the server that was asked.
+    /// The response is not signed by the queried server.
     #[error("the signature of the answer: {0}")]
     Signature(CredentialError),
-    /// A digest or signature was asked for, and there is no cryptography to check it with.
+    /// Verification was requested, but there is no crypto provider.
     #[error("the answer cannot be checked without cryptography")]
     Unchecked,
-    /// The server failed.
+    /// The server reports an error.
     #[error("the server says {0}")]
     Code(ResponseCode),
 }
 
-/// Connection failure reported by the caller. Only `Unreachable` and `WrongPeer` guarantee that nothing was sent.
+/// Connection failure reported by the caller. Only `Unreachable` and `Insecure` guarantee that nothing was sent.
 ///
-/// Unless it says that nothing was sent, as `Unreachable` and `Insecure` do, a question that must not be repeated is asked of
-/// nobody else.
+/// After any other error a request that must not be repeated is not sent to another server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// Nothing could be sent.
     #[error("cannot be reached")]
     Unreachable,
-    /// The connection ended before a whole answer came.
+    /// The connection ended before the response was complete.
     #[error("the connection was closed")]
     Closed,
-    /// The other side of a TLS connection is not the server that the site names, and nothing was sent to it.
+    /// The TLS peer is not the server named by the site; nothing was sent.
     #[error("the connection is to somebody else")]
     Insecure,
 }

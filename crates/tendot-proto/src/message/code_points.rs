@@ -1,13 +1,15 @@
-/// Numbers of the protocol that have names. Others are kept as they are.
+//! Macro for open sets of named code points.
+
+/// Defines named code points of the protocol. Unknown codes are preserved.
 macro_rules! code_points {
     ($type:ident: $($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
         impl $type {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
-            /// All that have a name.
+            /// All named code points.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The name, as the deployed software has it.
+            /// Name in Handle.Net.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($text),)*

@@ -1,32 +1,34 @@
+//! Credential section of a message.
+
 use crate::error::DecodeError;
 use crate::wire::{WireReader, WireWriter};
 
 /// Message credential: signature or MAC (RFC 3652, 2.2.4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Credential<'a> {
-    /// Four bytes of version and options, 0 wherever they were seen.
+    /// Version and options; always 0 in practice.
     pub options: u32,
-    /// The signer, which nobody fills in.
+    /// Handle of the signer; always empty in practice.
     pub signer: &'a [u8],
-    /// Where RFC 3652 has the signer's index, the deployed software counts the messages of a session.
+    /// Message counter of the session; in RFC 3652 the index of the signer.
     pub counter: u32,
-    /// [`Credential::SIGNED`] or [`Credential::TYPE_MAC`].
+    /// [`Credential::TYPE_SIGNED`] or [`Credential::TYPE_MAC`].
     pub credential_type: &'a [u8],
-    /// The algorithm: a hash for signatures.
+    /// Hash algorithm of the signature, or MAC algorithm.
     pub algorithm: &'a [u8],
-    /// The signature or MAC.
+    /// Signature or MAC.
     pub signature: &'a [u8],
 }
 
 impl<'a> Credential<'a> {
-    /// A signature by the key of a server.
+    /// Signature by the key of a server.
     pub const TYPE_SIGNED: &'static [u8] = b"HS_SIGNED";
-    /// The same under its old name.
+    /// Legacy name of [`Credential::TYPE_SIGNED`].
     pub const TYPE_SIGNED_LEGACY: &'static [u8] = b"HS_DSAPUBKEY";
-    /// A MAC by the key of a session.
+    /// MAC by the key of a session.
     pub const TYPE_MAC: &'static [u8] = b"HS_MAC";
 
-    /// Reads what stands between the credential's length and the end of the message.
+    /// Decodes the bytes between the length of the credential and the end of the message.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Self::decode(WireReader::new(bytes))
     }

@@ -1,3 +1,5 @@
+//! Message envelope.
+
 use super::ProtocolVersion;
 use crate::error::DecodeError;
 use crate::limits;
@@ -15,17 +17,17 @@ use crate::wire::{WireReader, WireWriter};
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Envelope {
-    /// The version that the message is written in.
+    /// Protocol version of the message.
     pub version: ProtocolVersion,
-    /// The newest version that the sender speaks, as it stands in the message: see [`suggested`](Self::suggested).
+    /// Newest version of the sender, as in the message: see [`newest_version`](Self::newest_version).
     pub suggestion: ProtocolVersion,
-    /// Compressed, encrypted, one of several datagrams.
+    /// Envelope flags.
     pub flags: EnvelopeFlags,
-    /// The session or challenge that the message belongs to; 0 is none.
+    /// Session id or challenge id; 0 for none.
     pub session_id: u32,
-    /// The sender's number of the request; the response repeats it.
+    /// Request id chosen by the client; the response repeats it.
     pub request_id: u32,
-    /// The number of the datagram within its message.
+    /// Sequence number of the datagram within the message.
     pub sequence: u32,
     /// Bytes after the envelope, of all datagrams of the message together.
     pub length: u32,
@@ -38,11 +40,11 @@ pub struct EnvelopeFlags(u8);
 impl EnvelopeFlags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// CP: compressed, which nobody ever did.
+    /// CP: compressed; never used in practice.
     pub const COMPRESSED: Self = Self(0x80);
-    /// EC: what follows the envelope is encrypted with the key of the session.
+    /// EC: the bytes after the envelope are encrypted with the session key.
     pub const ENCRYPTED: Self = Self(0x40);
-    /// TC: the message goes over several datagrams.
+    /// TC: the message has several datagrams.
     pub const TRUNCATED: Self = Self(0x20);
 
     const FLAG_BITS: u8 = 0xe0;
@@ -52,13 +54,13 @@ impl EnvelopeFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// These flags and `flags`.
+    /// Adds `flags`.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// These flags but not `flags`.
+    /// Removes `flags`.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
@@ -66,7 +68,7 @@ impl EnvelopeFlags {
 }
 
 impl Envelope {
-    /// An envelope of this version, all else 0. What is suggested is the newest version that is spoken here.
+    /// Envelope of this version that suggests [`ProtocolVersion::LATEST`]; all else is 0.
     pub const fn new(version: ProtocolVersion) -> Self {
         Self {
             version,
@@ -79,7 +81,7 @@ impl Envelope {
         }
     }
 
-    /// Reads the envelope at the start of `bytes`.
+    /// Decodes the envelope at the start of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::decode(&mut WireReader::new(bytes))
     }
@@ -100,7 +102,7 @@ impl Envelope {
         })
     }
 
-    /// The envelope as it stands before a message.
+    /// Encodes the envelope.
     pub fn to_bytes(&self) -> [u8; limits::ENVELOPE_LEN] {
         let mut bytes = [0; limits::ENVELOPE_LEN];
         let (head, numbers) = bytes.split_at_mut(4);
@@ -117,13 +119,13 @@ impl Envelope {
         writer.raw(&self.to_bytes());
     }
 
-    /// The newest version that the sender speaks; who suggests none speaks that of the message.
+    /// Newest version of the sender: the suggested version, or that of the message if none is suggested.
     pub const fn newest_version(&self) -> ProtocolVersion {
         if self.suggestion.major == 0 { self.version } else { self.suggestion }
     }
 
-    /// The version of a response to this request: the newest that both sides speak, which may be newer than the
-    /// request's own.
+    /// Version of the response to this request: the newest that both sides support, which may be newer than the
+    /// request's.
     ///
     /// ```
     /// use tendot_proto::{Envelope, ProtocolVersion};

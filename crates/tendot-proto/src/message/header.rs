@@ -1,37 +1,38 @@
+//! Message header and operation flags.
+
 use super::{Opcode, ResponseCode};
 use crate::error::DecodeError;
 use crate::limits;
-use crate::time::Now;
+use crate::now::Now;
 use crate::wire::{WireReader, WireWriter};
 
 /// Message header: 24 bytes after the envelope (RFC 3652, 2.2.2), without the body length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MessageHeader {
-    /// What is asked for.
+    /// Operation code.
     pub opcode: Opcode,
-    /// How it ended; 0 in requests.
+    /// Response code; 0 in requests.
     pub response_code: ResponseCode,
-    /// How it is to be done, or was done.
+    /// Operation flags.
     pub flags: OpFlags,
-    /// The serial number of the site that the sender knows, or has; [`JwsHeader::UNKNOWN_SITE_SERIAL`] if none.
+    /// Serial number of the site, as known to the sender; [`MessageHeader::UNKNOWN_SITE_SERIAL`] if unknown.
     pub site_serial: u16,
-    /// How often the request was passed on.
+    /// Number of times the request was forwarded.
     pub recursion_count: u8,
-    /// A byte without a meaning.
+    /// Reserved byte.
     pub reserved: u8,
-    /// Until when the message is to be believed, in seconds since 1970.
+    /// Expiration as Unix time in seconds.
     pub expiration: u32,
 }
 
 impl MessageHeader {
-    /// The serial number of a site that is not known.
+    /// Serial number of an unknown site.
     pub const UNKNOWN_SITE_SERIAL: u16 = 0xffff;
 
-    /// How long messages are to be believed: twelve hours. The deployed client takes 0, "for ever" in RFC 3652, for
-    /// long ago.
+    /// Lifetime of a message: twelve hours. Handle.Net's client takes 0 ("never expires" in RFC 3652) as expired.
     pub const LIFETIME_SECS: u64 = 43_200;
 
-    /// The header of a request as clients of the deployed software send it.
+    /// Header of a request, as sent by Handle.Net's client.
     pub fn for_request(opcode: Opcode, now: Now) -> Self {
         Self {
             opcode,
@@ -44,9 +45,9 @@ impl MessageHeader {
         }
     }
 
-    /// The header of a response to this request: the flags that a response repeats, and the date.
+    /// Header of the response to this request: the echoed flags and the expiration.
     ///
-    /// `AUTHORITATIVE` is set by servers of a primary site on every response.
+    /// Servers of a primary site set `AUTHORITATIVE` in every response.
     #[must_use]
     pub fn for_response(&self, response_code: ResponseCode, site_serial: u16, now: Now) -> Self {
         Self {
@@ -60,23 +61,22 @@ impl MessageHeader {
         }
     }
 
-    /// The date until which a message of now is to be believed. It stays below 2^31, since the deployed software
-    /// takes it for signed.
+    /// Expiration of a message sent now. Below 2^31, since Handle.Net reads it as signed.
     pub fn default_expiration(now: Now) -> u32 {
         u32::try_from(now.unix.saturating_add(Self::LIFETIME_SECS)).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
-    /// Reads the header at the start of `bytes`, and the length of the body that follows.
+    /// Decodes the header at the start of `bytes` and the length of the body.
     ///
     /// ```
-    /// use tendot_proto::{JwsHeader, Opcode};
+    /// use tendot_proto::{MessageHeader, Opcode};
     ///
     /// let mut bytes = [0; 24];
     /// bytes[3] = 1;
     /// bytes[23] = 5;
-    /// let (header, body_length) = JwsHeader::from_bytes(&bytes)?;
+    /// let (header, body_length) = MessageHeader::from_bytes(&bytes)?;
     /// assert_eq!((header.opcode, body_length), (Opcode::RESOLUTION, 5));
-    /// assert!(JwsHeader::from_bytes(&bytes[..23]).is_err());
+    /// assert!(MessageHeader::from_bytes(&bytes[..23]).is_err());
     /// # Ok::<(), tendot_proto::DecodeError>(())
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<(Self, u32), DecodeError> {
@@ -98,7 +98,7 @@ impl MessageHeader {
         Ok((header, fields.u32("body length")?))
     }
 
-    /// Writes all but the length of the body, for which four bytes are left.
+    /// Encodes all fields and leaves four bytes for the length of the body.
     #[inline]
     pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u32(self.opcode.0);
@@ -119,7 +119,6 @@ impl MessageHeader {
 
 /// Operation flags (RFC 3652, 2.2.2). Unknown bits are preserved.
 ///
-/// Bits without a meaning are kept.
 ///
 /// ```
 /// use tendot_proto::OpFlags;
@@ -132,35 +131,35 @@ impl MessageHeader {
 pub struct OpFlags(pub u32);
 
 impl OpFlags {
-    /// AT: ask a primary site, past all caches; in responses: this is one.
+    /// AT: request: ask a primary site, bypass caches; response: from a primary site.
     pub const AUTHORITATIVE: Self = Self(0x8000_0000);
     /// CT: sign the response.
     pub const CERTIFY: Self = Self(0x4000_0000);
     /// ENC: encrypt the response.
     pub const ENCRYPT: Self = Self(0x2000_0000);
-    /// REC: pass the request on if need be.
+    /// REC: forward the request if necessary.
     pub const RECURSIVE: Self = Self(0x1000_0000);
-    /// CA: caches are to check signatures.
+    /// CA: caches verify signatures.
     pub const CACHE_CERTIFY: Self = Self(0x0800_0000);
     /// CN: more messages follow.
     pub const CONTINUOUS: Self = Self(0x0400_0000);
     /// KC: keep the connection open.
     pub const KEEP_CONNECTION: Self = Self(0x0200_0000);
-    /// PO: only what everybody may read.
+    /// PO: public values only.
     pub const PUBLIC_ONLY: Self = Self(0x0100_0000);
-    /// RD: the response is to begin, or begins, with a digest of the request.
+    /// RD: the response begins with a digest of the request.
     pub const REQUEST_DIGEST: Self = Self(0x0080_0000);
-    /// OWE: replace what exists; in responses: something was replaced.
+    /// OWE: overwrite existing values; in responses: values were overwritten.
     pub const OVERWRITE: Self = Self(0x0040_0000);
-    /// MNS: make up the end of the name.
+    /// MNS: mint the suffix of the new handle.
     pub const MINT_NEW_SUFFIX: Self = Self(0x0020_0000);
-    /// DNR: do not refer to others.
+    /// DNR: do not send a referral.
     pub const DO_NOT_REFER: Self = Self(0x0010_0000);
 
-    /// What clients of the deployed software set unless told otherwise.
+    /// Flags that Handle.Net's client sets by default.
     pub const DEFAULT: Self = Self(0x1900_0000);
 
-    /// What a response takes over from its request.
+    /// Flags that a response copies from its request.
     const ECHOED_IN_RESPONSE: Self = Self(
         Self::AUTHORITATIVE.0
             | Self::CERTIFY.0
@@ -171,7 +170,7 @@ impl OpFlags {
             | Self::DO_NOT_REFER.0,
     );
 
-    /// Flags and what they are called for short in RFC 3652 and in the deployed software.
+    /// Flags with their mnemonics in RFC 3652 and Handle.Net.
     pub const MNEMONICS: &'static [(Self, &'static str)] = &[
         (Self::AUTHORITATIVE, "AT"),
         (Self::CERTIFY, "CT"),
@@ -192,13 +191,13 @@ impl OpFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// These flags and `flags`.
+    /// Adds `flags`.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// These flags but not `flags`.
+    /// Removes `flags`.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)

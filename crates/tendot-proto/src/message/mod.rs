@@ -1,13 +1,16 @@
-//! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, as deployed).
+//! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, with Handle.Net's deviations).
+//!
+//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `parts` (split, undecoded), `request`,
+//! `response`, `credential`, `request_digest`. `code_points` is a macro for open sets of codes.
 
 mod code_points;
 mod credential;
-mod digest;
 mod envelope;
 mod header;
 mod opcode;
 mod parts;
 mod request;
+mod request_digest;
 mod response;
 mod response_code;
 mod version;
@@ -15,7 +18,6 @@ mod version;
 use alloc::vec::Vec;
 
 pub use credential::Credential;
-pub use digest::{DigestAlgorithm, RequestDigest};
 pub use envelope::{Envelope, EnvelopeFlags};
 pub use header::{MessageHeader, OpFlags};
 pub use opcode::Opcode;
@@ -23,6 +25,7 @@ pub use parts::MessageParts;
 pub use request::{
     DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, Request, SessionKeyMaterial, SessionSetup,
 };
+pub use request_digest::{DigestAlgorithm, RequestDigest};
 pub use response::{Response, ResponseData};
 pub use response_code::ResponseCode;
 pub use version::ProtocolVersion;
@@ -30,12 +33,12 @@ pub use version::ProtocolVersion;
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
 use crate::limits;
-use crate::time::Now;
+use crate::now::Now;
 use crate::wire::{WireList, WireReader, WireWriter};
 
 /// Protocol message: envelope, header, body and credential (RFC 3652, 2.2). Borrows; re-encodes to the same bytes.
 ///
-/// It borrows from the bytes that it was read from, and allocates nothing. Whatever was read is written as it came.
+/// Decoding does not allocate.
 ///
 /// ```
 /// use tendot_proto::{MessageBody, Handle, Message, Now, Opcode, Request};
@@ -50,7 +53,7 @@ use crate::wire::{WireList, WireReader, WireWriter};
 /// let MessageBody::Request(Request::Resolve { handle, .. }) = read.body else { panic!() };
 /// assert_eq!(handle, Handle::from("10.1000/182"));
 ///
-/// // The length of the handle is wrong.
+/// // Wrong length of the handle.
 /// bytes[47] = 200;
 /// let error = Message::from_bytes(&bytes).unwrap_err();
 /// assert_eq!(error.to_string(), "handle at byte 44: 200 bytes announced, 19 there");
@@ -58,43 +61,42 @@ use crate::wire::{WireList, WireReader, WireWriter};
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Message<'a> {
-    /// The envelope; its length is that of what is written.
+    /// Envelope; its length is computed by encoding.
     pub envelope: Envelope,
-    /// The header.
+    /// Header.
     pub header: MessageHeader,
-    /// What the message says.
+    /// Body.
     pub body: MessageBody<'a>,
-    /// What follows the last known field of the body: nothing, or what newer versions, or older errors, put there.
+    /// Trailing bytes after the last known field of the body, from newer versions or old bugs.
     pub body_rest: &'a [u8],
-    /// What proves where it comes from.
+    /// Credential section.
     pub tail: CredentialSection<'a>,
 }
 
 /// Message body: request or response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MessageBody<'a> {
-    /// That of a request.
+    /// Body of a request.
     Request(Request<'a>),
-    /// That of a response.
+    /// Body of a response.
     Response(Response<'a>),
 }
 
 /// Credential section after the body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CredentialSection<'a> {
-    /// Not even the length of a credential, which some clients leave out.
+    /// Missing, even its length, as some clients send it.
     Absent,
-    /// A credential of no length.
+    /// Credential of length 0.
     Empty,
-    /// A credential.
+    /// Credential.
     Credential(Credential<'a>),
-    /// Bytes that are none. The message is understood without them, as the deployed software does; but nothing is proved
-    /// by them.
+    /// Malformed bytes. As in Handle.Net, the message is still accepted, but is not authenticated.
     Other(&'a [u8]),
 }
 
 impl<'a> Message<'a> {
-    /// A request as clients of the deployed software send it: for a site of which nothing is known.
+    /// Request as Handle.Net's client sends it, to a site with unknown serial number.
     pub fn request(opcode: Opcode, request: Request<'a>, request_id: u32, now: Now) -> Self {
         Self {
             envelope: Envelope { request_id, ..Envelope::new(ProtocolVersion::LATEST) },
@@ -105,19 +107,19 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A request for all values of a record that everybody may read.
+    /// Resolution request for all public values of a record.
     pub fn resolution(handle: Handle<'a>, request_id: u32, now: Now) -> Self {
         let request = Request::Resolve { handle, indexes: WireList::EMPTY, types: WireList::EMPTY };
         Self::request(Opcode::RESOLUTION, request, request_id, now)
     }
 
-    /// Reads a whole message and nothing after it.
+    /// Decodes a complete message without trailing bytes.
     #[inline]
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Self::from_parts(&MessageParts::split(bytes)?)
     }
 
-    /// Reads a message that has been cut into its parts.
+    /// Decodes a message that has been split.
     #[inline]
     pub fn from_parts(parts: &MessageParts<'a>) -> Result<Self, DecodeError> {
         let MessageParts { envelope, header, .. } = *parts;
@@ -137,7 +139,7 @@ impl<'a> Message<'a> {
         Ok(Self { envelope, header, body, body_rest: reader.remaining(), tail })
     }
 
-    /// Appends the message to `out`, with the lengths that it then has. On an error `out` is as it was.
+    /// Appends the encoded message to `out`, with computed lengths. On error `out` is unchanged.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = out.len();
@@ -157,20 +159,20 @@ impl<'a> Message<'a> {
             out.truncate(start);
             return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN });
         }
-        // Both fit, since the whole does.
+        // Both fit 32 bits, since the whole message does.
         writer.overwrite_u32(body - 4, body_length as u32);
         writer.overwrite_u32(start + 16, length as u32);
         Ok(())
     }
 
-    /// The message as bytes.
+    /// Encodes the message.
     pub fn to_bytes(&self) -> Result<Vec<u8>, EncodeError> {
         let mut out = Vec::new();
         self.encode(&mut out)?;
         Ok(out)
     }
 
-    /// The credential, if there is one.
+    /// Credential, if there is one.
     pub const fn credential(&self) -> Option<Credential<'a>> {
         match self.tail {
             CredentialSection::Credential(credential) => Some(credential),

@@ -1,3 +1,5 @@
+//! Messages split into parts, with the body undecoded.
+
 use super::{Credential, Envelope, EnvelopeFlags, MessageHeader};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
@@ -5,25 +7,25 @@ use crate::wire::WireReader;
 
 /// Message split into envelope, header, body and credential bytes; the body is not decoded.
 ///
-/// Digests, signatures and MACs are made of the bytes as they came, so this is where they are kept.
+/// Digests, signatures and MACs cover these bytes as they were received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MessageParts<'a> {
-    /// The envelope.
+    /// Envelope.
     pub envelope: Envelope,
-    /// The header.
+    /// Header.
     pub header: MessageHeader,
-    /// Header and body, which is what digests are made of.
+    /// Bytes of header and body, which digests cover.
     pub header_and_body: &'a [u8],
-    /// The body.
+    /// Bytes of the body.
     pub body: &'a [u8],
-    /// What follows the body: the credential with its length, or nothing at all.
+    /// Bytes after the body: the credential with its length, or nothing.
     pub tail: &'a [u8],
 }
 
 impl<'a> MessageParts<'a> {
-    /// Cuts the message that `bytes` are.
+    /// Splits a complete message.
     ///
-    /// Bytes after it are an error, since only TCP lets messages follow one another: see [`Framer`](crate::Framer).
+    /// Trailing bytes are an error; only TCP sends several messages in a row, see [`Framer`](crate::Framer).
     pub fn split(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = WireReader::new(bytes);
         let envelope = Envelope::decode(&mut reader)?;
@@ -38,7 +40,7 @@ impl<'a> MessageParts<'a> {
         Self::split_payload(envelope, reader.remaining())
     }
 
-    /// The credential; none if its length is 0 or not even there.
+    /// Decodes the credential; none if its length is 0 or missing.
     pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
         let mut reader = WireReader::at_offset(self.tail, limits::ENVELOPE_LEN + self.header_and_body.len());
         if reader.is_empty() {
@@ -49,9 +51,9 @@ impl<'a> MessageParts<'a> {
         if credential.is_empty() { Ok(None) } else { Credential::decode(credential).map(Some) }
     }
 
-    /// Cuts what follows an envelope, of which as many bytes are taken as the envelope announces.
+    /// Splits the payload of an envelope; uses as many bytes as the envelope announces.
     ///
-    /// An encrypted message is refused: it has to be decrypted first, and its flag taken away.
+    /// Encrypted messages are rejected: decrypt them first and clear the flag.
     pub fn split_payload(envelope: Envelope, payload: &'a [u8]) -> Result<Self, DecodeError> {
         let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE_LEN, kind));
         let announced = envelope.length as usize;

@@ -1,3 +1,5 @@
+//! Request bodies, by opcode.
+
 use super::{Opcode, ProtocolVersion, RequestDigest};
 use crate::error::DecodeError;
 use crate::handle::Handle;
@@ -8,180 +10,177 @@ use crate::wire::{WireList, WireReader, WireWriter};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Request<'a> {
-    /// Opcode 1: the values that have one of the indexes or one of the types; all when neither is given.
+    /// Opcode 1: values with one of the indexes or types; all values if neither is given.
     Resolve {
-        /// The record.
+        /// Handle of the record.
         handle: Handle<'a>,
-        /// Indexes of values.
+        /// Value indexes.
         indexes: WireList<'a, u32>,
-        /// Types of values; a dot at the end takes in all below.
+        /// Value types; a trailing dot matches all subtypes.
         types: WireList<'a, &'a [u8]>,
     },
-    /// Opcodes 2, 302, 401, 1000 and 1003: nothing more is said. A handle without a meaning stands in the body, `/`
-    /// as a rule, or nothing.
+    /// Opcodes 2, 302, 401, 1000 and 1003: no operand. The body has a placeholder handle, usually `/`, or is empty.
     Plain {
-        /// What stands there.
+        /// The placeholder.
         handle: Option<Handle<'a>>,
     },
-    /// Opcodes 101, 105, 106, 300 and 301: a handle is all that is needed.
+    /// Opcodes 101, 105, 106, 300 and 301: a handle.
     Named {
-        /// The record or prefix.
+        /// Handle of the record or prefix.
         handle: Handle<'a>,
     },
-    /// Opcodes 100, 102 and 104: values to be created, added or changed.
+    /// Opcodes 100, 102 and 104: values to create, add or replace.
     Values {
-        /// The record.
+        /// Handle of the record.
         handle: Handle<'a>,
-        /// Its values.
+        /// The values.
         values: WireList<'a, HandleValue<'a>>,
     },
-    /// Opcode 103: values to be removed.
+    /// Opcode 103: values to remove.
     RemoveValues {
-        /// The record.
+        /// Handle of the record.
         handle: Handle<'a>,
-        /// Their indexes.
+        /// Indexes of the values.
         indexes: WireList<'a, u32>,
     },
-    /// Opcode 200: the answer to a challenge.
+    /// Opcode 200: challenge response.
     ChallengeAnswer {
         /// `HS_SECKEY` or `HS_PUBKEY`.
         auth_type: &'a [u8],
-        /// The record where the key is.
+        /// Handle of the record with the key.
         key_handle: Handle<'a>,
-        /// The key's index; 0 is any.
+        /// Index of the key; 0 for any.
         key_index: u32,
-        /// The answer, whose form is that of the type.
+        /// Proof, in the format of the authentication type.
         answer: &'a [u8],
     },
-    /// Opcode 201: does an answer fit a secret key?
+    /// Opcode 201: verification of a secret-key challenge response.
     VerifyChallenge {
-        /// The record where the key is.
+        /// Handle of the record with the key.
         key_handle: Handle<'a>,
-        /// The key's index; 0 is any.
+        /// Index of the key; 0 for any.
         key_index: u32,
-        /// The challenge.
+        /// Nonce of the challenge.
         nonce: &'a [u8],
-        /// The digest of the request that was challenged.
+        /// Digest of the challenged request.
         digest: RequestDigest<'a>,
-        /// The answer.
+        /// Proof to verify.
         answer: &'a [u8],
     },
-    /// Opcode 400: a new session.
+    /// Opcode 400: session setup.
     SessionSetup(SessionSetup<'a>),
-    /// Opcode 402: a new key, encrypted.
+    /// Opcode 402: new session key, encrypted.
     ExchangeKey {
-        /// The key.
+        /// The encrypted key.
         key: &'a [u8],
     },
-    /// Opcode 1001: the transactions since the last time.
+    /// Opcode 1001: transactions since a position.
     RetrieveTransactions {
-        /// Where to begin.
+        /// Start position.
         since: ReplicationStart<'a>,
-        /// Which of them.
+        /// Hash partition of the receiver.
         receiver: HashPartition,
     },
-    /// Opcode 1002: everything.
+    /// Opcode 1002: dump of all records.
     Dump {
-        /// Which of it.
+        /// Hash partition of the receiver.
         receiver: HashPartition,
-        /// Where to go on after a break.
+        /// Position after which to resume.
         resume: Option<DumpCursor<'a>>,
     },
-    /// Any other opcode: the body as it came.
+    /// Unknown opcode: undecoded body.
     Unknown(&'a [u8]),
 }
 
 /// Session setup request (opcode 400).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionSetup<'a> {
-    /// How the key is agreed upon.
+    /// Key exchange mode.
     pub mode: KeyExchangeMode,
-    /// Seconds without a message after which the session ends.
+    /// Idle timeout of the session, in seconds.
     pub timeout: u32,
-    /// Who will authenticate in the session; empty if nobody.
+    /// Handle of the identity of the session; empty for an anonymous session.
     pub identity_handle: Handle<'a>,
-    /// The index of the identity; [`SessionSetup::ANONYMOUS`] if nobody.
+    /// Index of the identity; [`SessionSetup::ANONYMOUS_INDEX`] for an anonymous session.
     pub identity_index: u32,
-    /// The client's part of the key.
+    /// Key material of the client.
     pub key: SessionKeyMaterial<'a>,
 }
 
 impl SessionSetup<'_> {
-    /// The index of nobody, −1.
+    /// Index of an anonymous session, −1.
     pub const ANONYMOUS_INDEX: u32 = u32::MAX;
 }
 
 /// Session key exchange mode. Unknown codes are preserved.
-///
-/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KeyExchangeMode(pub u16);
 
 impl KeyExchangeMode {
-    /// The server makes the key and encrypts it with an RSA key of the client; never worked in Handle.Net 9.
+    /// The server creates the key and encrypts it with an RSA key of the client; never worked in Handle.Net 9.
     pub const CLIENT_RSA: Self = Self(1);
-    /// The client encrypts a key with an RSA key of the server; never worked in Handle.Net 9.
+    /// The client encrypts the key with an RSA key of the server; never worked in Handle.Net 9.
     pub const SERVER_RSA: Self = Self(2);
-    /// As the first, with a key that stands in a record; never worked in Handle.Net 9.
+    /// As [`CLIENT_RSA`](Self::CLIENT_RSA), with a key from a record; never worked in Handle.Net 9.
     pub const HANDLE_RSA: Self = Self(3);
-    /// By Diffie and Hellman.
+    /// Diffie-Hellman.
     pub const DIFFIE_HELLMAN: Self = Self(4);
 }
 
 /// Client key material of a session setup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SessionKeyMaterial<'a> {
-    /// A public key, as in [`PublicKey`](crate::record::PublicKey): modes 1 and 4.
+    /// Public key, encoded as [`PublicKey`](crate::record::PublicKey): modes 1 and 4.
     PublicKey(&'a [u8]),
-    /// Where the key is: mode 3.
+    /// Reference to a key: mode 3.
     Reference {
-        /// Its record.
+        /// Handle of the record with the key.
         handle: Handle<'a>,
-        /// Its index.
+        /// Index of the key.
         index: u32,
     },
-    /// None: mode 2, and modes that nobody knows.
+    /// None: mode 2 and unknown modes.
     None,
 }
 
 /// Start position of a transaction request (opcode 1001).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplicationStart<'a> {
-    /// After a transaction; all there was before 2.9.
+    /// After a transaction; the only form before 2.9.
     Transaction {
-        /// Its number.
+        /// Transaction id.
         id: u64,
-        /// When the transactions were last asked for, in milliseconds since 1970.
+        /// Time of the last query, as Unix time in milliseconds.
         queried: u64,
     },
-    /// After the states of several sources, in JSON.
+    /// After the replication states of several sources, in JSON.
     States(&'a [u8]),
-    /// A kind that nobody knows.
+    /// Unknown kind.
     Other(u8),
 }
 
 /// Hash partition: the handles that one server of a site stores (RFC 3652, 3.1.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HashPartition {
-    /// What is hashed.
+    /// Part of the handle that is hashed.
     pub hash_option: HashOption,
-    /// The number of servers.
+    /// Number of servers of the site.
     pub servers: u32,
-    /// Which of them it is.
+    /// Index of this server.
     pub index: u32,
 }
 
 /// Position after which an interrupted dump (opcode 1002) resumes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DumpCursor<'a> {
-    /// The last name that arrived.
+    /// Last handle that was received.
     pub after: &'a [u8],
-    /// What was being sent: 0 dates of handles, 1 dates of prefixes, 2 handles, 3 prefixes.
+    /// Interrupted section: 0 handle dates, 1 prefix dates, 2 handles, 3 prefixes.
     pub kind: u32,
 }
 
 impl<'a> Request<'a> {
-    /// The handle that the request is about, if it is about one.
+    /// Handle that the request concerns, if there is one.
     pub fn handle(&self) -> Option<Handle<'a>> {
         match *self {
             Self::Resolve { handle, .. }
@@ -192,7 +191,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads the body of a request; what follows its last field stays in the reader.
+    /// Decodes the body of a request; trailing bytes stay in the reader.
     #[inline]
     pub(crate) fn decode(
         opcode: Opcode,

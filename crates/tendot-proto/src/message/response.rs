@@ -1,3 +1,5 @@
+//! Response bodies, by response code and opcode.
+
 use super::{KeyExchangeMode, MessageHeader, OpFlags, Opcode, ProtocolVersion, RequestDigest, ResponseCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::handle::Handle;
@@ -8,9 +10,9 @@ use crate::wire::{WireList, WireReader, WireWriter};
 /// Response body: optional request digest and response data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Response<'a> {
-    /// The digest of the request, which stands first if the flag `REQUEST_DIGEST` is set.
+    /// Digest of the request, present if `REQUEST_DIGEST` is set.
     pub digest: Option<RequestDigest<'a>>,
-    /// The outcome, by response code and opcode.
+    /// Response data, by response code and opcode.
     pub outcome: ResponseData<'a>,
 }
 
@@ -18,70 +20,70 @@ pub struct Response<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ResponseData<'a> {
-    /// Opcode 1: a record.
+    /// Opcode 1: resolved record.
     Resolved {
-        /// Its name, as it was asked for.
+        /// Handle, as in the request.
         handle: Handle<'a>,
-        /// Its values, as far as they were asked for.
+        /// Requested values.
         values: WireList<'a, HandleValue<'a>>,
     },
-    /// Opcode 2: the server's site, as in `HS_SITE`.
+    /// Opcode 2: site of the server, encoded as `HS_SITE`.
     SiteInfo(&'a [u8]),
-    /// Opcode 100: created; older servers do not say under which name.
+    /// Opcode 100: record created. Older servers do not return the handle.
     Created {
-        /// The name.
+        /// Handle of the new record.
         handle: Option<Handle<'a>>,
     },
-    /// Opcodes 105, 106 and 302: names.
+    /// Opcodes 105, 106 and 302: list of handles.
     Handles(WireList<'a, &'a [u8]>),
-    /// Opcode 201: 1 if the answer fits the key.
+    /// Opcode 201: 1 if the proof matches the key.
     Verified(u8),
-    /// Opcode 400: the server's part of the key.
+    /// Opcode 400: key material of the server.
     Session {
-        /// How the key is agreed upon.
+        /// Key exchange mode.
         mode: KeyExchangeMode,
-        /// What belongs to the mode.
+        /// Key material, by mode.
         data: &'a [u8],
     },
-    /// Opcode 1000: a number.
+    /// Opcode 1000: next transaction id.
     NextTransactionId(u64),
-    /// Opcode 1001: the transactions follow as a stream.
+    /// Opcode 1001: a transaction stream follows.
     Transactions {
         /// Bit 0: the connection stays open.
         flags: u8,
     },
-    /// Done, and nothing to be said.
+    /// Success without data.
     Done,
-    /// Codes 302 and 303: others know.
+    /// Codes 302 and 303: referral to another service.
     Referral {
-        /// The record that says who; may be empty.
+        /// Handle with the sites of that service; may be empty.
         handle: Handle<'a>,
-        /// Values that say who.
+        /// Values with the sites of that service.
         values: Option<WireList<'a, HandleValue<'a>>>,
     },
-    /// Code 402: prove who you are.
+    /// Code 402: authentication challenge.
     Challenge {
-        /// What is to be signed, together with the digest of the request.
+        /// Nonce, to be signed with the digest of the request.
         nonce: &'a [u8],
-        /// The digest where versions before 2.1 have it.
+        /// Digest in the position of versions before 2.1.
         old_digest: Option<&'a [u8]>,
     },
-    /// All other codes that are not success: why, for people.
+    /// All other error codes: message for people.
     Failed {
-        /// The message; some servers leave even its length out.
+        /// The message; some servers omit even its length.
         message: Option<&'a [u8]>,
     },
-    /// Success with any other opcode: the body as it came.
+    /// Success with any other opcode: undecoded body.
     Unknown(&'a [u8]),
 }
 
 impl<'a> Response<'a> {
-    /// An outcome without a digest of the request.
+    /// Response without a request digest.
     pub const fn new(outcome: ResponseData<'a>) -> Self {
         Self { digest: None, outcome }
     }
 
-    /// Reads the body of a response; what follows its last field stays in the reader.
+    /// Decodes the body of a response; trailing bytes stay in the reader.
     pub(crate) fn decode(
         header: &MessageHeader,
         version: ProtocolVersion,
@@ -92,7 +94,7 @@ impl<'a> Response<'a> {
         } else {
             None
         };
-        // Before 2.5 there was 303 where there is 7 now, with a message; see `ResponseCode::for_version`.
+        // Before 2.5 code 303 was used instead of 7, with a message; see `ResponseCode::for_peer_version`.
         let has_prefix_referrals = version >= ProtocolVersion::SESSION_COUNTERS;
         let outcome = match header.response_code {
             ResponseCode::SUCCESS => ResponseData::decode_success(header.opcode, reader)?,
@@ -204,7 +206,7 @@ impl<'a> ResponseData<'a> {
     }
 }
 
-/// Values of a response: no record has more than [`limits::MAX_VALUES`].
+/// Decodes values of a response, at most [`limits::MAX_VALUES`].
 fn decode_values<'a>(reader: &mut WireReader<'a>) -> Result<WireList<'a, HandleValue<'a>>, DecodeError> {
     let at = *reader;
     let values: WireList<'_, HandleValue<'_>> = WireList::decode(reader, "values")?;

@@ -1,9 +1,10 @@
+//! Response codes.
+
 use super::ProtocolVersion;
 use super::code_points::code_points;
 
 /// Response code (RFC 3652, 2.2.2). Unknown codes are preserved; 0 marks a request.
 ///
-/// Unknown numbers are kept, so that they can be passed on. 0 stands in requests.
 ///
 /// ```
 /// use tendot_proto::ResponseCode;
@@ -17,79 +18,77 @@ pub struct ResponseCode(pub u32);
 
 code_points! {
     ResponseCode:
-    /// None: this is a request.
+    /// No response code: the message is a request.
     PER_REQUEST = 0, "RC_RESERVED";
-    /// The request was carried out.
+    /// Success.
     SUCCESS = 1, "RC_SUCCESS";
-    /// The server failed.
+    /// Server error.
     ERROR = 2, "RC_ERROR";
-    /// The server has too much to do.
+    /// Server overloaded.
     SERVER_TOO_BUSY = 3, "RC_SERVER_TOO_BUSY";
-    /// The message is malformed, or came where such messages are not taken.
+    /// Malformed message, or not allowed on this transport.
     PROTOCOL_ERROR = 4, "RC_PROTOCOL_ERROR";
-    /// The server does not do this.
+    /// Operation not supported.
     OPERATION_NOT_SUPPORTED = 5, "RC_OPERATION_NOT_SUPPORTED";
-    /// The request was passed on too often.
+    /// Request forwarded too often.
     RECURSION_COUNT_TOO_HIGH = 6, "RC_RECURSION_COUNT_TOO_HIGH";
-    /// The server only reads at present; since 2.5, see [`ResponseCode::for_version`].
+    /// Server is read-only during a backup; since 2.5, see [`ResponseCode::for_peer_version`].
     SERVER_BACKUP = 7, "RC_SERVER_BACKUP";
-    /// No record exists under this name.
+    /// Handle not found.
     HANDLE_NOT_FOUND = 100, "RC_HANDLE_NOT_FOUND";
-    /// A record exists under this name.
+    /// Handle already exists.
     HANDLE_ALREADY_EXISTS = 101, "RC_HANDLE_ALREADY_EXISTS";
-    /// This cannot be the name of a record.
+    /// Invalid handle.
     INVALID_HANDLE = 102, "RC_INVALID_HANDLE";
-    /// The record has no value of this kind.
+    /// The record has no matching value.
     VALUES_NOT_FOUND = 200, "RC_VALUES_NOT_FOUND";
-    /// The record has a value of this index.
+    /// A value with this index already exists.
     VALUE_ALREADY_EXISTS = 201, "RC_VALUE_ALREADY_EXISTS";
-    /// This cannot be a value of a record; since 2.5, see [`ResponseCode::for_version`].
+    /// Invalid value; since 2.5, see [`ResponseCode::for_peer_version`].
     INVALID_VALUE = 202, "RC_INVALID_VALUE";
-    /// The client knows an old site.
+    /// The client's site information is out of date.
     OUT_OF_DATE_SITE_INFO = 300, "RC_OUT_OF_DATE_SITE_INFO";
-    /// The server does not keep this name.
+    /// The server is not responsible for this handle.
     SERVER_NOT_RESPONSIBLE = 301, "RC_SERVER_NOT_RESP";
-    /// Another service keeps this name.
+    /// Referral to another service.
     SERVICE_REFERRAL = 302, "RC_SERVICE_REFERRAL";
-    /// Another service keeps this derived prefix.
+    /// Referral of a derived prefix to another service.
     PREFIX_REFERRAL = 303, "RC_PREFIX_REFERRAL";
-    /// This is no administrator with the rights.
+    /// Not an administrator with the required permissions.
     INVALID_ADMIN = 400, "RC_INVALID_ADMIN";
-    /// Nobody may do this.
+    /// Operation not permitted.
     INSUFFICIENT_PERMISSIONS = 401, "RC_INSUFFICIENT_PERMISSIONS";
-    /// Prove first who you are: the response is a challenge.
+    /// Authentication required: the response is a challenge.
     AUTHENTICATION_NEEDED = 402, "RC_AUTHENTICATION_NEEDED";
-    /// You are not who you say.
+    /// Authentication failed.
     AUTHENTICATION_FAILED = 403, "RC_AUTHENTICATION_FAILED";
-    /// A proof of this kind is not taken.
+    /// Credential type not accepted.
     INVALID_CREDENTIAL = 404, "RC_INVALID_CREDENTIAL";
-    /// The challenge is over.
+    /// Challenge expired.
     AUTHENTICATION_TIMEOUT = 405, "RC_AUTHEN_TIMEOUT";
-    /// It could not be found out who you are.
+    /// Authentication could not be completed.
     AUTHENTICATION_ERROR = 406, "RC_AUTHEN_ERROR";
-    /// There is no such session, or no longer.
+    /// Session unknown or expired.
     SESSION_TIMEOUT = 500, "RC_SESSION_TIMEOUT";
-    /// No session could be made, or the message could not be decrypted.
+    /// Session setup or decryption failed.
     SESSION_FAILED = 501, "RC_SESSION_FAILED";
-    /// The message was not authenticated with the key of its session.
+    /// Message not authenticated with the session key.
     INVALID_SESSION_KEY = 502, "RC_INVALID_SESSION_KEY";
     /// Never sent.
     NEED_RSA_KEY = 503, "RC_NEED_RSAKEY_FOR_SESSIONEXCHANGE";
     /// Never sent.
     INVALID_SESSION_SETUP = 504, "RC_INVALID_SESSIONSETUP_REQUEST";
-    /// The message was seen before.
+    /// Replayed message.
     SESSION_MESSAGE_REJECTED = 505, "RC_SESSION_MESSAGE_REJECTED";
 }
 
 impl ResponseCode {
-    /// Whether the body is a message for people: all but success, referrals and challenges, and codes that nobody
-    /// knows.
+    /// Whether the body is an error message: all but success, referrals, challenges and unknown codes.
     pub const fn is_error(self) -> bool {
         !matches!(self.0, 0 | 1 | 302 | 303 | 402)
     }
 
-    /// The code as a peer of `version` understands it: before 2.5 there was 303 where there is 7 now, and 201 where
-    /// there is 202.
+    /// Code for a peer of `version`: before 2.5, 303 was used instead of 7, and 201 instead of 202.
     pub fn for_peer_version(self, version: ProtocolVersion) -> Self {
         match self {
             Self::SERVER_BACKUP if version < ProtocolVersion::SESSION_COUNTERS => Self::PREFIX_REFERRAL,

@@ -1,8 +1,9 @@
+//! Protocol versions and their negotiation.
+
 use core::fmt;
 
 /// Handle protocol version. Ordered by number; 5.x is an early 2.0 and ranks as such.
 ///
-/// Ordered by number; the ancient 5.x is an old 2.0 under a wrong number, and ranks so.
 ///
 /// ```
 /// use tendot_proto::ProtocolVersion;
@@ -13,43 +14,43 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ProtocolVersion {
-    /// The number before the dot.
+    /// Major version.
     pub major: u8,
-    /// The number after the dot.
+    /// Minor version.
     pub minor: u8,
 }
 
 impl ProtocolVersion {
-    /// The newest that is spoken here, and by Handle.Net 9.
+    /// Newest supported version, that of Handle.Net 9.
     pub const LATEST: Self = Self::new(2, 11);
-    /// The oldest that is spoken here. The ancient 5.x is the same.
+    /// Oldest supported version. 5.x is treated as this one.
     pub const OLDEST: Self = Self::new(2, 0);
-    /// What is spoken to a peer of whom nothing is known.
+    /// Version for a peer about which nothing is known.
     pub const UNKNOWN_PEER: Self = Self::new(2, 3);
-    /// Digests of requests have a byte for their algorithm, and there are sessions.
+    /// Request digests with an algorithm byte; sessions.
     pub const DIGEST_ALGORITHMS: Self = Self::new(2, 1);
-    /// Session set-up tells the cipher, and ciphers have an initialization vector.
+    /// Session setup with a cipher; ciphers with an initialization vector.
     pub const SESSION_CIPHERS: Self = Self::new(2, 4);
-    /// Messages of a session are counted; codes 7 and 202 are known.
+    /// Message counters in sessions; codes 7 and 202.
     pub const SESSION_COUNTERS: Self = Self::new(2, 5);
     /// SHA-256, HMAC and PBKDF2; signatures cover the envelope.
     pub const SHA256: Self = Self::new(2, 7);
     /// Signatures cover the suggested version.
     pub const SUGGESTION_SIGNED: Self = Self::new(2, 8);
-    /// A request for transactions tells its kind.
+    /// Transaction requests have a kind.
     pub const REPLICATION_KINDS: Self = Self::new(2, 9);
-    /// Writing, too, may be referred by prefix.
+    /// Prefix referrals for write requests, too.
     pub const PREFIX_REFERRALS: Self = Self::new(2, 10);
-    /// DSA signs SHA-256.
+    /// DSA signatures with SHA-256.
     pub const DSA_SHA256: Self = Self::new(2, 11);
 
-    /// A version of these numbers.
+    /// Version `major.minor`.
     pub const fn new(major: u8, minor: u8) -> Self {
         Self { major, minor }
     }
 
-    /// What is really spoken with a peer whose newest version this is: at most [`LATEST`](Self::OURS), at least 2.0,
-    /// and 2.4 in the place of 2.5 and 2.6, whose signed bytes overwrite themselves.
+    /// Version to use with a peer whose newest version this is: at most [`LATEST`](Self::LATEST), at least 2.0, and 2.4
+    /// instead of 2.5 and 2.6, whose signed bytes overwrite themselves.
     ///
     /// ```
     /// use tendot_proto::ProtocolVersion;
@@ -58,7 +59,7 @@ impl ProtocolVersion {
     /// assert_eq!(ProtocolVersion::new(2, 6).negotiated(), ProtocolVersion::new(2, 4));
     /// assert_eq!(ProtocolVersion::new(3, 0).negotiated(), ProtocolVersion::LATEST);
     /// assert_eq!(ProtocolVersion::new(5, 0).negotiated(), ProtocolVersion::OLDEST);
-    /// assert_eq!(ProtocolVersion::new(0, 0).negotiated(), ProtocolVersion::OLDEST, "nobody speaks 0.0");
+    /// assert_eq!(ProtocolVersion::new(0, 0).negotiated(), ProtocolVersion::OLDEST, "0.0 is not supported");
     /// ```
     #[must_use]
     pub fn negotiated(self) -> Self {

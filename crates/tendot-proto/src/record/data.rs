@@ -1,3 +1,5 @@
+//! Value data decoded by value type.
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
@@ -22,7 +24,7 @@ use crate::handle::Handle;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the types tell")]
+#[expect(missing_docs, reason = "each variant holds a documented type")]
 pub enum ValueData<'a> {
     Url(Url<'a>),
     Email(Email<'a>),
@@ -42,18 +44,18 @@ pub enum ValueData<'a> {
     Locations(Box<Locations<'a>>),
     Links(Links<'a>),
     Headers(ExtraHeaders<'a>),
-    /// Data of a type that is not known, as it is.
+    /// Data of an unknown type, undecoded.
     Other(&'a [u8]),
 }
 
 impl<'a> ValueData<'a> {
-    /// Reads data that belongs to `value_type`, or to the type that is above it: `URL.mobile` is a `URL`.
+    /// Decodes data by value type or its parent type: `URL.mobile` is a `URL`.
     pub fn decode(value_type: &[u8], data: &'a [u8]) -> Result<Self, DecodeError> {
         let known = DECODERS.iter().find(|(name, _)| type_matches(value_type, name));
         known.map_or(Ok(Self::Other(data)), |(_, read)| read(data))
     }
 
-    /// The bytes: those that it was decoded from.
+    /// Encodes to the bytes it was decoded from.
     pub fn encode(&self) -> Cow<'a, [u8]> {
         match self {
             Self::Url(url) => url.as_str().as_bytes().into(),
@@ -78,7 +80,7 @@ impl<'a> ValueData<'a> {
 }
 
 impl HandleValue<'_> {
-    /// The data, read by the value's type.
+    /// Decodes the data by the value's type.
     pub fn decode_data(&self) -> Result<ValueData<'_>, DecodeError> {
         ValueData::decode(&self.value_type, &self.data)
     }

@@ -1,3 +1,5 @@
+//! Value references, `index:handle`.
+
 use alloc::borrow::Cow;
 use core::fmt;
 
@@ -7,22 +9,22 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// Value reference `index:handle`; names admins, keys and group members.
 ///
-/// `300:0.NA/10`. So are administrators named, and members of groups.
+/// Example: `300:0.NA/10`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ValueReference<'a> {
-    /// The record.
+    /// Handle of the record.
     pub handle: Cow<'a, [u8]>,
-    /// The value; 0 stands for any.
+    /// Index of the value; 0 for any.
     pub index: u32,
 }
 
 impl<'a> ValueReference<'a> {
-    /// Refers to the value at `index` of `handle`.
+    /// Reference to the value at `index` of `handle`.
     pub fn new(index: u32, handle: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { handle: handle.into(), index }
     }
 
-    /// Reads `index:handle`; without a number and colon in front the index is 0.
+    /// Parses `index:handle`; without an index it is 0.
     pub fn parse(text: &'a str) -> Self {
         match text.split_once(':').map(|(index, handle)| (index.parse(), handle)) {
             Some((Ok(index), handle)) => Self::new(index, handle.as_bytes()),
@@ -30,17 +32,17 @@ impl<'a> ValueReference<'a> {
         }
     }
 
-    /// The record's handle.
+    /// Handle of the record.
     pub fn handle(&self) -> Handle<'_> {
         Handle::new(&self.handle)
     }
 
-    /// The same reference, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> ValueReference<'static> {
         ValueReference { handle: Cow::Owned(self.handle.into_owned()), index: self.index }
     }
 
-    /// Whether both name the same value: ASCII case does not matter in the prefix, nor in all of `0.…`.
+    /// Compares identities: ASCII case is ignored in the prefix, and everywhere in `0.…`.
     pub fn eq_identity(&self, other: &ValueReference<'_>) -> bool {
         self.index == other.index && self.handle().eq_identity(other.handle())
     }

@@ -1,26 +1,28 @@
+//! Cache lifetime of values.
+
 use core::time::Duration;
 
 /// Cache lifetime of a value: relative, absolute, or of unknown kind.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Ttl {
-    /// So many seconds after it was resolved.
+    /// Seconds after resolution.
     Relative(u32),
-    /// Until a date, in seconds since 1970.
+    /// Expiration as Unix time in seconds.
     Absolute(u32),
-    /// A kind that nobody knows, kept as it came.
+    /// Unknown kind, preserved.
     Other {
-        /// The byte that tells the kind.
+        /// Byte of the kind.
         kind: u8,
-        /// Its number.
+        /// Seconds, of unknown meaning.
         seconds: u32,
     },
 }
 
 impl Ttl {
-    /// One day, which is what a new value gets.
+    /// Default TTL of a new value: one day.
     pub const DEFAULT: Self = Self::Relative(86_400);
 
-    /// Nothing is kept for longer than two days, whatever it asks for.
+    /// Maximum cache lifetime: two days.
     pub const MAX: Duration = Duration::from_secs(172_800);
 
     pub(crate) const fn from_wire(kind: u8, seconds: u32) -> Self {
@@ -39,17 +41,17 @@ impl Ttl {
         }
     }
 
-    /// Whether a value that was resolved at `resolved` may no longer be used at `now`, both in seconds since 1970.
+    /// Whether a value resolved at `resolved` has expired at `now`, both as Unix time in seconds.
     ///
-    /// The deployed software has the test for absolute dates the wrong way round and never keeps such values; here
-    /// they are kept until their date, two days at most.
+    /// Handle.Net inverts the test for absolute TTLs and never caches such values; here they are cached until their
+    /// expiration, at most two days.
     ///
     /// ```
     /// use tendot_proto::Ttl;
     ///
     /// assert!(!Ttl::Relative(60).is_expired(1_000, 1_060));
     /// assert!(Ttl::Relative(60).is_expired(1_000, 1_061));
-    /// assert!(Ttl::Relative(0).is_expired(1_000, 1_000), "never to be kept");
+    /// assert!(Ttl::Relative(0).is_expired(1_000, 1_000), "never cached");
     /// assert!(!Ttl::Absolute(1_060).is_expired(1_000, 1_060));
     /// assert!(Ttl::Absolute(u32::MAX).is_expired(1_000, 1_000 + 172_801), "two days at most");
     /// ```

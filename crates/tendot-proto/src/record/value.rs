@@ -1,15 +1,17 @@
+//! Handle values and their permissions.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Ttl, ValuePermissions, ValueReference};
+use super::{Ttl, ValueReference};
 use crate::error::DecodeError;
 use crate::wire::{ListItem, WireReader, WireWriter};
 
 /// Handle value: index, timestamp, TTL, permissions, type, data and references.
 ///
-/// The order of fields on the wire and in storage is that of the deployed software: index, timestamp, TTL,
-/// permissions, type, data, references. RFC 3652 has another order and a timestamp of eight bytes, which nobody speaks.
+/// Fields are encoded in the order of Handle.Net. RFC 3652 has another order and a timestamp of eight bytes, which no
+/// implementation uses.
 ///
 /// ```
 /// use tendot_proto::HandleValue;
@@ -22,30 +24,29 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 /// ```
 #[derive(Clone, Eq, PartialEq)]
 pub struct HandleValue<'a> {
-    /// The number by which the value is addressed within its record; 0 is never stored.
+    /// Index of the value within its record; 0 is never stored.
     pub index: u32,
-    /// When it was last changed, in seconds since 1970; 0 is unknown.
+    /// Time of the last change as Unix time in seconds; 0 is unknown.
     pub timestamp: u32,
-    /// How long it may be kept by those who resolved it.
+    /// Cache lifetime.
     pub ttl: Ttl,
-    /// Who may read and change it.
+    /// Read and write permissions.
     pub permissions: ValuePermissions,
-    /// Its type, as `URL` or `HS_ADMIN`. UTF-8 as a rule, though nobody checks.
+    /// Value type, for example `URL` or `HS_ADMIN`. Usually UTF-8; not validated.
     pub value_type: Cow<'a, [u8]>,
-    /// What it says, in the form that belongs to the type.
+    /// Data, in the encoding of the type.
     pub data: Cow<'a, [u8]>,
-    /// Other values that belong to it.
+    /// References to other values.
     pub references: Vec<ValueReference<'a>>,
 }
 
 impl<'a> HandleValue<'a> {
-    /// A value with the defaults of the deployed software: a day to live, readable by all, writable by administrators,
-    /// no date.
+    /// Value with Handle.Net's defaults: TTL of a day, publicly readable, writable by administrators, no timestamp.
     pub fn new(index: u32, value_type: impl Into<Cow<'a, str>>, data: impl Into<Cow<'a, str>>) -> Self {
         Self::with_data(index, value_type, into_bytes_cow(data.into()))
     }
 
-    /// The same with data that is not text.
+    /// Value with binary data and the same defaults.
     pub fn with_data(
         index: u32,
         value_type: impl Into<Cow<'a, str>>,
@@ -62,7 +63,7 @@ impl<'a> HandleValue<'a> {
         }
     }
 
-    /// Reads a value and nothing after it.
+    /// Decodes a value without trailing bytes.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = WireReader::new(bytes);
         let value = Self::decode(&mut reader)?;
@@ -70,37 +71,36 @@ impl<'a> HandleValue<'a> {
         Ok(value)
     }
 
-    /// The value as it stands in messages and in storage.
+    /// Encodes the value as in messages and storage.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut WireWriter::new(&mut out));
         out
     }
 
-    /// The type as text; what is not UTF-8 is replaced.
+    /// Type as text; invalid UTF-8 is replaced.
     pub fn type_name(&self) -> Cow<'_, str> {
         alloc::string::String::from_utf8_lossy(&self.value_type)
     }
 
-    /// Whether the value is of a type or of one below it: `URL.mobile` is a `URL` (RFC 3651, 3.1). ASCII case does not
-    /// matter.
+    /// Whether the value has this type or a subtype of it: `URL.mobile` is a `URL` (RFC 3651, 3.1). ASCII case is
+    /// ignored.
     pub fn has_type(&self, value_type: &str) -> bool {
         type_matches(&self.value_type, value_type)
     }
 
-    /// Whether a type that was asked for selects this value: the type itself, or with a dot at its end the type and
-    /// all below it.
-    pub fn matches_type_filter(&self, asked: &[u8]) -> bool {
-        let of = &*self.value_type;
-        match asked.strip_suffix(b".") {
-            None => of.eq_ignore_ascii_case(asked),
-            Some(parent) => of.split_at_checked(parent.len()).is_some_and(|(start, after)| {
+    /// Whether a requested type selects this value: the exact type, or with a trailing dot the type and its subtypes.
+    pub fn matches_type_filter(&self, filter: &[u8]) -> bool {
+        let value_type = &*self.value_type;
+        match filter.strip_suffix(b".") {
+            None => value_type.eq_ignore_ascii_case(filter),
+            Some(parent) => value_type.split_at_checked(parent.len()).is_some_and(|(start, after)| {
                 start.eq_ignore_ascii_case(parent) && matches!(after.first(), None | Some(b'.'))
             }),
         }
     }
 
-    /// The same value, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> HandleValue<'static> {
         HandleValue {
             value_type: Cow::Owned(self.value_type.into_owned()),
@@ -122,7 +122,7 @@ impl<'a> ListItem<'a> for HandleValue<'a> {
         let value_type = Cow::Borrowed(reader.bytes("value type")?);
         let data = Cow::Borrowed(reader.bytes("value data")?);
         let count = reader.count("value references", ValueReference::MIN_LEN)?;
-        // Grows as the references are read, not by the number announced.
+        // Grows with the decoded references, not by the announced count.
         let mut references = Vec::new();
         for _ in 0..count {
             references.push(ValueReference::decode(reader)?);
@@ -166,14 +166,14 @@ impl<'a> ListItem<'a> for HandleValue<'a> {
     }
 }
 
-/// Whether `of` is the type `wanted` or one below it.
-pub(super) fn type_matches(of: &[u8], wanted: &str) -> bool {
-    of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
+/// Whether `value_type` is `wanted` or a subtype of it.
+pub(super) fn type_matches(value_type: &[u8], wanted: &str) -> bool {
+    value_type.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
         start.eq_ignore_ascii_case(wanted.as_bytes()) && matches!(after.first(), None | Some(b'.'))
     })
 }
 
-/// Without the data of secret keys.
+/// Redacts the data of secret keys.
 impl fmt::Debug for HandleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Value");
@@ -195,5 +195,39 @@ fn into_bytes_cow(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Read and write permissions of a value. Unknown bits are preserved.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct ValuePermissions(pub u8);
+
+impl ValuePermissions {
+    /// Administrators may read the value.
+    pub const ADMIN_READ: Self = Self(0x08);
+    /// Administrators may change the value.
+    pub const ADMIN_WRITE: Self = Self(0x04);
+    /// Publicly readable.
+    pub const PUBLIC_READ: Self = Self(0x02);
+    /// Publicly writable.
+    pub const PUBLIC_WRITE: Self = Self(0x01);
+    /// Default: all but publicly writable.
+    pub const DEFAULT: Self = Self(0x0e);
+
+    /// Whether all of `bits` are set.
+    pub const fn has(self, bits: Self) -> bool {
+        self.0 & bits.0 == bits.0
+    }
+
+    /// Whether the value is publicly readable.
+    pub const fn is_public(self) -> bool {
+        self.has(Self::PUBLIC_READ)
+    }
+}
+
+/// Four binary digits, as in JSON: `1110`.
+impl fmt::Display for ValuePermissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04b}", self.0 & 0x0f)
     }
 }

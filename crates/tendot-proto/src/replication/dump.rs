@@ -1,8 +1,10 @@
+//! Records of a dump stream (opcode 1002).
+
 use alloc::borrow::Cow;
 
-use super::conflict::VersionStamp;
-use super::grammar::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
-use super::state::ReplicationPosition;
+use super::layout::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
+use super::states::ReplicationPosition;
+use super::version_stamp::VersionStamp;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::message::DumpCursor;
 use crate::record::HandleRecord;
@@ -15,47 +17,47 @@ pub enum DumpStream {}
 /// Record of a dump stream, in stream order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DumpRecord<'a> {
-    /// The first.
+    /// First record.
     Begin {
-        /// Where it ends.
+        /// Format of the stream, which decides how it ends.
         format: StreamFormat,
     },
-    /// How far the sender itself has got with others, if it is a mirror: a [`StreamTable`](super::StreamTable).
+    /// Replication states of the sender itself, if it is a mirror: a [`StreamTable`](super::StreamTable).
     OtherStates {
-        /// The text, as it came; for [`ReplicationStates::from_stream_table`](super::States::from_stream_table).
+        /// Undecoded text, for [`ReplicationStates::from_stream_table`](super::ReplicationStates::from_stream_table).
         text: Cow<'a, [u8]>,
     },
-    /// From where on to ask for transactions when the dump is over. The last record in [`StreamFormat::One`].
+    /// Position from which to request transactions after the dump. Last record in [`StreamFormat::One`].
     Position(ReplicationPosition),
-    /// When a handle was last created or deleted, with several primaries.
+    /// Last creation or deletion of a handle, with several primaries.
     HandleDate {
-        /// The handle.
+        /// Handle.
         handle: Cow<'a, [u8]>,
-        /// When, and by whom.
+        /// Version stamp of the change.
         stamp: VersionStamp,
     },
-    /// When a prefix was last homed or unhomed, with several primaries.
+    /// Last homing or unhoming of a prefix, with several primaries.
     PrefixDate {
-        /// The prefix handle.
+        /// Prefix handle.
         handle: Cow<'a, [u8]>,
-        /// When, and by whom.
+        /// Version stamp of the change.
         stamp: VersionStamp,
     },
-    /// A handle and its values.
+    /// Handle record.
     Handle(HandleRecord<'a>),
-    /// A prefix that is served.
+    /// Homed prefix.
     HomedPrefix {
-        /// The prefix handle.
+        /// Prefix handle.
         handle: Cow<'a, [u8]>,
     },
-    /// The last. Never signed.
+    /// Last record. Never signed.
     Done,
 }
 
 impl DumpRecord<'_> {
-    /// How to ask for what follows this record, if it was the last that came before the connection broke.
+    /// Cursor to resume after this record, if it was the last one received.
     ///
-    /// None for the records at the beginning: without one of the others the dump has to begin again.
+    /// None for the first records: without a later one the dump must start again.
     pub fn cursor(&self) -> Option<DumpCursor<'_>> {
         let (after, kind) = match self {
             Self::HandleDate { handle, .. } => (handle, 0),
@@ -67,7 +69,7 @@ impl DumpRecord<'_> {
         Some(DumpCursor { after, kind })
     }
 
-    /// The same record, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> DumpRecord<'static> {
         fn owned(bytes: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
             Cow::Owned(bytes.into_owned())

@@ -1,33 +1,35 @@
+//! Errors of reading and writing replication streams.
+
 use crate::auth::AuthError;
+use crate::budget::BudgetExceeded;
 use crate::error::DecodeError;
-use crate::work::BudgetExceeded;
 
 /// Error of reading a replication stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationError {
-    /// The bytes are not what they should be.
+    /// Malformed stream.
     #[error(transparent)]
     Malformed(DecodeError),
-    /// The stream ended before its last record: which field was awaited.
+    /// The stream ended before its last record; names the missing field.
     #[error("the stream is unfinished: {0}")]
     Unfinished(DecodeError),
-    /// Nothing protects the stream, and that is not accepted.
+    /// The stream is unsigned, which is not accepted.
     #[error("the stream is not signed")]
     Unsigned,
-    /// The stream is signed, and the key of the sender is not known.
+    /// The stream is signed, but the sender's key is unknown.
     #[error("the stream is signed by a key that is not known")]
     NoKey,
-    /// The signature is not one of the sender over this record.
+    /// The signature does not match the sender's key and the record.
     #[error("wrong signature of the record at byte {at}")]
     Signature {
-        /// Where the record begins.
+        /// Offset of the record.
         at: usize,
     },
-    /// The signature's algorithm is unknown, or not allowed.
+    /// Unknown signature algorithm, or not allowed by the policy.
     #[error(transparent)]
     Algorithm(AuthError),
-    /// It would cost too much. The same can be tried again with more [`Budget`](crate::Work).
+    /// Work budget exceeded. The call can be repeated with a larger [`Budget`](crate::Budget).
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }
@@ -36,13 +38,13 @@ pub enum ReplicationError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationWriteError {
-    /// It may not stand here: it is not the first and should be, or comes after the last, or is of the other format.
+    /// Record out of order: not the first though it must be, after the last, or of the other format.
     #[error("the record may not stand in this place of the stream")]
     OutOfPlace,
-    /// A field is larger than may be; the place is counted from the start of the record.
+    /// A field exceeds its limit; the offset is relative to the record.
     #[error(transparent)]
     TooLarge(DecodeError),
-    /// It cannot be signed.
+    /// Signing failed.
     #[error(transparent)]
     Sign(AuthError),
 }

@@ -1,21 +1,24 @@
-//! How a mirror is kept: what a server sends after the answer to operations 1001 (transactions) and 1002 (dump), over
-//! the same connection. In no RFC; this is what the deployed software speaks.
+//! Replication streams that follow responses to opcodes 1001 (transactions) and 1002 (dump).
 //!
-//! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes and records, with or without signatures, of either stream;
-//! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`TransactionStream`] and of a [`DumpStream`];
-//! - [`ReplicationStates`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
-//! - [`needs_redump`], [`goes_to`], [`VersionStamp`]: the decisions on both sides.
+//! Handle.Net's protocol, in no RFC. No server calls it yet.
 //!
-//! A sender of transactions, and a receiver, inside TLS:
+//! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes to records and back, signed or unsigned, of either stream;
+//! - [`TransactionRecord`] and [`DumpRecord`]: the records of a [`TransactionStream`] and of a [`DumpStream`];
+//! - [`ReplicationStates`], [`QueueName`], [`StreamTable`]: progress of a mirror, as JSON in requests and as text in
+//!   files;
+//! - [`needs_redump`], [`is_for_receiver`], [`VersionStamp`]: decisions of sender and receiver.
+//!
+//! A sender of transactions and a receiver inside TLS:
 //!
 //! ```
 //! use tendot_proto::Budget;
 //! use tendot_proto::replication::{
-//!     TransactionAction, ReplicationEvent, StreamFormat, TransactionStatus, ReplicationReader, ReplicationWriter, Transaction, TransactionRecord, TransactionStream,
+//!     ReplicationEvent, ReplicationReader, ReplicationWriter, StreamFormat, Transaction, TransactionAction,
+//!     TransactionRecord, TransactionStatus, TransactionStream,
 //! };
 //!
 //! let records = [
-//!     TransactionRecord::Begin { format: StreamFormat::JwsJsonSignature, status: TransactionStatus::SENDING },
+//!     TransactionRecord::Begin { format: StreamFormat::One, status: TransactionStatus::SENDING },
 //!     TransactionRecord::Transaction(Transaction {
 //!         id: 101,
 //!         handle: b"10.1000/1".into(),
@@ -33,10 +36,10 @@
 //!
 //! let mut reader = ReplicationReader::<TransactionStream>::inside_tls();
 //! let mut received = Vec::new();
-//! for piece in stream.chunks(7) {
-//!     reader.push(piece);
+//! for chunk in stream.chunks(7) {
+//!     reader.push(chunk);
 //!     while let Some(event) = reader.next_event(&mut { Budget::PER_REQUEST })? {
-//!         let ReplicationEvent::HandleRecord(record) = event else { unreachable!() };
+//!         let ReplicationEvent::Record(record) = event else { unreachable!() };
 //!         received.push(record.into_owned());
 //!     }
 //! }
@@ -45,59 +48,56 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! # What signatures do not tell
+//! # Limits of signatures
 //!
-//! Every record is signed by itself. Whoever sits in between can still leave out records, repeat or reorder them, or put
-//! in some of an earlier stream, and can end a dump early: its last byte is not signed. TLS is better; with signatures
-//! alone, numbers of transactions should at least be looked at.
+//! Each record is signed separately. A man in the middle can still omit, repeat or reorder records, insert some of an
+//! earlier stream, and end a dump early: its last byte is not signed. Prefer TLS; with signatures alone, at least check
+//! the transaction ids.
 
-mod conflict;
 mod dump;
 mod error;
-mod grammar;
+mod layout;
 mod queue_name;
 mod reader;
-mod receiver;
 mod redump;
-mod state;
+mod states;
 mod stream_table;
 mod transaction;
+mod version_stamp;
 mod writer;
 
-pub use conflict::VersionStamp;
 pub use dump::{DumpRecord, DumpStream};
 pub use error::{ReplicationError, ReplicationWriteError};
-pub use grammar::StreamFormat;
+pub use layout::StreamFormat;
 pub use queue_name::{QueueName, QueueNameError};
 pub use reader::{ReceiverConfig, ReplicationEvent, ReplicationReader};
-pub use receiver::{is_for_receiver, owns};
 pub use redump::{OldestTransaction, QueueExtent, needs_redump};
-pub use state::{ReplicationPosition, ReplicationStates, ReplicationStatesError};
+pub use states::{ReplicationPosition, ReplicationStates, ReplicationStatesError};
 pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
 pub use transaction::{
-    Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream,
+    Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream, is_for_receiver,
+    owns,
 };
+pub use version_stamp::VersionStamp;
 pub use writer::ReplicationWriter;
 
-/// Bytes of one record of a stream, its signature not included. The deployed software knows no limit; this one is sixty
-/// times what fits a message.
+/// Maximum length of a record, without its signature. Handle.Net has no limit; this is sixty times the limit of a
+/// message.
 pub const MAX_RECORD_LEN: usize = 16 * 1024 * 1024;
 
-/// Bytes of a signature: four times that of the largest key that is used.
+/// Maximum length of a signature: four times that of the largest key in use.
 pub const MAX_SIGNATURE_LEN: usize = 4096;
 
-/// The first four bytes of a stream that goes on inside TLS, with nothing in between. They are sent in the clear;
-/// whoever sends them is the server of the handshake.
+/// First four bytes of a stream that continues inside TLS. Sent in clear text; the sender is the server of the
+/// handshake.
 pub const TLS_MARKER: [u8; 4] = *b"TLS\0";
 
-/// The first four bytes of a stream whose records are signed, and of one whose are not.
+/// First four bytes of a stream with signed records, and of one without.
 const SIGNED_MARKER: [u8; 4] = [0; 4];
 const UNSIGNED_MARKER: [u8; 4] = [0xff; 4];
 
 /// Replication stream: [`TransactionStream`] or [`DumpStream`] (sealed).
-///
-/// [`TransactionStream`] or a [`DumpStream`].
-pub trait ReplicationStream: grammar::StreamLayout {}
+pub trait ReplicationStream: layout::StreamLayout {}
 
 impl ReplicationStream for TransactionStream {}
 impl ReplicationStream for DumpStream {}

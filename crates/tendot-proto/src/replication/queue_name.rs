@@ -1,3 +1,5 @@
+//! Names of transaction queues.
+
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
@@ -15,9 +17,9 @@ use core::str::FromStr;
 /// ```
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct QueueName {
-    /// The name of the site.
+    /// Name of the site.
     pub site: String,
-    /// Which of its servers. A site has not more of them than 16 bits can tell.
+    /// Index of the server in its site.
     pub server: u16,
 }
 
@@ -27,7 +29,7 @@ impl fmt::Display for QueueName {
     }
 }
 
-/// As it is written, and in no other way: one source must not have two names.
+/// Accepts only the canonical form: a source must not have two names.
 impl FromStr for QueueName {
     type Err = QueueNameError;
 
@@ -46,10 +48,10 @@ impl FromStr for QueueName {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueNameError {
-    /// Nothing parts server and site.
+    /// The colon is missing.
     #[error("there is no colon between server and site")]
     NoColon,
-    /// What stands before the colon is not a number below 65536 in its shortest form.
+    /// The server index is not an integer below 65536 in canonical form.
     #[error("there is no number of a server before the colon")]
     Server,
 }

@@ -1,21 +1,22 @@
+//! Incremental reader of replication streams.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
 use super::error::ReplicationError;
-use super::grammar::{RecordScanner, StreamFormat};
+use super::layout::{RecordScanner, StreamFormat};
 use super::{MAX_SIGNATURE_LEN, ReplicationStream, SIGNED_MARKER, TLS_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, AuthPolicy, verify_with_hash_name};
+use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::PublicKey;
 use crate::wire::WireReader;
-use crate::work::Budget;
 
 /// Incremental reader of a replication stream; returns records of signed streams only after verification.
 ///
-/// Its memory grows with the bytes that arrive, never by an announced length, and each is looked at once. Records of a
-/// signed stream are given out when their signature has been verified, not before.
+/// Memory grows with the received bytes, never by an announced length, and each byte is scanned once.
 ///
 /// ```
 /// use tendot_proto::Budget;
@@ -26,7 +27,7 @@ use crate::work::Budget;
 /// let accept = || ReceiverConfig { key: None, policy: AuthPolicy::default(), crypto: &AwsLcProvider, unsigned: false };
 ///
 /// let mut reader = ReplicationReader::<DumpStream>::new(accept());
-/// reader.push(b"TLS_MARKER\0and a handshake");
+/// reader.push(b"TLS\0and a handshake");
 /// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST })?, Some(ReplicationEvent::StartTls));
 /// assert_eq!(reader.into_remaining(), b"and a handshake");
 ///
@@ -38,14 +39,14 @@ use crate::work::Budget;
 #[derive(Debug)]
 pub struct ReplicationReader<'k, S> {
     buffer: Vec<u8>,
-    /// What comes before has been given out.
-    taken: usize,
-    /// How much that was, since the stream began. May be more than the machine has memory.
+    /// Bytes at the start of the buffer that have already been returned.
+    consumed: usize,
+    /// Number of returned bytes since the start of the stream; may exceed the memory of the machine.
     offset: u64,
     stage: ReadState,
-    /// None inside TLS, where nothing has to be decided.
+    /// None inside TLS.
     accept: Option<ReceiverConfig<'k>>,
-    /// The name of the hash of a signed stream.
+    /// Hash name of a signed stream.
     hash: Option<Vec<u8>>,
     format: Option<StreamFormat>,
     scan: RecordScanner,
@@ -56,22 +57,22 @@ pub struct ReplicationReader<'k, S> {
 /// Receiver settings: sender key, accepted algorithms, whether unsigned streams are allowed.
 #[derive(Clone)]
 pub struct ReceiverConfig<'k> {
-    /// The key of the sending server, as its site says. Without it no signed stream is read.
+    /// Public key of the sending server, from its site. Without it signed streams are rejected.
     pub key: Option<PublicKey<'k>>,
-    /// Which signatures are good enough. What the deployed software signs needs [`AuthPolicy::sha1`].
+    /// Accepted signature algorithms. Handle.Net's signatures need [`AuthPolicy::sha1`].
     pub policy: AuthPolicy,
-    /// Who verifies them.
+    /// Cryptography provider.
     pub crypto: &'k dyn CryptoProvider,
-    /// Whether a stream may have no signatures: only where HTTPS protects it.
+    /// Whether unsigned streams are accepted: only over HTTPS.
     pub unsigned: bool,
 }
 
 /// Event of a [`ReplicationReader`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplicationEvent<R> {
-    /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
-    /// key of the sending server. [`ReplicationReader::into_rest`] is what has already come of it; what is decrypted goes
-    /// to a new reader, made by [`ReplicationReader::inside_tls`].
+    /// The sender waits for a TLS handshake. The receiver is the TLS client; the certificate must have the key of the
+    /// sending server. [`ReplicationReader::into_remaining`] returns bytes of the handshake that have already arrived;
+    /// pass the decrypted bytes to a new reader from [`ReplicationReader::inside_tls`].
     StartTls,
     /// A record.
     Record(R),
@@ -86,11 +87,11 @@ enum ReadState {
     Finished,
 }
 
-/// What is at the front of the buffer.
+/// Next complete item of the buffer.
 enum NextItem {
     StartTls,
     Finished,
-    /// A record of so many bytes; with a signature behind it that begins and ends there.
+    /// Record of this length, with the range of its signature.
     Record {
         length: usize,
         signature: Option<(usize, usize)>,
@@ -98,22 +99,22 @@ enum NextItem {
 }
 
 impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
-    /// What an idle stream may keep of its buffer.
+    /// Buffer capacity retained by an idle stream.
     const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
-    /// The longest name of a hash.
+    /// Maximum length of a hash name.
     const MAX_HASH_NAME_LEN: usize = 64;
 
-    /// A stream from its first byte after the message on.
+    /// Reader of a stream from the first byte after the response message.
     pub fn new(accept: ReceiverConfig<'k>) -> Self {
         Self { stage: ReadState::Type, accept: Some(accept), ..Self::inside_tls() }
     }
 
-    /// A stream from its first byte after the handshake on, whose peer has been authenticated.
+    /// Reader of a stream from the first byte after the TLS handshake with an authenticated peer.
     pub fn inside_tls() -> Self {
         Self {
             buffer: Vec::new(),
-            taken: 0,
+            consumed: 0,
             offset: 0,
             stage: ReadState::Records,
             accept: None,
@@ -125,17 +126,17 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// Takes what has come. The records in it should be taken out before more is pushed, since all of it is kept.
+    /// Appends received bytes. Take out all complete records before you push more, since all of them are buffered.
     ///
-    /// After the last record and after an error nothing is.
+    /// After the last record and after an error, bytes are discarded.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() || matches!(self.stage, ReadState::Finished) {
             return;
         }
-        // Not each time, or a large piece with many records would be moved once for each.
-        if self.taken > self.buffer.len() / 2 {
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
+        // Not after each record: a large buffer with many records would be moved once for each.
+        if self.consumed > self.buffer.len() / 2 {
+            self.buffer.drain(..self.consumed);
+            self.consumed = 0;
             if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
                 self.buffer = Vec::new();
             }
@@ -143,25 +144,25 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next record, if all of it is there; none after the last.
+    /// Next complete record; none after the last.
     ///
-    /// An error comes again each time, except that work which was too much can be [tried](StreamError::Exhausted)
-    /// again.
+    /// An error is returned again by each call, except that an exceeded budget can be
+    /// [retried](ReplicationError::Exhausted).
     pub fn next_event(
         &mut self,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Option<ReplicationEvent<S::Record<'_>>>, ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let (length, end) = match self.next_verified(work) {
+        let (length, end) = match self.next_verified(budget) {
             Ok(NextItem::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
             Ok(NextItem::StartTls) => return Ok(Some(ReplicationEvent::StartTls)),
             Ok(NextItem::Finished) | Err(ReplicationError::Unfinished(_)) => return Ok(None),
             Err(error @ ReplicationError::Exhausted(_)) => return Err(error),
             Err(error) => return Err(self.fail(error)),
         };
-        let from = self.taken;
+        let from = self.consumed;
         let at = self.offset(end);
         self.consume(end);
         self.scan = RecordScanner::NEW;
@@ -175,7 +176,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
                 }
                 Ok(Some(ReplicationEvent::Record(record)))
             }
-            // No longer than its fields said, so it is wrong within.
+            // No longer than its fields announced, so the record itself is malformed.
             Err(error) => {
                 let error = ReplicationError::Malformed(error);
                 self.failed = Some(error);
@@ -184,14 +185,14 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// Whether the last record was given out.
+    /// Whether the last record was returned.
     pub const fn is_finished(&self) -> bool {
         matches!(self.stage, ReadState::Finished)
     }
 
-    /// To be asked when the connection ends: whether that was the end of the stream.
+    /// Checks at the end of the connection that the stream is complete.
     ///
-    /// A stream that goes on inside TLS has nothing more to say here.
+    /// A stream that continues inside TLS is complete here.
     pub fn finish(&mut self) -> Result<(), ReplicationError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -209,13 +210,13 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// What has come and was not taken.
+    /// Unconsumed bytes.
     pub fn into_remaining(mut self) -> Vec<u8> {
-        self.buffer.split_off(self.taken)
+        self.buffer.split_off(self.consumed)
     }
 
-    /// What is at the front, its signature verified.
-    fn next_verified(&mut self, work: &mut Budget) -> Result<NextItem, ReplicationError> {
+    /// Next item, with its signature verified.
+    fn next_verified(&mut self, budget: &mut Budget) -> Result<NextItem, ReplicationError> {
         let front = self.next_item()?;
         let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
         let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
@@ -223,7 +224,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         let rest = self.remaining();
         let block = rest.get(..length).unwrap_or_default();
         let signature = rest.get(begin..end).unwrap_or_default();
-        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, work) {
+        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, budget) {
             Ok(()) => Ok(front),
             Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.offset(end) }),
             Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
@@ -231,7 +232,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         }
     }
 
-    /// What is at the front. If not all of it is there, it is unfinished.
+    /// Next item; an incomplete one is a truncation error.
     fn next_item(&mut self) -> Result<NextItem, ReplicationError> {
         loop {
             let mut reader = WireReader::at_offset(self.remaining(), self.offset(self.remaining().len()));
@@ -271,7 +272,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 
     fn next_record(&mut self) -> Result<NextItem, ReplicationError> {
-        let rest = self.buffer.get(self.taken..).unwrap_or_default();
+        let rest = self.buffer.get(self.consumed..).unwrap_or_default();
         let at = saturating_offset(self.offset, rest.len());
         let length = self.scan.find_end::<S>(rest, at, self.format).map_err(map_truncated)?;
         let block = rest.get(..length).unwrap_or_default();
@@ -286,16 +287,16 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 
     fn remaining(&self) -> &[u8] {
-        self.buffer.get(self.taken..).unwrap_or_default()
+        self.buffer.get(self.consumed..).unwrap_or_default()
     }
 
-    /// Where the front of the buffer stands in the stream, if so many bytes are to be told apart.
+    /// Offset of the buffer in the stream, as limited by [`saturating_offset`].
     fn offset(&self, length: usize) -> usize {
         saturating_offset(self.offset, length)
     }
 
     fn consume(&mut self, length: usize) {
-        self.taken += length;
+        self.consumed += length;
         self.offset += length as u64;
     }
 
@@ -303,12 +304,12 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     fn fail(&mut self, error: ReplicationError) -> ReplicationError {
         self.failed = Some(error);
         self.buffer = Vec::new();
-        self.taken = 0;
+        self.consumed = 0;
         error
     }
 }
 
-/// A length and as many bytes, which are at most `limit`.
+/// Reads a length and as many bytes, at most `limit`.
 fn read_bounded<'a>(
     reader: &mut WireReader<'a>,
     field: &'static str,
@@ -323,7 +324,7 @@ fn read_bounded<'a>(
     reader.bytes(field).map_err(map_truncated)
 }
 
-/// Bytes that are missing may still come.
+/// Maps missing bytes to a truncation error, since they may still arrive.
 fn map_truncated(error: DecodeError) -> ReplicationError {
     match error.kind() {
         DecodeErrorKind::Short { .. } => ReplicationError::Unfinished(error),
@@ -331,8 +332,7 @@ fn map_truncated(error: DecodeError) -> ReplicationError {
     }
 }
 
-/// An offset in the stream, so that the end of `length` bytes has one as well. A stream may be longer than errors can
-/// tell on a machine of 32 bits; the last place that they can is told then.
+/// Offset in the stream, so small that the end of `length` bytes has one, too. On a 32-bit machine it saturates.
 fn saturating_offset(offset: u64, length: usize) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX).min(usize::MAX - length)
 }

@@ -1,28 +1,30 @@
-use super::conflict::milliseconds;
-use super::state::ReplicationPosition;
-use crate::time::Now;
+//! Decision whether a receiver needs a new dump.
+
+use super::states::ReplicationPosition;
+use super::version_stamp::milliseconds;
+use crate::now::Now;
 
 /// Transactions of one queue that the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueExtent {
-    /// The number of the last transaction whose record is written; 0 if there never was one.
+    /// Id of the last transaction written; 0 if there was none.
     pub last_id: i64,
-    /// The oldest that is still there, if any is.
+    /// Oldest transaction still stored, if any.
     pub oldest: Option<OldestTransaction>,
 }
 
 /// Oldest transaction the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OldestTransaction {
-    /// Its number.
+    /// Transaction id.
     pub id: i64,
-    /// When it was, in milliseconds since 1970.
+    /// Unix time in milliseconds.
     pub time: i64,
 }
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
-/// Whether a receiver may have missed transactions that the sender no longer has, so that it has to begin with a dump.
+/// Whether a receiver may have missed transactions that the sender no longer has, so that it needs a dump.
 ///
 /// ```
 /// use tendot_proto::Now;
@@ -68,22 +70,22 @@ mod tests {
 
     #[test]
     fn decisions() {
-        // Nothing was ever done.
+        // No transaction yet.
         check(0, None, (-1, -TIME), false);
         check(0, Some((1, 0)), (-1, -TIME), false);
-        // The queue is gone.
+        // The queue was deleted.
         check(9, None, (8, 0), true);
         check(9, None, (9, 0), false);
-        // The receiver has asked since the queue began.
+        // The receiver has queried since the queue began.
         check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS), false);
         check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS - 1), true);
-        // A new mirror of a young server, or of one that began within a day of the last contact.
+        // A new mirror of a new server, or of one that started within a day of the last contact.
         check(9, Some((1, -9 * DAY_MILLIS)), (0, -TIME), false);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -TIME), true);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS), false);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS - 1), true);
         check(9, Some((2, -9 * DAY_MILLIS)), (0, -TIME), true);
-        // The queue goes on where the receiver stopped, not long after.
+        // The queue continues where the receiver stopped, soon after.
         check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), false);
         check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS - 1), true);
         check(9, Some((6, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), true);

@@ -1,3 +1,5 @@
+//! Handle.Net's `.dct` text format.
+
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,11 +9,11 @@ use crate::limits;
 
 /// Table in Handle.Net's `.dct` text format.
 ///
-/// `{ "a" = "b" }` is a table, `( "a" "b" )` a vector, and both may stand where a text does.
+/// `{ "a" = "b" }` is a table, `( "a" "b" )` a vector; both may occur wherever text may.
 ///
-/// White space, commas and semicolons part things. A backslash takes the next character as it is, but `\n` is a line
-/// end. A text needs no quotes if nothing in it parts things, and then goes on until something does: `{ a = 1 }` is a
-/// table, `{ a = 1}` is not. Of two things with the same name the last counts.
+/// White space, commas and semicolons are separators. A backslash escapes the next character, but `\n` is a line feed.
+/// Text without separators needs no quotes, and ends at the next separator: `{ a = 1 }` is a table, `{ a = 1}` is not.
+/// Of duplicate names the last counts.
 ///
 /// ```
 /// use tendot_proto::replication::{StreamTable, StreamTableValue};
@@ -30,19 +32,19 @@ pub struct StreamTable(pub BTreeMap<String, StreamTableValue>);
 /// Value in a [`StreamTable`]: text, table or vector.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StreamTableValue {
-    /// A text.
+    /// Text.
     Text(String),
-    /// A table.
+    /// Table.
     Table(StreamTable),
-    /// Several things.
+    /// Vector.
     Vector(Vec<Self>),
 }
 
 impl StreamTable {
-    /// How deep tables and vectors may stand in each other.
+    /// Maximum nesting depth of tables and vectors.
     pub const MAX_DEPTH: usize = 16;
 
-    /// Bytes of the text of a table.
+    /// Maximum length of the text in bytes.
     pub const MAX_LEN: usize = limits::FIELD;
 }
 
@@ -50,32 +52,32 @@ impl StreamTable {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamTableError {
-    /// Something else should be there.
+    /// Unexpected character.
     #[error("`{found}` at byte {at}, where {expected} should be", found = found.escape_default())]
     Found {
-        /// What is there.
+        /// The character.
         found: char,
-        /// Where.
+        /// Offset in bytes.
         at: usize,
-        /// What should be.
+        /// Expected syntax.
         expected: &'static str,
     },
-    /// The text ends too early.
+    /// Unexpected end of the text.
     #[error("the text ends where {expected} should be")]
     End {
-        /// What should be there.
+        /// Expected syntax.
         expected: &'static str,
     },
-    /// Tables and vectors stand in each other too often.
+    /// Nesting too deep.
     #[error("more than {limit} tables and vectors in each other at byte {at}", limit = StreamTable::MAX_DEPTH)]
     TooDeep {
-        /// Where the one too many begins.
+        /// Offset of the table or vector that is too deep.
         at: usize,
     },
     /// The text is too long.
     #[error("the text has {length} bytes, at most {limit} are allowed", limit = StreamTable::MAX_LEN)]
     TooLong {
-        /// How long it is.
+        /// Length in bytes.
         length: usize,
     },
 }
@@ -83,7 +85,7 @@ pub enum StreamTableError {
 impl core::str::FromStr for StreamTable {
     type Err = StreamTableError;
 
-    /// Reads a table. What follows it is not looked at, as the deployed software does.
+    /// Parses a table. Trailing text is ignored, as in Handle.Net.
     fn from_str(text: &str) -> Result<Self, StreamTableError> {
         if text.len() > Self::MAX_LEN {
             return Err(StreamTableError::TooLong { length: text.len() });
@@ -170,7 +172,7 @@ impl StreamTableParser<'_> {
         word
     }
 
-    /// The next character that does not only part things.
+    /// Next character that is not a separator.
     fn next_token(&mut self) -> Option<char> {
         loop {
             match self.next() {
@@ -190,7 +192,7 @@ impl StreamTableParser<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// About the character that was just read.
+    /// Error about the character that was just read.
     fn unexpected(&self, found: Option<char>, expected: &'static str) -> StreamTableError {
         match found {
             Some(found) => StreamTableError::Found { found, at: self.at - found.len_utf8(), expected },
@@ -203,7 +205,7 @@ const fn parts(character: char) -> bool {
     matches!(character, ' ' | '\n' | '\r' | '\t' | ',' | ';')
 }
 
-/// In lines, as the deployed software writes it; names in order.
+/// In lines, as Handle.Net writes it; sorted by name.
 impl fmt::Display for StreamTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_table(self, 0, f)?;

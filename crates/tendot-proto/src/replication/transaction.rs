@@ -1,9 +1,13 @@
+//! Records of a transaction stream (opcode 1001), and which receivers get them.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::grammar::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
+use super::layout::{RecordField, StreamFormat, StreamLayout, decode_values, encode_values, read_i64};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::record::HandleValue;
+use crate::handle::Handle;
+use crate::message::HashPartition;
+use crate::record::{HandleValue, HashOption};
 use crate::wire::{WireReader, WireWriter};
 
 /// Marker type of the transaction stream (opcode 1001).
@@ -13,28 +17,29 @@ pub enum TransactionStream {}
 /// Record of a transaction stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TransactionRecord<'a> {
-    /// The first.
+    /// First record.
     Begin {
-        /// With how many sources.
+        /// Format of the stream: one source or several.
         format: StreamFormat,
         /// Whether transactions follow.
         status: TransactionStatus,
     },
-    /// Something that was done.
+    /// Transaction.
     Transaction(Transaction<'a>),
-    /// The transactions that follow are of this source. [`StreamFormat::Two`] only.
+    /// Source of the following transactions. [`StreamFormat::Two`] only.
     Queue {
-        /// A [`QueueName`](super::QueueName), as it came.
+        /// Undecoded [`QueueName`](super::QueueName).
         name: Cow<'a, [u8]>,
     },
-    /// There are no more of this source. [`StreamFormat::Two`] only.
+    /// End of the transactions of this source. [`StreamFormat::Two`] only.
     QueueEnd {
-        /// What to say as the last time the next time, in milliseconds since 1970.
+        /// Timestamp to send in the next request, as Unix time in milliseconds.
         time: i64,
     },
-    /// The last.
+    /// Last record.
     End {
-        /// What to say as the last time the next time, in milliseconds since 1970. [`StreamFormat::One`] only, and always.
+        /// Timestamp to send in the next request, as Unix time in milliseconds. Always present in
+        /// [`StreamFormat::One`], and only there.
         time: Option<i64>,
     },
 }
@@ -42,51 +47,47 @@ pub enum TransactionRecord<'a> {
 /// Change of a record or prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Transaction<'a> {
-    /// Its number: one more than the last of this source.
+    /// Transaction id: one more than the previous of this source.
     pub id: i64,
-    /// To what.
+    /// Handle of the record or prefix.
     pub handle: Cow<'a, [u8]>,
-    /// What.
+    /// Action.
     pub action: TransactionAction,
-    /// When, in milliseconds since 1970.
+    /// Unix time in milliseconds.
     pub time: i64,
-    /// The values that the record has now, which need not be those it had then. Only written if the action has values.
+    /// Current values of the record, which may differ from those at the time. Only encoded if the action has values.
     pub values: Vec<HandleValue<'a>>,
 }
 
 /// Status of a transaction stream. Unknown codes are preserved.
-///
-/// Unknown numbers are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionStatus(pub u32);
 
 impl TransactionStatus {
-    /// The receiver may have missed some that are no longer there: it has to begin with a dump. Nothing follows.
+    /// The receiver may have missed transactions that are no longer stored: it needs a dump. Nothing follows.
     pub const NEED_TO_REDUMP: Self = Self(1);
-    /// They follow.
+    /// Transactions follow.
     pub const SENDING: Self = Self(2);
 }
 
 /// Action of a transaction. Unknown codes are preserved and carry no values.
-///
-/// Unknown numbers are kept, and have no values.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct TransactionAction(pub u8);
 
 impl TransactionAction {
-    /// Nothing.
+    /// No action.
     pub const PLACEHOLDER: Self = Self(0);
-    /// The record is new.
+    /// Record created.
     pub const CREATE: Self = Self(1);
-    /// The record is gone.
+    /// Record deleted.
     pub const DELETE: Self = Self(2);
-    /// The record has other values.
+    /// Values of the record changed.
     pub const UPDATE: Self = Self(3);
-    /// The prefix is served from now on.
+    /// Prefix homed.
     pub const HOME: Self = Self(4);
-    /// The prefix is no longer served.
+    /// Prefix unhomed.
     pub const UNHOME: Self = Self(5);
-    /// All records are gone.
+    /// All records deleted.
     pub const DELETE_ALL: Self = Self(6);
 
     /// Whether values follow.
@@ -96,7 +97,7 @@ impl TransactionAction {
 }
 
 impl TransactionRecord<'_> {
-    /// The same record, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> TransactionRecord<'static> {
         match self {
             Self::Begin { format, status } => TransactionRecord::Begin { format, status },
@@ -109,7 +110,7 @@ impl TransactionRecord<'_> {
 }
 
 impl Transaction<'_> {
-    /// The same transaction, holding all that it needs.
+    /// Copies all borrowed data.
     pub fn into_owned(self) -> Transaction<'static> {
         Transaction {
             handle: Cow::Owned(self.handle.into_owned()),
@@ -221,5 +222,61 @@ impl StreamLayout for TransactionStream {
 
     fn is_end(record: &TransactionRecord<'_>, _: StreamFormat) -> bool {
         matches!(record, TransactionRecord::End { .. })
+    }
+}
+
+/// Whether a handle is in the hash partition of a receiver. With an unknown hash option every handle is.
+///
+/// ```
+/// use tendot_proto::Handle;
+/// use tendot_proto::message::HashPartition;
+/// use tendot_proto::record::HashOption;
+/// use tendot_proto::replication::owns;
+///
+/// let receiver = |index| HashPartition { hash_option: HashOption::WHOLE, servers: 3, index };
+/// assert!(owns(Handle::from("10.1000/abc"), &receiver(1)));
+/// assert!(!owns(Handle::from("10.1000/abc"), &receiver(2)));
+/// ```
+pub fn owns(handle: Handle<'_>, receiver: &HashPartition) -> bool {
+    match receiver.hash_option {
+        HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
+            handle.server_index(receiver.hash_option, receiver.servers as usize)
+                == Some(receiver.index as usize)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a transaction is sent to a receiver: prefix transactions to all, others by hash partition.
+///
+/// The caller also checks the current state of the handle: a creation or update of a deleted handle, and a deletion of
+/// one that exists again, are omitted, since another transaction covers them.
+pub fn is_for_receiver(action: TransactionAction, handle: Handle<'_>, receiver: &HashPartition) -> bool {
+    matches!(action, TransactionAction::HOME | TransactionAction::UNHOME) || owns(handle, receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_what() {
+        let check = |action, hash_option, servers, index, expected| {
+            let receiver = HashPartition { hash_option, servers, index };
+            let is_sent = is_for_receiver(action, Handle::from("10.1000/abc"), &receiver);
+            assert_eq!(is_sent, expected, "{action:?} {receiver:?}");
+        };
+        check(TransactionAction::CREATE, HashOption::WHOLE, 3, 1, true);
+        check(TransactionAction::CREATE, HashOption::WHOLE, 3, 0, false);
+        check(TransactionAction::DELETE, HashOption::SUFFIX, 3, 1, true);
+        check(TransactionAction::DELETE, HashOption::PREFIX, 3, 1, true);
+        check(TransactionAction::DELETE, HashOption::PREFIX, 3, 2, false);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 1, 0, true);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 1, 1, false);
+        check(TransactionAction::UPDATE, HashOption::WHOLE, 0, 0, false);
+        check(TransactionAction::UPDATE, HashOption(9), 3, 2, true);
+        check(TransactionAction::HOME, HashOption::WHOLE, 3, 0, true);
+        check(TransactionAction::UNHOME, HashOption::WHOLE, 3, 2, true);
+        check(TransactionAction(7), HashOption::WHOLE, 3, 2, false);
     }
 }

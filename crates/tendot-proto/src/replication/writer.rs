@@ -1,19 +1,20 @@
+//! Writer of replication streams.
+
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use super::error::ReplicationWriteError;
-use super::grammar::{RecordScanner, StreamFormat};
+use super::layout::{RecordScanner, StreamFormat};
 use super::{ReplicationStream, SIGNED_MARKER, UNSIGNED_MARKER};
 use crate::auth::{AuthError, sign};
+use crate::budget::Budget;
 use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::error::DecodeErrorKind;
 use crate::wire::WireWriter;
-use crate::work::Budget;
 
 /// Writer of a replication stream; rejects records a reader would reject.
 ///
-/// What it writes can be read: a record in the wrong place or with too large a field is an error, after which the
-/// stream is as it was before.
+/// A record out of order or with a field over its limit is an error, after which the stream is unchanged.
 ///
 /// ```
 /// use tendot_proto::Budget;
@@ -29,7 +30,7 @@ use crate::work::Budget;
 /// ```
 #[derive(Debug)]
 pub struct ReplicationWriter<'k, S> {
-    /// What stands before the first record.
+    /// Preamble to write before the first record.
     opening: StreamProtection<'k>,
     format: Option<StreamFormat>,
     finished: bool,
@@ -38,26 +39,26 @@ pub struct ReplicationWriter<'k, S> {
 
 #[derive(Debug)]
 enum StreamProtection<'k> {
-    None,
+    InsideTls,
     Unsigned,
     Signed(&'k dyn SigningKey, HashAlgorithm),
 }
 
 impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
-    /// A stream inside TLS. The [marker](super::TLS) and the handshake came before.
+    /// Writer inside TLS, after the [marker](super::TLS_MARKER) and the handshake.
     pub const fn inside_tls() -> Self {
-        Self::with_protection(StreamProtection::None)
+        Self::with_protection(StreamProtection::InsideTls)
     }
 
-    /// A stream without signatures, which receivers accept over HTTPS only.
+    /// Writer of an unsigned stream, which receivers accept over HTTPS only.
     pub const fn unsigned() -> Self {
         Self::with_protection(StreamProtection::Unsigned)
     }
 
-    /// A stream with a signature after every record.
+    /// Writer of a stream with a signature after every record.
     ///
-    /// The deployed software signs by [`HashAlgorithm::Sha1`], and verifies that and [`HashAlgorithm::Sha256`], which is the one to take:
-    /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLcProvider`](crate::crypto) do not.
+    /// Handle.Net signs with [`HashAlgorithm::Sha1`] and verifies that and [`HashAlgorithm::Sha256`]. Use the latter:
+    /// keys may refuse SHA-1, as those of [`AwsLcProvider`](crate::crypto) do.
     pub const fn signed(key: &'k dyn SigningKey, hash: HashAlgorithm) -> Self {
         Self::with_protection(StreamProtection::Signed(key, hash))
     }
@@ -66,15 +67,15 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         Self { opening, format: None, finished: false, stream: PhantomData }
     }
 
-    /// Appends a record to what is to be sent, and its signature.
+    /// Appends a record and its signature.
     pub fn write(
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
         let before = out.len();
-        let written = self.encode_record(record, out, work);
+        let written = self.encode_record(record, out, budget);
         if written.is_err() {
             out.truncate(before);
         }
@@ -85,7 +86,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         &mut self,
         record: &S::Record<'_>,
         out: &mut Vec<u8>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
         let begins = S::start_format(record);
         if self.finished || self.format.is_some() == begins.is_some() {
@@ -112,7 +113,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         if let StreamProtection::Signed(key, hash) = self.opening
             && S::is_signed(block, self.format)
         {
-            let signature = sign(key, hash, block, work).map_err(ReplicationWriteError::Sign)?;
+            let signature = sign(key, hash, block, budget).map_err(ReplicationWriteError::Sign)?;
             WireWriter::new(out).bytes(&signature);
         }
         self.format = self.format.or(begins);
@@ -122,7 +123,7 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
 
     fn write_preamble(&self, writer: &mut WireWriter<'_>) -> Result<(), ReplicationWriteError> {
         match self.opening {
-            StreamProtection::None => {}
+            StreamProtection::InsideTls => {}
             StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
             StreamProtection::Signed(_, hash) => {
                 writer.raw(&SIGNED_MARKER);

@@ -1,3 +1,5 @@
+//! Certificate chain verification.
+
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
@@ -6,30 +8,28 @@ use alloc::vec::Vec;
 use super::verify::{TrustError, reading};
 use super::{Claims, Jws, JwsAlgorithm};
 use crate::auth::{AuthError, AuthPolicy, verify};
+use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 use crate::handle::Handle;
 use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
-use crate::work::Budget;
 
 /// Trust anchors: public keys accepted without a certificate.
 #[derive(Clone, Debug)]
 pub struct TrustAnchors {
-    /// The record whose values they are.
+    /// Handle of the record with the keys.
     pub handle: Cow<'static, [u8]>,
-    /// The keys.
+    /// Trusted public keys.
     pub keys: Vec<PublicKey<'static>>,
 }
 
 impl TrustAnchors {
-    /// Keys of the Handle System's own root of trust, `0.0/0.0`.
+    /// Trust anchors of the Handle System, `0.0/0.0`.
     pub const fn new(keys: Vec<PublicKey<'static>>) -> Self {
         Self { handle: Cow::Borrowed(b"0.0/0.0"), keys }
     }
 }
 
 /// Records resolved so far; an absent record is stored without values.
-///
-/// That a record does not exist is known, too: it has no values.
 #[derive(Clone, Debug, Default)]
 pub struct RecordSet(BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>);
 
@@ -45,13 +45,13 @@ impl RecordSet {
     }
 }
 
-/// How many certificates are followed.
+/// Maximum length of a certificate chain.
 const MAX_CHAIN_LEN: usize = 50;
 
-/// How many values of one record are looked at for certificates.
+/// Maximum number of values of a record that are examined for certificates.
 const MAX_CERTIFICATES_PER_RECORD: usize = 16;
 
-/// Who is asked, and what a check needs.
+/// Inputs of a certificate chain verification.
 #[derive(Clone, Copy)]
 pub(super) struct ChainVerifier<'c> {
     pub(super) handle: Handle<'c>,
@@ -63,12 +63,12 @@ pub(super) struct ChainVerifier<'c> {
 }
 
 impl<'c> ChainVerifier<'c> {
-    /// Follows the issuer of a statement to a root, and gives the issuers on the way.
+    /// Verifies the chain from the issuer of a statement to a trust anchor; returns the issuers.
     pub(super) fn verify_chain(
         &self,
         jws: &Jws<'_>,
         claims: &Claims,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<ValueReference<'static>>, TrustError> {
         let mut issuers = Vec::new();
         let mut links: Vec<ValueReference<'static>> = Vec::new();
@@ -84,18 +84,18 @@ impl<'c> ChainVerifier<'c> {
             if issuers.iter().any(|before: &ValueReference<'_>| before.eq_identity(&issuer)) {
                 return Err(TrustError::Loop { issuer: issuer.to_string() });
             }
-            // A statement tells where its certificates are, all the way; only when that is used up does another count.
+            // A statement's own chain takes precedence until it is exhausted.
             if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
-            let certificate = self.find_certificate(&issuer, links.pop(), work)?;
-            self.verify_signed_by(&jws, &certificate.public_key, &issuer, work)?;
+            let certificate = self.find_certificate(&issuer, links.pop(), budget)?;
+            self.verify_signed_by(&jws, &certificate.public_key, &issuer, budget)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
                 return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
             }
             issuers.push(issuer.clone());
             if certificate.claims.issuer.eq_identity(&issuer) {
-                self.verify_root(&certificate, &issuer, work)?;
+                self.verify_root(&certificate, &issuer, budget)?;
                 return Ok(issuers);
             }
             jws = Cow::Owned(certificate.jws);
@@ -103,24 +103,24 @@ impl<'c> ChainVerifier<'c> {
         }
     }
 
-    /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record; of several that are
-    /// as new, the first.
+    /// Certificate of an issuer: the one that the chain names, or the newest in the issuer's record; of several equally
+    /// new, the first.
     fn find_certificate(
         &self,
         issuer: &ValueReference<'_>,
         link: Option<ValueReference<'static>>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<HandleCertificate<'c>, TrustError> {
-        let place = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
-        let values = self.known.require(Handle::new(&place.handle))?;
+        let location = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
+        let values = self.known.require(Handle::new(&location.handle))?;
         let candidates = values
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
-            .filter(|value| place.index == 0 || value.index == place.index)
+            .filter(|value| location.index == 0 || value.index == location.index)
             .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {
-            work.charge(reading(value.data.len()))?;
+            budget.charge(reading(value.data.len()))?;
             let Ok(certificate) = HandleCertificate::from_bytes(&value.data) else { continue };
             let is_newer =
                 newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
@@ -135,7 +135,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         certificate: &HandleCertificate<'_>,
         issuer: &ValueReference<'_>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), TrustError> {
         let not_root = || TrustError::NotRoot { issuer: issuer.to_string() };
         let known = self.roots.keys.iter().any(|key| key.components() == certificate.public_key.components());
@@ -145,16 +145,16 @@ impl<'c> ChainVerifier<'c> {
         if !certificate.claims.is_valid_at(self.now) {
             return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
         }
-        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, work)
+        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, budget)
     }
 
-    /// Whether a key made one of the signatures. The algorithm has to be one of the key's, whatever the signature says.
+    /// Verifies that a key made one of the signatures. The algorithm must match the key, whatever the signature says.
     fn verify_signed_by(
         &self,
         jws: &Jws<'_>,
         key: &PublicKey<'_>,
         issuer: &ValueReference<'_>,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<(), TrustError> {
         let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
         for signature in jws.signatures() {
@@ -164,7 +164,7 @@ impl<'c> ChainVerifier<'c> {
                 _ => continue,
             };
             let input = jws.signing_input(signature);
-            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, work) {
+            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, budget) {
                 Ok(()) => return Ok(()),
                 Err(AuthError::Failed) => {}
                 Err(AuthError::Exhausted(exhausted)) => return Err(exhausted.into()),

@@ -1,3 +1,5 @@
+//! Claims of certificates and record signatures.
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,22 +10,22 @@ use crate::record::{JsonError, JsonNode, ValueReference};
 /// Claims shared by certificates and record signatures: issuer, subject, validity, chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Claims {
-    /// Who says it: the value that holds the key.
+    /// Issuer: reference to the value with its key.
     pub issuer: ValueReference<'static>,
-    /// About whom: a key's value for a certificate, a handle for a signature.
+    /// Subject: reference to a key for a certificate, handle for a record signature.
     pub subject: String,
-    /// The last second at which it holds, since 1970.
+    /// Expiration as Unix time in seconds, inclusive.
     pub expires: Option<u64>,
-    /// The first one.
+    /// Start of validity as Unix time in seconds.
     pub not_before: Option<u64>,
-    /// When it was said.
+    /// Time of issue as Unix time in seconds.
     pub issued_at: Option<u64>,
-    /// Where the issuer's certificate is, the next one first; index 0 where none is named.
+    /// Certificates of the issuer, the next one first; index 0 if none is named.
     pub chain: Vec<ValueReference<'static>>,
 }
 
 impl Claims {
-    /// Reads the payload: what is common to both, and what `read` makes of the rest.
+    /// Decodes the payload: the shared claims, and the rest with `read`.
     pub(crate) fn decode<T>(
         jws: &Jws<'_>,
         field: &'static str,
@@ -51,7 +53,7 @@ impl Claims {
         })
     }
 
-    /// Whether it holds at `now`, in seconds since 1970.
+    /// Whether the claims are valid at `now`, a Unix time in seconds.
     pub fn is_valid_at(&self, now: u64) -> bool {
         self.not_before.is_none_or(|first| first <= now) && self.expires.is_none_or(|last| now <= last)
     }

@@ -1,3 +1,5 @@
+//! JSON Web Signatures (RFC 7515).
+
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +13,6 @@ use crate::limits;
 
 /// JSON Web Signature (RFC 7515), compact or JSON. Decoding does not verify.
 ///
-/// Reading one verifies nothing.
 ///
 /// ```
 /// use tendot_proto::trust::Jws;
@@ -30,7 +31,7 @@ use crate::limits;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Jws<'a> {
     source: &'a [u8],
-    /// In base64, since that is what was signed.
+    /// Payload in base64, which the signature covers.
     encoded: Cow<'a, str>,
     payload: Vec<u8>,
     signatures: Vec<JwsSignature<'a>>,
@@ -39,7 +40,7 @@ pub struct Jws<'a> {
 /// Signature of a [`Jws`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JwsSignature<'a> {
-    /// The header in base64, since that is what was signed.
+    /// Protected header in base64, which the signature covers.
     protected: Cow<'a, str>,
     algorithm: String,
     bytes: Vec<u8>,
@@ -48,17 +49,17 @@ pub struct JwsSignature<'a> {
 /// Signature algorithm: RSA (`RS256` …) or DSA (`DS256` …, Handle System only).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JwsAlgorithm {
-    /// `RS256` and its like: RSA with PKCS #1 v1.5.
+    /// `RS256` etc.: RSA with PKCS #1 v1.5.
     Rsa(HashAlgorithm),
-    /// `DS256` and its like: DSA, which only the Handle System has.
+    /// `DS256` etc.: DSA, only in the Handle System.
     Dsa(HashAlgorithm),
 }
 
 impl<'a> Jws<'a> {
-    /// The most signatures that are read.
+    /// Maximum number of signatures.
     pub const SIGNATURES: usize = 16;
 
-    /// Reads either form: three parts with dots between them, or JSON.
+    /// Decodes the compact or the JSON serialization.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         if bytes.len() > limits::MAX_MESSAGE_LEN {
             let kind = DecodeErrorKind::TooLong { announced: bytes.len(), limit: limits::MAX_MESSAGE_LEN };
@@ -105,22 +106,22 @@ impl<'a> Jws<'a> {
         Ok(Self { source: text.as_bytes(), encoded: json.payload, payload, signatures })
     }
 
-    /// All of it as it came.
+    /// Undecoded bytes.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.source
     }
 
-    /// What was signed.
+    /// Signed payload.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// Who signed it: at least one.
+    /// Signatures, at least one.
     pub fn signatures(&self) -> &[JwsSignature<'a>] {
         &self.signatures
     }
 
-    /// The bytes that a signature was made of.
+    /// Signing input of a signature.
     pub fn signing_input(&self, signature: &JwsSignature<'_>) -> Vec<u8> {
         [signature.protected.as_bytes(), b".", self.encoded.as_bytes()].concat()
     }
@@ -130,19 +131,19 @@ impl<'a> JwsSignature<'a> {
     fn new(protected: Cow<'a, str>, bytes: Vec<u8>) -> Result<Self, DecodeError> {
         let header = decode_base64url(&protected, "JWS header", 0)?;
         let header: JwsHeader = serde_json::from_slice(&header).map_err(|_| invalid("JWS header", 0))?;
-        // Whoever does not know what is declared critical must not accept it (RFC 7515, 4.1.11).
+        // Unknown critical header parameters must be rejected (RFC 7515, 4.1.11).
         if header.crit.is_some() {
             return Err(invalid("JWS critical header", 0));
         }
         Ok(Self { protected, algorithm: header.alg, bytes })
     }
 
-    /// The name of the algorithm, as `RS256`.
+    /// Name of the algorithm, for example `RS256`.
     pub fn algorithm(&self) -> &str {
         &self.algorithm
     }
 
-    /// The algorithm, if the Handle System knows it.
+    /// Algorithm, if it is supported.
     pub fn supported_algorithm(&self) -> Option<JwsAlgorithm> {
         let (family, size) = self.algorithm.split_at_checked(2)?;
         let hash = match size {
@@ -159,13 +160,13 @@ impl<'a> JwsSignature<'a> {
         }
     }
 
-    /// The signature.
+    /// Bytes of the signature.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// The JSON of a signature, with one signer or several (RFC 7515, 7.2).
+/// JSON serialization, general or flattened (RFC 7515, 7.2).
 #[derive(Deserialize)]
 struct JwsJson<'a> {
     #[serde(borrow)]

@@ -1,9 +1,9 @@
-//! Signed records: the JSON Web Signatures inside `HS_CERT` and `HS_SIGNATURE`, what they claim, and whether they are to
-//! be believed.
+//! Signed records: JWS in `HS_CERT` and `HS_SIGNATURE`, certificate chains and verification. No client calls it yet.
 //!
-//! A record is believed if each of its public values is covered by a signature whose signer is certified, by whoever
-//! is certified in turn, up to a key that was known beforehand. Nothing is looked up here: where a further record is
-//! needed, [`verify`] says which.
+//! A record is trusted if each of its public values is covered by a signature whose signer has a certificate chain to a
+//! trust anchor. Nothing is resolved here: if a further record is needed, the error of [`verify_record`] names it.
+//!
+//! Reading order: `jws`, `claims`, `chain`, `scope`, `sign`, `verify`.
 
 mod chain;
 mod claims;

@@ -1,35 +1,37 @@
+//! Scope of certificate permissions.
+
 use crate::handle::Handle;
 use crate::record::{CertificatePermission, CertificateScope};
 
 impl CertificatePermission {
     /// Whether a key with this permission may sign for a handle.
     pub fn covers(&self, handle: Handle<'_>) -> bool {
-        let of = Handle::from(&*self.handle);
+        let base = Handle::from(&*self.handle);
         match &self.scope {
             scope if *scope == CertificateScope::EVERYTHING => true,
             scope if *scope == CertificateScope::THIS_HANDLE => {
-                handle.eq_ignore_case(of) || is_under(handle, of)
+                handle.eq_ignore_case(base) || is_under(handle, base)
             }
             scope if *scope == CertificateScope::DERIVED_PREFIXES => {
-                is_derived(handle, of) || is_derived(Handle::new(&handle.prefix_handle()), of)
+                is_derived(handle, base) || is_derived(Handle::new(&handle.prefix_handle()), base)
             }
-            scope if *scope == CertificateScope::HANDLES_UNDER_THIS_PREFIX => is_under(handle, of),
-            // Nobody knows what it allows, so it allows nothing.
+            scope if *scope == CertificateScope::HANDLES_UNDER_THIS_PREFIX => is_under(handle, base),
+            // An unknown scope permits nothing.
             _ => false,
         }
     }
 }
 
-/// Whether the prefix of `handle` is the one that the record `of` is about.
-fn is_under(handle: Handle<'_>, of: Handle<'_>) -> bool {
-    of.is_prefix_handle() && of.eq_ignore_case(Handle::new(&handle.prefix_handle()))
+/// Whether `handle` is under the prefix of the prefix handle `base`.
+fn is_under(handle: Handle<'_>, base: Handle<'_>) -> bool {
+    base.is_prefix_handle() && base.eq_ignore_case(Handle::new(&handle.prefix_handle()))
 }
 
-/// Whether `handle` is a prefix derived from the one that the record `of` is about: `0.NA/10.1` from `0.NA/10`.
-fn is_derived(handle: Handle<'_>, of: Handle<'_>) -> bool {
-    let (handle, of) = (handle.as_bytes(), of.as_bytes());
-    handle.split_at_checked(of.len()).is_some_and(|(start, rest)| {
-        !of.is_empty() && start.eq_ignore_ascii_case(of) && rest.first() == Some(&b'.')
+/// Whether `handle` is a prefix handle derived from `base`: `0.NA/10.1` from `0.NA/10`.
+fn is_derived(handle: Handle<'_>, base: Handle<'_>) -> bool {
+    let (handle, base) = (handle.as_bytes(), base.as_bytes());
+    handle.split_at_checked(base.len()).is_some_and(|(start, rest)| {
+        !base.is_empty() && start.eq_ignore_ascii_case(base) && rest.first() == Some(&b'.')
     })
 }
 
@@ -55,7 +57,7 @@ mod tests {
         assert!(!check(CertificateScope::DERIVED_PREFIXES, "", ".1/x"));
     }
 
-    fn check(scope: CertificateScope, of: &str, handle: &str) -> bool {
-        CertificatePermission { handle: of.into(), scope }.covers(Handle::from(handle))
+    fn check(scope: CertificateScope, base: &str, handle: &str) -> bool {
+        CertificatePermission { handle: base.into(), scope }.covers(Handle::from(handle))
     }
 }

@@ -1,3 +1,5 @@
+//! Creation of record signatures and certificates.
+
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
@@ -11,18 +13,18 @@ use crate::record::{CertificatePermission, HandleValue, PublicKey, ValueReferenc
 /// Issuer, validity period and chain of a statement to sign.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IssuerClaims<'a> {
-    /// The value that holds the signer's key.
+    /// Reference to the value with the signer's key.
     pub issuer: ValueReference<'a>,
-    /// When it is said, in seconds since 1970; it holds from then on.
+    /// Time of issue and start of validity, as Unix time in seconds.
     pub issued_at: u64,
-    /// The last second at which it holds.
+    /// Expiration as Unix time in seconds, inclusive.
     pub expires: u64,
-    /// Where the signer's certificate is, the next one first; empty if it is in the signer's own record.
+    /// Certificates of the signer, the next one first; empty if the signer's record has it.
     pub chain: Vec<ValueReference<'a>>,
 }
 
-/// The data of an `HS_SIGNATURE` over values of a record, which must be those that it will have: what changes later is
-/// no longer signed.
+/// Creates the data of an `HS_SIGNATURE` value over the values of a record, as they will be stored: later changes are
+/// not covered.
 pub fn sign_record(
     handle: Handle<'_>,
     values: &[HandleValue<'_>],
@@ -52,7 +54,7 @@ pub fn sign_record(
     )
 }
 
-/// The data of an `HS_CERT`: the subject's key may sign for some handles.
+/// Creates the data of an `HS_CERT` value: the subject's key may sign for some handles.
 pub fn sign_certificate(
     subject: &ValueReference<'_>,
     public_key: &PublicKey<'_>,
@@ -108,7 +110,7 @@ impl IssuerClaims<'_> {
     }
 }
 
-/// Nothing that is put here fails: no map has keys that are no strings.
+/// Cannot fail: all map keys are strings.
 fn to_json(claim: &impl Serialize) -> Result<serde_json::Value, CryptoError> {
     serde_json::to_value(claim).map_err(|_| CryptoError::Unsupported)
 }

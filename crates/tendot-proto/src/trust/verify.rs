@@ -1,3 +1,5 @@
+//! Verification of signed records.
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,49 +8,48 @@ use subtle::ConstantTimeEq as _;
 
 use super::chain::{ChainVerifier, RecordSet, TrustAnchors};
 use crate::auth::{AuthError, AuthPolicy};
+use crate::budget::{Budget, BudgetExceeded};
 use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
 use crate::handle::Handle;
 use crate::record::{HandleValue, RecordSignature, ValueReference};
-use crate::work::{Budget, BudgetExceeded};
 
 /// Result of verifying the signatures of a record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VerificationReport {
-    /// Who signed it, each with all who certify them, up to the root.
+    /// Signers, each with its certificate chain to the trust anchor.
     pub signers: Vec<Vec<ValueReference<'static>>>,
-    /// The indexes of values that no believed signature covers, also those that not everybody may read. If two values
-    /// have the same index, neither is covered: a signature tells values by their index.
+    /// Indexes of values that no valid signature covers, including private values. Of two values with the same index
+    /// neither is covered, since signatures identify values by index.
     pub unsigned: Vec<u32>,
-    /// The indexes of values that a believed signature covers and that are not there: taken away, or not asked for.
+    /// Indexes of values that a valid signature covers but that are absent: removed, or not requested.
     pub missing: Vec<u32>,
-    /// Why signatures were not believed.
+    /// Reasons for which signatures were rejected.
     pub refused: Vec<TrustError>,
 }
 
 impl VerificationReport {
-    /// Whether every value is covered, and none is missing. Ask for whole records.
+    /// Whether every value is covered and none is missing. Resolve whole records.
     pub fn is_trusted(&self) -> bool {
         self.unsigned.is_empty() && self.missing.is_empty() && !self.signers.is_empty()
     }
 }
 
-/// How many signatures of one record are looked at.
+/// Maximum number of signatures per record.
 const SIGNATURES: usize = 16;
 
-/// Looks at the signatures of a record, as it was resolved: all of it. Which of its values are to be believed?
+/// Verifies the signatures of a complete record and reports which values they cover.
 ///
-/// Certificates may stand in other records. If one of them is not `known`, the error
-/// [`TrustError::Needs`] names it; resolve it, add it, and ask again. A record that cannot be had is added without
-/// values.
+/// Certificates may be in other records. If one of these is not in `known`, the error [`TrustError::Needs`] names it:
+/// resolve it, add it and call again. Add a record that cannot be resolved without values.
 ///
 /// ```
 /// use tendot_proto::{Handle, HandleValue, Budget};
 /// use tendot_proto::auth::AuthPolicy;
 /// use tendot_proto::crypto::AwsLcProvider;
-/// use tendot_proto::trust::{RecordSet, TrustAnchors, verify};
+/// use tendot_proto::trust::{RecordSet, TrustAnchors, verify_record};
 ///
 /// let values = [HandleValue::new(1, "URL", "https://example.org/")];
-/// let verdict = verify(
+/// let verdict = verify_record(
 ///     Handle::from("10.1000/1"), &values, &RecordSet::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
 ///     &AuthPolicy::default(), &AwsLcProvider, &mut Budget::new(1_000),
 /// )?;
@@ -56,7 +57,7 @@ const SIGNATURES: usize = 16;
 /// assert_eq!(verdict.unsigned, [1]);
 /// # Ok::<(), tendot_proto::trust::TrustError>(())
 /// ```
-#[expect(clippy::too_many_arguments, reason = "what is asked, what is known, and what it may cost")]
+#[expect(clippy::too_many_arguments, reason = "all inputs of one verification")]
 pub fn verify_record(
     handle: Handle<'_>,
     values: &[HandleValue<'_>],
@@ -65,7 +66,7 @@ pub fn verify_record(
     now: u64,
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
-    work: &mut Budget,
+    budget: &mut Budget,
 ) -> Result<VerificationReport, TrustError> {
     let check = ChainVerifier { handle, known, roots, now, policy, crypto };
     let mut verdict = VerificationReport {
@@ -76,7 +77,7 @@ pub fn verify_record(
     };
     let mut covered = Vec::new();
     for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
-        match check.verify_signature(value, values, work) {
+        match check.verify_signature(value, values, budget) {
             Ok(ValidSignature { signers, indexes, missing }) => {
                 verdict.signers.push(signers);
                 verdict.missing.extend(missing);
@@ -95,12 +96,12 @@ pub fn verify_record(
     Ok(verdict)
 }
 
-/// A signature whose signers are known.
+/// Verified signature.
 struct ValidSignature {
     signers: Vec<ValueReference<'static>>,
-    /// The values that it covers as they are.
+    /// Indexes of the values that it covers unchanged.
     indexes: BTreeSet<u32>,
-    /// Those that are not there.
+    /// Indexes of values that are absent.
     missing: Vec<u32>,
 }
 
@@ -110,21 +111,21 @@ fn sorted_indexes(values: &[HandleValue<'_>]) -> Vec<u32> {
     indexes
 }
 
-/// Whether an index is in the sorted list just once.
+/// Whether an index occurs exactly once in a sorted list.
 fn is_once(indexes: &[u32], index: u32) -> bool {
     let from = indexes.partition_point(|other| *other < index);
     indexes.get(from) == Some(&index) && indexes.get(from + 1) != Some(&index)
 }
 
 impl ChainVerifier<'_> {
-    /// Who stands behind a signature, and which values it covers.
+    /// Verifies a signature and its chain, and compares the digests of the values.
     fn verify_signature(
         &self,
         value: &HandleValue<'_>,
         values: &[HandleValue<'_>],
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<ValidSignature, TrustError> {
-        work.charge(reading(value.data.len()))?;
+        budget.charge(reading(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
         if !self.handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
@@ -135,30 +136,30 @@ impl ChainVerifier<'_> {
             HashAlgorithm::Sha1 if !self.policy.sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signers = self.verify_chain(&signature.jws, &signature.claims, work)?;
+        let signers = self.verify_chain(&signature.jws, &signature.claims, budget)?;
         let mut believed = ValidSignature { signers, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
-            work.charge(reading(value.data.len()))?;
+            budget.charge(reading(value.data.len()))?;
             let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
             if bool::from(digest.ct_eq(claimed)) {
                 believed.indexes.insert(value.index);
             }
         }
-        let there: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-        believed.missing = claimed.keys().filter(|index| !there.contains(index)).copied().collect();
+        let present: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+        believed.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
         Ok(believed)
     }
 }
 
-/// What it costs to read or digest so many bytes.
+/// Cost of reading or hashing `length` bytes.
 pub(super) fn reading(length: usize) -> u32 {
     u32::try_from(1 + length / 128).unwrap_or(u32::MAX)
 }
 
-/// Whether a value is itself a signature, and so needs none. The root record has some of an older kind.
+/// Whether a value is itself a signature and needs none. The root record has some of an older type.
 fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
     &*value.value_type == b"HS_SIGNATURE"
         || handle.eq_ignore_case(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
@@ -168,81 +169,81 @@ fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// A record is needed first: resolve it and ask again.
+    /// A further record is required: resolve it and call again.
     #[error("the record {} is needed", String::from_utf8_lossy(.0))]
     Needs(Vec<u8>),
-    /// The value is no signature.
+    /// The value is not a valid signature.
     #[error("value {index} is no signature")]
     Malformed {
-        /// Its index.
+        /// Index of the value.
         index: u32,
     },
-    /// It is about another record.
+    /// The signature is for another record.
     #[error("the signature is about {subject}")]
     OtherRecord {
-        /// The record that it is about.
+        /// Handle of that record.
         subject: String,
     },
-    /// It is too early or too late.
+    /// Outside of the validity period.
     #[error("what {issuer} says does not hold now")]
     NotValidNow {
-        /// Who says it.
+        /// Issuer.
         issuer: String,
     },
-    /// Nobody certifies the issuer.
+    /// No certificate for the issuer.
     #[error("there is no certificate of {issuer}")]
     NoCertificate {
-        /// Who needs one.
+        /// Issuer.
         issuer: String,
     },
-    /// The issuer did not sign it, or not by an algorithm of its key.
+    /// The signature does not match the issuer's key, or has another algorithm.
     #[error("{issuer} did not sign this")]
     WrongSignature {
-        /// Who should have.
+        /// Issuer.
         issuer: String,
     },
-    /// The signature cannot be checked.
+    /// The signature cannot be verified.
     #[error("the signature of {issuer} cannot be checked: {error}")]
     Unverifiable {
-        /// Whose it is.
+        /// Issuer.
         issuer: String,
-        /// Why not.
+        /// Error of the verification.
         error: AuthError,
     },
-    /// The issuer may not sign for this record.
+    /// The issuer is not authorized to sign this record.
     #[error("{issuer} may not sign for this record")]
     NotPermitted {
-        /// Who may not.
+        /// Issuer.
         issuer: String,
     },
-    /// The chain ends at somebody who is no root.
+    /// The chain ends at a self-signed issuer that is not a trust anchor.
     #[error("{issuer} certifies itself and is no root")]
     NotRoot {
-        /// Who.
+        /// Issuer.
         issuer: String,
     },
-    /// The chain comes back to itself.
+    /// Certificate chain loop.
     #[error("the chain of certificates comes back to {issuer}")]
     Loop {
-        /// Where it does.
+        /// Issuer at which it loops.
         issuer: String,
     },
-    /// The chain is too long.
+    /// Certificate chain too long.
     #[error("the chain has more than {links} certificates")]
     TooLong {
-        /// How many are followed.
+        /// Maximum.
         links: usize,
     },
-    /// The digests are made with a hash function that is not known.
+    /// Unknown hash algorithm of the digests.
     #[error("unknown hash function {algorithm}")]
     UnknownHash {
-        /// Its name.
+        /// Name of the algorithm.
         algorithm: String,
     },
-    /// The digests cannot be computed.
+    /// The digests could not be computed.
     #[error(transparent)]
     Crypto(CryptoError),
-    /// It would cost too much.
+    /// Work budget exceeded.
     #[error(transparent)]
     Exhausted(#[from] BudgetExceeded),
 }

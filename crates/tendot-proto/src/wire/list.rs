@@ -1,3 +1,5 @@
+//! Counted lists, decoded lazily.
+
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -6,21 +8,21 @@ use crate::error::DecodeError;
 
 /// Element type of a [`WireList`].
 pub trait ListItem<'a>: Sized {
-    /// The fewest bytes that one takes.
+    /// Minimum encoded length in bytes.
     const MIN_LEN: usize;
 
-    /// Reads one.
+    /// Decodes one item.
     fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError>;
 
-    /// Checks one and passes over it.
+    /// Validates and skips one item.
     fn skip(reader: &mut WireReader<'a>) -> Result<(), DecodeError> {
         Self::decode(reader).map(drop)
     }
 
-    /// Writes one.
+    /// Encodes one item.
     fn encode(&self, writer: &mut WireWriter<'_>);
 
-    /// The same, borrowing what it can.
+    /// Copy that borrows from `item`.
     fn reborrow(item: &'a Self) -> Self;
 }
 
@@ -37,7 +39,7 @@ pub trait ListItem<'a>: Sized {
 pub struct WireList<'a, T>(Repr<'a, T>);
 
 enum Repr<'a, T> {
-    /// `count` items, each of which has been found decodable.
+    /// `count` items, each already validated.
     Wire {
         count: u32,
         bytes: &'a [u8],
@@ -46,10 +48,10 @@ enum Repr<'a, T> {
 }
 
 impl<'a, T: ListItem<'a>> WireList<'a, T> {
-    /// A list without items.
+    /// Empty list.
     pub const EMPTY: Self = Self(Repr::Wire { count: 0, bytes: &[] });
 
-    /// Checks a list and all of its items.
+    /// Validates a list and all of its items.
     pub fn decode(reader: &mut WireReader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let count = reader.count(field, T::MIN_LEN)?;
         let from = *reader;
@@ -60,7 +62,7 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
         Ok(Self(Repr::Wire { count, bytes: from.remaining().get(..length).unwrap_or_default() }))
     }
 
-    /// Writes the number of items and all of them.
+    /// Encodes the count and the items.
     pub fn encode(&self, writer: &mut WireWriter<'_>) {
         match self.0 {
             Repr::Wire { count, bytes } => {
@@ -76,7 +78,7 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
         }
     }
 
-    /// The number of items.
+    /// Number of items.
     pub fn len(&self) -> usize {
         match self.0 {
             Repr::Wire { count, .. } => count as usize,
@@ -84,12 +86,12 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The items.
+    /// Iterates over the items.
     pub fn iter(&self) -> WireListIter<'a, T> {
         WireListIter {
             left: match self.0 {
@@ -102,7 +104,7 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
     }
 }
 
-// By hand, since a list of items that cannot be copied can be: it only points at them.
+// Not derived: the list only points to its items, so it is `Copy` even if `T` is not.
 impl<T> Clone for WireList<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -167,7 +169,7 @@ impl<'a, T: ListItem<'a>> Iterator for WireListIter<'a, T> {
         match &mut self.left {
             IterRepr::Wire { count, reader, .. } => {
                 *count = count.checked_sub(1)?;
-                // Checked when the list was decoded, so an error cannot come; if it did, the list would end.
+                // Validated by `WireList::decode`, so there is no error; if there were one, the iteration would end.
                 T::decode(reader).ok()
             }
             IterRepr::Items(items) => items.next().map(T::reborrow),

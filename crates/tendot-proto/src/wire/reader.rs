@@ -1,45 +1,45 @@
+//! Bounded reader of untrusted bytes.
+
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 
 /// Bounded reader of untrusted bytes; every read names its field for error messages.
 ///
-/// Each read names its field, so that an error can tell.
-///
-/// Lengths are compared with what is there before anything else happens, and nothing is allocated.
+/// Lengths are compared with the available bytes before anything else happens; nothing is allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct WireReader<'a> {
     rest: &'a [u8],
-    /// Offset of the first byte after `rest`, counted from where decoding began.
+    /// Offset of the first byte after `rest`, from the start of decoding.
     end: usize,
 }
 
 impl<'a> WireReader<'a> {
-    /// Reads `bytes`; offsets are counted from their start.
+    /// Reads `bytes`; offsets count from their start.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, end: bytes.len() }
     }
 
-    /// Reads `bytes` that begin at the offset `at` of something larger.
-    pub const fn at_offset(bytes: &'a [u8], at: usize) -> Self {
-        Self { rest: bytes, end: at + bytes.len() }
+    /// Reads `bytes` that begin at `offset` of a larger input.
+    pub const fn at_offset(bytes: &'a [u8], offset: usize) -> Self {
+        Self { rest: bytes, end: offset + bytes.len() }
     }
 
-    /// The offset of what comes next.
+    /// Offset of the next byte.
     pub const fn offset(&self) -> usize {
         self.end - self.rest.len()
     }
 
-    /// All that has not been read.
+    /// Bytes not read yet.
     pub const fn remaining(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether everything has been read.
+    /// Whether all bytes have been read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `len` bytes.
+    /// Reads `len` bytes.
     #[inline]
     pub fn take(&mut self, field: &'static str, len: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.rest.split_at_checked(len) else {
@@ -49,7 +49,7 @@ impl<'a> WireReader<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes.
+    /// Reads `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
@@ -59,76 +59,76 @@ impl<'a> WireReader<'a> {
         Ok(*taken)
     }
 
-    /// One byte.
+    /// Reads a `u8`.
     #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
         Ok(u8::from_be_bytes(self.array(field)?))
     }
 
-    /// Two bytes.
+    /// Reads a `u16`.
     #[inline]
     pub fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
         Ok(u16::from_be_bytes(self.array(field)?))
     }
 
-    /// Four bytes.
+    /// Reads a `u32`.
     #[inline]
     pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_be_bytes(self.array(field)?))
     }
 
-    /// Eight bytes.
+    /// Reads a `u64`.
     #[inline]
     pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
         Ok(u64::from_be_bytes(self.array(field)?))
     }
 
-    /// A length of four bytes and as many bytes. An error is told at the length.
+    /// Reads a length of four bytes and as many bytes. An error has the offset of the length.
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
-        let at = self.offset();
+        let offset = self.offset();
         let announced = self.u32(field)? as usize;
         if announced > limits::FIELD {
             return Err(DecodeError::new(
                 field,
-                at,
+                offset,
                 DecodeErrorKind::TooLong { announced, limit: limits::FIELD },
             ));
         }
         let Some((taken, rest)) = self.rest.split_at_checked(announced) else {
             let kind = DecodeErrorKind::Short { announced, there: self.rest.len() };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         };
         self.rest = rest;
         Ok(taken)
     }
 
-    /// A length of four bytes and a reader of just as many bytes, which cannot run past them.
+    /// Reads a length of four bytes and returns a reader of exactly as many bytes.
     pub fn sub(&mut self, field: &'static str) -> Result<Self, DecodeError> {
         let bytes = self.bytes(field)?;
         Ok(Self { rest: bytes, end: self.offset() })
     }
 
-    /// The number of items of a list, each of which has at least `item` bytes. A number that cannot be true is an
-    /// error here, before anybody counts to it.
+    /// Reads the number of items of a list, each of at least `item` bytes. A count that the remaining bytes cannot hold
+    /// is an error here, before any loop over it.
     #[inline]
     pub fn count(&mut self, field: &'static str, item: usize) -> Result<u32, DecodeError> {
-        let at = self.offset();
+        let offset = self.offset();
         let count = self.u32(field)?;
         let announced = count as usize;
         if announced > limits::FIELD {
             let kind = DecodeErrorKind::OverLimit { announced, limit: limits::FIELD };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         }
-        // Both are bounded by what was just checked, so the product fits 32 bits as well.
+        // Both factors were just bounded, so the product fits 32 bits.
         if announced * item > self.rest.len() {
             let kind = DecodeErrorKind::TooMany { announced, there: self.rest.len() };
-            return Err(DecodeError::new(field, at, kind));
+            return Err(DecodeError::new(field, offset, kind));
         }
         Ok(count)
     }
 
-    /// Checks that nothing follows.
+    /// Fails if bytes are left.
     pub fn expect_end(&self, field: &'static str) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
@@ -136,7 +136,7 @@ impl<'a> WireReader<'a> {
         }
     }
 
-    /// An error about what comes next.
+    /// Error at the current offset.
     pub fn error(&self, field: &'static str, kind: DecodeErrorKind) -> DecodeError {
         DecodeError::new(field, self.offset(), kind)
     }

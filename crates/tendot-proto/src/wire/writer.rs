@@ -1,3 +1,5 @@
+//! Writer of encoded fields.
+
 use alloc::vec::Vec;
 
 /// Writer that appends encoded fields to a caller's buffer.
@@ -12,60 +14,60 @@ impl<'b> WireWriter<'b> {
         Self { out }
     }
 
-    /// One byte.
+    /// Appends a `u8`.
     #[inline]
     pub fn u8(&mut self, number: u8) {
         self.out.push(number);
     }
 
-    /// Two bytes.
+    /// Appends a `u16`.
     #[inline]
     pub fn u16(&mut self, number: u16) {
         self.out.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// Four bytes.
+    /// Appends a `u32`.
     #[inline]
     pub fn u32(&mut self, number: u32) {
         self.out.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// Eight bytes.
+    /// Appends a `u64`.
     #[inline]
     pub fn u64(&mut self, number: u64) {
         self.out.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// The number of something. More than 32 bits can tell is no message anyway: it ends at
-    /// [`limits::MESSAGE`](crate::limits::MESSAGE), which is checked when the message is complete.
+    /// Appends a count. It saturates at 32 bits: such a message exceeds
+    /// [`limits::MAX_MESSAGE_LEN`](crate::limits::MAX_MESSAGE_LEN), which is checked when the message is complete.
     #[inline]
     pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// The bytes as they are.
+    /// Appends bytes without a length.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A length of four bytes, then the bytes.
+    /// Appends a length of four bytes and the bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.raw(bytes);
     }
 
-    /// A length of four bytes, then whatever `write` appends.
+    /// Appends a length of four bytes and the output of `write`.
     pub fn sub(&mut self, write: impl FnOnce(&mut WireWriter<'_>)) {
-        let at = self.out.len();
+        let offset = self.out.len();
         self.u32(0);
         write(&mut WireWriter { out: self.out });
-        let length = self.out.len() - at - 4;
-        self.overwrite_u32(at, u32::try_from(length).unwrap_or(u32::MAX));
+        let length = self.out.len() - offset - 4;
+        self.overwrite_u32(offset, u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// How many bytes the buffer holds.
+    /// Length of the buffer in bytes.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -75,10 +77,10 @@ impl<'b> WireWriter<'b> {
         self.out.is_empty()
     }
 
-    /// Puts a number over the four bytes at `at`, which have been written before.
-    pub(crate) fn overwrite_u32(&mut self, at: usize, number: u32) {
-        if let Some(place) = self.out.get_mut(at..).and_then(|from| from.first_chunk_mut::<4>()) {
-            *place = number.to_be_bytes();
+    /// Overwrites the four bytes at `offset`.
+    pub(crate) fn overwrite_u32(&mut self, offset: usize, number: u32) {
+        if let Some(bytes) = self.out.get_mut(offset..).and_then(|from| from.first_chunk_mut::<4>()) {
+            *bytes = number.to_be_bytes();
         }
     }
 }

@@ -1,9 +1,11 @@
+//! JSON form of `HS_ADMIN`.
+
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::read::parse_reference;
-use super::write::LossyText;
+use super::deserialize::parse_reference;
+use super::serialize::LossyText;
 use super::{JsonError, JsonNode};
 use crate::record::{Admin, AdminPermissions};
 
@@ -11,7 +13,7 @@ use crate::record::{Admin, AdminPermissions};
 pub(super) struct JsonAdmin<'a>(Admin<'a>);
 
 impl<'a> JsonAdmin<'a> {
-    /// None if the form would lose something.
+    /// JSON form, or none if it would lose data.
     pub(super) fn from_data(data: &'a [u8]) -> Option<Self> {
         let admin = Admin::from_bytes(data).ok()?;
         core::str::from_utf8(&admin.reference.handle).is_ok().then_some(Self(admin))
@@ -36,7 +38,7 @@ impl Serialize for JsonAdmin<'_> {
         for (digit, bit) in digits.iter_mut().rev().zip(0..) {
             *digit += u8::from(bits >> bit & 1 != 0);
         }
-        // Twelve, as everybody knows them, unless there are bits that Handle.Net drops.
+        // Twelve digits, as in Handle.Net, unless there are bits that Handle.Net drops.
         let (beyond, known) = digits.split_at(4);
         let shown = if beyond == b"0000" { known } else { &digits };
         out.serialize_field("permissions", &LossyText(shown))?;
@@ -47,8 +49,8 @@ impl Serialize for JsonAdmin<'_> {
     }
 }
 
-/// Binary digits, the first permission last; `*` or true for all; a number of which the bits count; or a list of
-/// truths, the first permission first.
+/// Parses permissions: binary digits, the first permission last; `*` or true for all; an integer of bits; or a list of
+/// booleans, the first permission first.
 fn parse_permissions(node: &JsonNode<'_, '_>) -> Result<AdminPermissions, JsonError> {
     let wrong = || node.expected("binary digits, 16 at most");
     Ok(match node.json() {

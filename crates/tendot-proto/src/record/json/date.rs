@@ -1,3 +1,5 @@
+//! RFC 3339 dates of values.
+
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::{Serialize, Serializer};
@@ -9,7 +11,7 @@ pub(super) struct JsonDate(pub(super) u32);
 
 impl Serialize for JsonDate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Without a formatter, since every value has a date.
+        // Without a formatter, for speed: every value has a date.
         let date = Offset::UTC.to_datetime(Timestamp::from_second(self.0.into()).unwrap_or_default());
         let (century, year) = ((date.year() / 100) as i8, (date.year() % 100) as i8);
         let numbers = [century, year, date.month(), date.day(), date.hour(), date.minute(), date.second()];
@@ -30,7 +32,7 @@ impl JsonDate {
             .ok_or_else(|| node.expected("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
     }
 
-    /// The seconds of a date.
+    /// Parses a date to Unix time in seconds.
     pub(super) fn parse(text: &str) -> Option<u32> {
         u32::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok()
     }

@@ -1,25 +1,25 @@
-//! The JSON form of records, as the REST interface of Handle.Net writes and reads it.
+//! JSON form of records, compatible with Handle.Net's REST API.
 //!
-//! - `write`: values and records to JSON, by serde and without anything in between;
-//! - `read`: JSON to values and records, lenient where the deployed software is; `plain`: the same for the form that we
-//!   write, faster;
-//! - `node`: a piece of JSON that knows where it stands, for errors that tell;
-//! - `admin`, `site`, `key`: the data that has a form of its own; `date`: dates.
+//! - `node`: JSON value with its path, for error messages;
+//! - `deserialize`: lenient parsing through a tree, as lenient as Handle.Net; `canonical`: fast path for the form that
+//!   this crate writes;
+//! - `serialize`: values and records to JSON by serde, without an intermediate tree;
+//! - `admin`, `site`, `jwk`: value types with a JSON form of their own; `date`: dates.
 //!
-//! Data that was not decoded, and data that its own form could not give back byte for byte, is shown as base64. The
-//! deployed software shows the latter in its own form, and loses what the form has no place for.
+//! Data that cannot be decoded is written as base64. So is data that its JSON form could not reproduce byte for byte;
+//! Handle.Net writes that in its JSON form and loses the difference.
 
 mod admin;
+mod canonical;
 mod date;
-pub(super) mod key;
+mod deserialize;
+pub(super) mod jwk;
 mod node;
-mod plain;
-mod read;
+mod serialize;
 mod site;
-mod write;
 
-pub use key::Jwk;
+pub(crate) use deserialize::parse_record;
+pub use deserialize::values_from_json;
+pub use jwk::Jwk;
 pub use node::JsonError;
 pub(crate) use node::JsonNode;
-pub(crate) use read::parse_record as read_record;
-pub use read::values_from_json;

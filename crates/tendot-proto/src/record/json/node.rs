@@ -1,3 +1,5 @@
+//! JSON values with their path, and JSON errors.
+
 use alloc::string::{String, ToString as _};
 use core::fmt;
 
@@ -19,12 +21,12 @@ pub struct JsonError {
 }
 
 impl JsonError {
-    /// Where: `values[2].data.value.permissions`. Empty if it is about the whole.
+    /// Path: `values[2].data.value.permissions`. Empty for the root.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong.
+    /// Description of the problem.
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -56,7 +58,7 @@ pub(crate) struct JsonNode<'p, 'j> {
 enum JsonPath<'p> {
     Root,
     Key(&'p Self, &'p str),
-    Place(&'p Self, usize),
+    Index(&'p Self, usize),
 }
 
 impl<'p, 'j: 'p> JsonNode<'p, 'j> {
@@ -76,7 +78,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         self.error(format_args!("must be {wanted}, not {}", JsonPreview(self.json)))
     }
 
-    /// The member called `key`, unless there is none or it is null.
+    /// Member `key`, unless missing or null.
     pub(crate) fn get<'c>(&'c self, key: &'c str) -> Option<JsonNode<'c, 'j>> {
         let json = self.json.get(key).filter(|json| !json.is_null())?;
         Some(JsonNode { json, path: JsonPath::Key(&self.path, key) })
@@ -92,13 +94,13 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         })
     }
 
-    /// The names of all members.
+    /// Names of all members.
     pub(crate) fn keys(&self) -> Result<impl Iterator<Item = &'j str> + use<'j>, JsonError> {
         let members = self.json.as_object().ok_or_else(|| self.expected("an object"))?;
         Ok(members.keys().map(|name| &**name))
     }
 
-    /// What `read` makes of each item of a list. A null that a comma left at the end is as wrong as any other.
+    /// Applies `read` to each item of a list. A null from a trailing comma is an error like any other.
     pub(crate) fn map_list<T>(
         &self,
         mut read: impl FnMut(&JsonNode<'_, 'j>) -> Result<T, JsonError>,
@@ -108,7 +110,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         };
         let nodes = items.iter().enumerate();
         nodes
-            .map(|(place, json)| read(&JsonNode { json, path: JsonPath::Place(&self.path, place) }))
+            .map(|(index, json)| read(&JsonNode { json, path: JsonPath::Index(&self.path, index) }))
             .collect()
     }
 
@@ -120,7 +122,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         self.json.as_bool().ok_or_else(|| self.expected("true or false"))
     }
 
-    /// A whole number that fits `N`. Digits in quotes are taken as well, as the deployed software does.
+    /// Integer that fits `N`. Digits in quotes are accepted, as in Handle.Net.
     pub(crate) fn integer<N: TryFrom<i64>>(&self) -> Result<N, JsonError> {
         let number = match self.json {
             Json::Number(number) => number.as_i64().or_else(|| exact_integer(number.as_f64()?)),
@@ -137,18 +139,18 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         })
     }
 
-    /// Four bytes of the wire. The deployed software takes them for signed, so a negative number is one of the upper half.
+    /// Four bytes of the wire. Handle.Net reads them as signed, so a negative integer is in the upper half.
     pub(crate) fn wire_u32(&self) -> Result<u32, JsonError> {
         self.integer().or_else(|error| self.integer().map(i32::cast_unsigned).map_err(|_| error))
     }
 
-    /// Bytes in hexadecimal.
+    /// Decodes hexadecimal.
     pub(crate) fn hex(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
         let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(self.string()?.as_bytes());
         bytes.map_err(|_| self.expected("pairs of hexadecimal digits"))
     }
 
-    /// Bytes in base64: of either alphabet, with or without the `=` at the end, in lines or not.
+    /// Decodes base64: either alphabet, with or without padding, with or without line breaks.
     pub(crate) fn base64(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
         let plain: alloc::vec::Vec<u8> = (self.string()?.trim_end().trim_end_matches('=').bytes())
             .filter(|byte| !byte.is_ascii_whitespace())
@@ -162,10 +164,10 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
     }
 }
 
-/// `1.0` is a whole number, too: some programs write all numbers so.
+/// Exact integer of a float: some programs write `1.0` for 1.
 fn exact_integer(number: f64) -> Option<i64> {
-    let whole = number as i64;
-    (whole as f64 == number).then_some(whole)
+    let integer = number as i64;
+    (integer as f64 == number).then_some(integer)
 }
 
 impl fmt::Display for JsonPath<'_> {
@@ -174,12 +176,12 @@ impl fmt::Display for JsonPath<'_> {
             Self::Root => Ok(()),
             Self::Key(Self::Root, key) => f.write_str(key),
             Self::Key(parent, key) => write!(f, "{parent}.{key}"),
-            Self::Place(parent, place) => write!(f, "{parent}[{place}]"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
 
-/// What is there, in few words.
+/// Short rendering of a JSON value for error messages.
 struct JsonPreview<'j>(&'j Json);
 
 impl fmt::Display for JsonPreview<'_> {

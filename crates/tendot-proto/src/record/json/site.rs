@@ -1,3 +1,5 @@
+//! JSON form of `HS_SITE`.
+
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -6,8 +8,8 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::write::{DisplayText, JsonServerKey, LossyText};
-use super::{JsonError, JsonNode, read};
+use super::serialize::{DisplayText, JsonServerKey, LossyText};
+use super::{JsonError, JsonNode, deserialize};
 use crate::record::{
     HashOption, InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
 };
@@ -16,7 +18,7 @@ use crate::record::{
 pub(super) struct JsonSite<'a>(Site<'a>);
 
 impl<'a> JsonSite<'a> {
-    /// None if the form would lose something.
+    /// JSON form, or none if it would lose data.
     pub(super) fn from_data(data: &'a [u8]) -> Option<Self> {
         let site = Site::from_bytes(data).ok()?;
         let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
@@ -57,7 +59,7 @@ impl<'a> JsonSite<'a> {
     }
 }
 
-/// A member, also if its name begins with a capital, as it did in old versions.
+/// Member by name, or by its capitalized name as in old versions.
 fn get_any_case<'c, 'j>(node: &'c JsonNode<'_, 'j>, key: &'c str) -> Option<JsonNode<'c, 'j>> {
     node.get(key).or_else(|| {
         let (first, rest) = key.split_at_checked(1)?;
@@ -85,7 +87,7 @@ fn required_or_old<'c, 'j>(
     get_any_case(node, key).or_else(|| get_any_case(node, old)).map_or_else(|| node.required(key), Ok)
 }
 
-/// A list of names and values, or an object, of which each member has a value or several.
+/// Parses attributes: a list of names and values, or an object whose members have one or several values.
 fn parse_attributes<'j>(node: &JsonNode<'_, 'j>) -> Result<Vec<SiteAttribute<'j>>, JsonError> {
     let attribute = |name: &'j str, value: &'j str| SiteAttribute {
         name: Cow::Borrowed(name.as_bytes()),
@@ -121,14 +123,14 @@ fn parse_server<'j>(node: &JsonNode<'_, 'j>) -> Result<SiteServer<'j>, JsonError
     })
 }
 
-/// Data as everywhere, or hexadecimal digits under the capitalised name of old versions.
+/// Parses a public key: value data, or hexadecimal under the capitalized name of old versions.
 fn parse_public_key<'j>(node: &JsonNode<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
     if let Some(key) = node.get("publicKey") {
-        return read::parse_data(&key);
+        return deserialize::parse_data(&key);
     }
     match node.get("PublicKey") {
         Some(key) if key.json().is_string() => key.hex().map(Cow::Owned),
-        Some(key) => read::parse_data(&key),
+        Some(key) => deserialize::parse_data(&key),
         None => Ok(Cow::default()),
     }
 }
@@ -160,7 +162,7 @@ fn protocol_name(transport: InterfaceProtocol) -> Option<&'static str> {
     PROTOCOL_NAMES.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
 }
 
-/// As in the data of a value; what its form has no place for is lost.
+/// JSON form of value data; data without a JSON form is lost.
 impl Serialize for Site<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         JsonSite(self.clone()).serialize(serializer)
@@ -168,7 +170,7 @@ impl Serialize for Site<'_> {
 }
 
 impl Site<'_> {
-    /// Reads a site as it stands in `siteinfo.json`, and in the data of a value.
+    /// Parses a site as in `siteinfo.json` and in value data.
     ///
     /// ```
     /// use tendot_proto::record::Site;
@@ -179,7 +181,7 @@ impl Site<'_> {
     /// # Ok::<(), tendot_proto::record::JsonError>(())
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Site<'static>, JsonError> {
-        let json = read::parse_json(json)?;
+        let json = deserialize::parse_json(json)?;
         JsonSite::parse(&JsonNode::new(&json)).map(Site::into_owned)
     }
 }
@@ -209,7 +211,7 @@ impl Serialize for JsonSite<'_> {
     }
 }
 
-/// A list of items, each in its form.
+/// List serialized item by item.
 struct JsonList<'s, T, F>(&'s [T], fn(&'s T) -> F);
 
 impl<T, F: Serialize> Serialize for JsonList<'_, T, F> {
@@ -236,7 +238,7 @@ impl Serialize for JsonServer<'_> {
         let server = self.0;
         let mut out = serializer.serialize_struct("Server", 4)?;
         out.serialize_field("serverId", &server.id.cast_signed())?;
-        // `::ffff:192.0.2.1` must not become `192.0.2.1` here, since that is read as twelve zeros in front.
+        // `::ffff:192.0.2.1` must not become `192.0.2.1` here, which is decoded as twelve leading zeros.
         match server.ip() {
             IpAddr::V4(four) if server.address == SiteServer::encode_address(four.into()) => {
                 out.serialize_field("address", &DisplayText(four))?;

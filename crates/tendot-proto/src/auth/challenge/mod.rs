@@ -1,0 +1,209 @@
+//! Challenge and response: proof of identity for one request.
+//!
+//! Reading order: this file, `table`, `secret_key`, `public_key`.
+
+mod public_key;
+mod secret_key;
+mod table;
+
+use alloc::vec::Vec;
+
+pub use public_key::PublicKeyResponse;
+pub use secret_key::{SecretKeyMac, SecretKeyResponse};
+pub use table::{ChallengeLimits, ChallengeTable, PendingChallenge};
+
+use super::computed_digest::ComputedDigest;
+use super::error::AuthError;
+use super::policy::AuthPolicy;
+use super::signature;
+use crate::budget::Budget;
+use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
+use crate::handle::Handle;
+use crate::message::{
+    DigestAlgorithm, Message, MessageBody, MessageParts, Request, RequestDigest, Response, ResponseData,
+};
+use crate::record::{HandleValue, PublicKey};
+
+/// Challenge: nonce and request digest that a proof covers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Challenge<'a> {
+    /// Unique nonce chosen by the verifier.
+    pub nonce: &'a [u8],
+    /// Digest of the request's header and body.
+    pub digest: &'a [u8],
+}
+
+/// Authentication type of secret-key responses, and type of the value with the key.
+const AUTH_TYPE_SECRET_KEY: &[u8] = b"HS_SECKEY";
+/// Authentication type of public-key responses, and type of the value with the key.
+const AUTH_TYPE_PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
+
+impl Challenge<'_> {
+    /// Verifies a secret-key response, as in opcode 201; returns the index of the key.
+    pub fn verify_secret_key(
+        self,
+        response: &SecretKeyResponse<'_>,
+        key_index: u32,
+        values: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        budget: &mut Budget,
+    ) -> Result<u32, AuthError> {
+        let mut verify = |secret: &[u8]| response.verify(secret, self, policy.secret_keys, crypto, budget);
+        let mut tried = false;
+        for value in key_values(values, key_index, AUTH_TYPE_SECRET_KEY) {
+            tried = true;
+            match verify(&value.data) {
+                Ok(()) => return Ok(value.index),
+                Err(AuthError::Failed) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !tried {
+            // Dummy secret, so that a missing key takes as long as a wrong one.
+            verify(&[0xa5; 16]).and(Err(AuthError::Failed))?;
+        }
+        Err(AuthError::Failed)
+    }
+
+    /// Verifies a signature with the public keys in `values`, as [`PendingChallenge::verify`] does; returns the index
+    /// of the key.
+    pub fn verify_public_key(
+        self,
+        response: &PublicKeyResponse<'_>,
+        key_index: u32,
+        values: &[HandleValue<'_>],
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        budget: &mut Budget,
+    ) -> Result<u32, AuthError> {
+        let mut verify = |key: &PublicKey<'_>| response.verify(key, self, policy, crypto, budget);
+        let mut tried = false;
+        for value in key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
+            let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
+            tried = true;
+            match verify(&key) {
+                Ok(()) => return Ok(value.index),
+                Err(AuthError::Failed | AuthError::Crypto(_) | signature::RSA_KEY_TOO_SHORT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !tried {
+            // Dummy key without a private key, so that a missing key takes as long as a wrong one.
+            verify(&PublicKey::rsa(&[0xff; 256], &[1, 0, 1])).and(Err(AuthError::Failed))?;
+        }
+        Err(AuthError::Failed)
+    }
+}
+
+/// Candidate key values in order of index. The type must match: the bytes of a public key must not serve as a secret
+/// key.
+fn key_values<'v, 'a>(
+    values: &'v [HandleValue<'a>],
+    index: u32,
+    value_type: &[u8],
+) -> Vec<&'v HandleValue<'a>> {
+    let is_candidate =
+        |value: &&HandleValue<'_>| (index == 0 || value.index == index) && *value.value_type == *value_type;
+    let mut values: Vec<_> = values.iter().filter(is_candidate).collect();
+    values.sort_by_key(|value| value.index);
+    values
+}
+
+/// Challenge response (opcode 200): authentication type, key reference and proof.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ChallengeResponse<'a> {
+    /// `HS_SECKEY` or `HS_PUBKEY`.
+    pub auth_type: &'a [u8],
+    /// Handle of the record with the key.
+    pub key_handle: Handle<'a>,
+    /// Index of the key; 0 for any.
+    pub key_index: u32,
+    /// Proof, in the format of the authentication type.
+    pub answer: &'a [u8],
+}
+
+impl<'a> ChallengeResponse<'a> {
+    /// Challenge response of a request, if it is one.
+    pub const fn of(request: &Request<'a>) -> Option<Self> {
+        match *request {
+            Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
+                Some(Self { auth_type, key_handle, key_index, answer })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Client key for challenge responses: secret key or private key.
+#[derive(Clone, Copy)]
+pub enum ClientKey<'a> {
+    /// Secret key, as in `HS_SECKEY`.
+    SecretKey(&'a [u8]),
+    /// Private key of the public key in `HS_PUBKEY`.
+    PrivateKey(&'a dyn SigningKey),
+}
+
+impl core::fmt::Debug for ClientKey<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::SecretKey(_) => "SecretKey",
+            Self::PrivateKey(_) => "PrivateKey",
+        })
+    }
+}
+
+/// Maximum length of a nonce that is signed. Handle.Net sends 16 bytes. It must be shorter than the bytes before the
+/// body in a signed message, or a server could obtain a message signature by sending most of the message as a nonce.
+const MAX_NONCE_LEN: usize = 32;
+
+impl ClientKey<'_> {
+    /// Authentication type of the challenge response.
+    pub const fn auth_type(&self) -> &'static [u8] {
+        match self {
+            Self::SecretKey(_) => AUTH_TYPE_SECRET_KEY,
+            Self::PrivateKey(_) => AUTH_TYPE_PUBLIC_KEY,
+        }
+    }
+
+    /// Creates the proof for a challenge, after checking that it is for the request as it was sent.
+    pub fn respond(
+        &self,
+        request: &MessageParts<'_>,
+        challenge: &Message<'_>,
+        policy: &AuthPolicy,
+        crypto: &dyn CryptoProvider,
+        random: &mut dyn SecureRandom,
+        budget: &mut Budget,
+    ) -> Result<Vec<u8>, AuthError> {
+        let envelope = &challenge.envelope;
+        let MessageBody::Response(Response {
+            digest,
+            outcome: ResponseData::Challenge { nonce, old_digest },
+        }) = challenge.body
+        else {
+            return Err(AuthError::OtherRequest);
+        };
+        let untagged = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes };
+        let digest = digest.or(old_digest.map(untagged)).ok_or(AuthError::OtherRequest)?;
+        if envelope.request_id != request.envelope.request_id {
+            return Err(AuthError::OtherRequest);
+        }
+        if nonce.len() > MAX_NONCE_LEN {
+            return Err(AuthError::Nonce { length: nonce.len(), limit: MAX_NONCE_LEN });
+        }
+        ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget)?;
+        let version = envelope.version.min(envelope.newest_version());
+        let challenge = Challenge { nonce, digest: digest.bytes };
+        match self {
+            Self::SecretKey(secret) => {
+                let algorithm = SecretKeyMac::preferred_for(version);
+                if !policy.secret_keys.contains(algorithm) {
+                    return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
+                }
+                SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, budget)
+            }
+            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, policy, budget),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Bounded table of server sessions.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::key_exchange::ServerKeyExchange;
+use super::{Session, SessionError, SessionRole, is_challenge_response_without_mac};
+use crate::budget::Budget;
+use crate::crypto::{CryptoProvider, SecureRandom, random_id};
+use crate::message::{Envelope, MessageParts};
+use crate::now::Now;
+use crate::record::ValueReference;
+
+/// Bounded table of server sessions; evicts the least recently used, unauthenticated first.
+///
+/// Sessions are cheap for an unauthenticated peer to create, so those are evicted first.
+#[derive(Debug)]
+pub struct SessionTable {
+    limits: SessionLimits,
+    sessions: BTreeMap<u32, ServerSession>,
+    /// Authenticated or not, time of last use, session id.
+    eviction_order: BTreeSet<(bool, Duration, u32)>,
+}
+
+/// Limits of a [`SessionTable`]: entries and idle timeout.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SessionLimits {
+    /// Maximum number of sessions; at least 1.
+    pub capacity: usize,
+    /// Maximum idle time, whatever a client requests.
+    pub timeout: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { capacity: 10_000, timeout: Duration::from_secs(86_400) }
+    }
+}
+
+/// Server session: session state, identity and idle time.
+#[derive(Debug)]
+pub struct ServerSession {
+    session: Session,
+    identity: Option<ValueReference<'static>>,
+    is_authenticated: bool,
+    timeout: Duration,
+    last_used: Duration,
+    /// Number of messages that failed to decrypt.
+    decrypt_failures: u32,
+}
+
+impl ServerSession {
+    /// Number of decryption failures that ends a session.
+    const MAX_DECRYPT_FAILURES: u32 = 16;
+
+    /// Session, to send messages.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Identity that the client named at session setup.
+    pub fn identity(&self) -> Option<&ValueReference<'static>> {
+        self.identity.as_ref()
+    }
+
+    /// Authenticated identity.
+    pub fn authenticated_identity(&self) -> Option<&ValueReference<'static>> {
+        self.identity.as_ref().filter(|_| self.is_authenticated)
+    }
+
+    fn eviction_key(&self) -> (bool, Duration, u32) {
+        (self.is_authenticated, self.last_used, self.session.id())
+    }
+
+    fn is_expired(&self, now: Now) -> bool {
+        now.elapsed.saturating_sub(self.last_used) > self.timeout
+    }
+}
+
+impl SessionTable {
+    /// Empty table.
+    pub const fn new(limits: SessionLimits) -> Self {
+        Self { limits, sessions: BTreeMap::new(), eviction_order: BTreeSet::new() }
+    }
+
+    /// Inserts a new session with an id for which `is_taken` is false: sessions and challenges share the id field.
+    pub fn insert(
+        &mut self,
+        answer: ServerKeyExchange,
+        now: Now,
+        random: &mut dyn SecureRandom,
+        is_taken: impl Fn(u32) -> bool,
+    ) -> u32 {
+        while self.sessions.len() >= self.limits.capacity.max(1) {
+            let Some((_, _, oldest)) = self.eviction_order.first().copied() else { break };
+            self.remove(oldest);
+        }
+        let id = random_id(random, |id| self.contains(id) || is_taken(id));
+        let session = ServerSession {
+            session: Session::new(id, SessionRole::Server, answer.key),
+            identity: answer.identity,
+            is_authenticated: false,
+            timeout: answer.timeout.min(self.limits.timeout),
+            last_used: now.elapsed,
+            decrypt_failures: 0,
+        };
+        self.eviction_order.insert(session.eviction_key());
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Verifies that a message is authentic and not replayed; resets the idle time of its session.
+    ///
+    /// A challenge response may lack a MAC while the session `is_challenged`.
+    pub fn verify(
+        &mut self,
+        parts: &MessageParts<'_>,
+        is_challenged: bool,
+        now: Now,
+        crypto: &dyn CryptoProvider,
+        budget: &mut Budget,
+    ) -> Result<&mut ServerSession, SessionError> {
+        let id = parts.envelope.session_id;
+        let session = self.get_live_mut(id, now)?;
+        if !(is_challenged && is_challenge_response_without_mac(parts)) {
+            session.session.verify(parts, crypto, budget)?;
+        }
+        self.touch(id, now)
+    }
+
+    /// Decrypts a message and verifies it. Encrypted messages without a session are rejected undecoded.
+    ///
+    /// Too many decryption failures end the session: an honest peer does not cause them.
+    pub fn open(
+        &mut self,
+        message: &[u8],
+        is_challenged: bool,
+        now: Now,
+        crypto: &dyn CryptoProvider,
+        budget: &mut Budget,
+    ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
+        let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
+        let session = self.get_live_mut(envelope.session_id, now)?;
+        match session.session.open(message, is_challenged, crypto, budget) {
+            Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
+            Err(error) => {
+                if error == SessionError::Undecipherable {
+                    session.decrypt_failures += 1;
+                    if session.decrypt_failures >= ServerSession::MAX_DECRYPT_FAILURES {
+                        self.remove(envelope.session_id);
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Session with this id, whose message has been verified or decrypted.
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut ServerSession> {
+        self.sessions.get_mut(&id)
+    }
+
+    /// Marks a session as authenticated, if the identity is the one named at session setup. If that was any key of a
+    /// record, the proven key becomes the identity.
+    pub fn mark_authenticated(&mut self, id: u32, identity: &ValueReference<'_>) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        let Some(named) = &mut session.identity else { return false };
+        if named.index != 0 && named.index != identity.index || !named.handle().eq_identity(identity.handle())
+        {
+            return false;
+        }
+        named.index = identity.index;
+        self.eviction_order.remove(&session.eviction_key());
+        session.is_authenticated = true;
+        self.eviction_order.insert(session.eviction_key());
+        true
+    }
+
+    /// Removes a session; returns whether it existed.
+    pub fn remove(&mut self, id: u32) -> bool {
+        let removed = self.sessions.remove(&id);
+        removed.is_some_and(|session| self.eviction_order.remove(&session.eviction_key()))
+    }
+
+    /// Whether there is a session with this id.
+    pub fn contains(&self, id: u32) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
+    /// Number of sessions, including expired ones that are not purged yet.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether the table is empty.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Removes expired sessions. Only frees memory.
+    pub fn purge_expired(&mut self, now: Now) {
+        let over: Vec<u32> =
+            self.sessions.iter().filter(|(_, session)| session.is_expired(now)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.remove(id);
+        }
+    }
+
+    fn get_live_mut(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
+        if self.sessions.get(&id).is_some_and(|session| session.is_expired(now)) {
+            self.remove(id);
+        }
+        self.sessions.get_mut(&id).ok_or(SessionError::Unknown)
+    }
+
+    fn touch(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
+        let session = self.sessions.get_mut(&id).ok_or(SessionError::Unknown)?;
+        self.eviction_order.remove(&session.eviction_key());
+        session.last_used = session.last_used.max(now.elapsed);
+        self.eviction_order.insert(session.eviction_key());
+        Ok(session)
+    }
+}

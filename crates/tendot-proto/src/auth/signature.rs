@@ -1,0 +1,175 @@
+//! Signatures under a policy, and the rules for public keys.
+
+use alloc::vec::Vec;
+
+use super::cost;
+use super::error::AuthError;
+use super::policy::AuthPolicy;
+use crate::budget::Budget;
+use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
+use crate::message::ProtocolVersion;
+use crate::record::{KeyComponents, PublicKey};
+
+/// Validates a public key for registration: RSA of 2048 to 8192 bits, DSA of 2048 or 3072.
+///
+/// Signatures by weaker keys that were registered elsewhere are still verified, as far as an [`AuthPolicy`] allows.
+///
+/// ```
+/// use tendot_proto::auth::{PublicKeyError, validate_public_key};
+/// use tendot_proto::record::PublicKey;
+///
+/// assert_eq!(validate_public_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
+/// let short = validate_public_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
+/// assert_eq!(short, Err(PublicKeyError::Size { bits: 512, least: 2048, most: 8192 }));
+/// ```
+pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
+    let size = |integer: &[u8], least, most| match bit_len(integer) {
+        bits if bits < least || bits > most => Err(PublicKeyError::Size { bits, least, most }),
+        _ => Ok(()),
+    };
+    match key.components() {
+        KeyComponents::Rsa { exponent, modulus } => {
+            size(modulus, 2048, 8192)?;
+            // Larger exponents make verification expensive.
+            if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bit_len(exponent)) {
+                return Err(PublicKeyError::Numbers);
+            }
+            Ok(())
+        }
+        KeyComponents::Dsa { q, p, g, y } => {
+            size(p, 2048, 3072)?;
+            let fits = matches!((bit_len(p), bit_len(q)), (2048, 224 | 256) | (3072, 256));
+            if !fits
+                || !is_odd(p)
+                || !is_odd(q)
+                || [g, y].iter().any(|n| bit_len(n) < 2 || bit_len(n) > bit_len(p))
+            {
+                return Err(PublicKeyError::Numbers);
+            }
+            Ok(())
+        }
+        KeyComponents::DiffieHellman { .. } => Err(PublicKeyError::CannotSign),
+    }
+}
+
+/// Reason for which a public key may not be registered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublicKeyError {
+    /// Too small to be secure, or too large to be verified at reasonable cost.
+    #[error("the key has {bits} bits, allowed are {least} to {most}")]
+    Size {
+        /// Size of the key in bits.
+        bits: usize,
+        /// Minimum.
+        least: usize,
+        /// Maximum.
+        most: usize,
+    },
+    /// Inconsistent key parameters.
+    #[error("the numbers of the key do not fit each other")]
+    Numbers,
+    /// A key for key exchange, not for signatures.
+    #[error("the key is not for signatures")]
+    CannotSign,
+}
+
+/// Error for an RSA key that is too short for the policy.
+pub(super) const RSA_KEY_TOO_SHORT: AuthError =
+    AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
+
+fn bit_len(integer: &[u8]) -> usize {
+    integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
+}
+
+fn is_odd(integer: &[u8]) -> bool {
+    integer.last().is_some_and(|last| last % 2 == 1)
+}
+
+/// Hash algorithm, with its name, of RSA signatures for a peer of this version.
+pub(super) fn signature_hash_for(version: ProtocolVersion) -> (HashAlgorithm, &'static [u8]) {
+    if version >= ProtocolVersion::SHA256 {
+        (HashAlgorithm::Sha256, b"SHA-256")
+    } else {
+        (HashAlgorithm::Sha1, b"SHA1")
+    }
+}
+
+/// Verifies a signature whose hash is given by name or by a one-byte code.
+pub(crate) fn verify_with_hash_name(
+    key: &PublicKey<'_>,
+    hash: &[u8],
+    message: &[u8],
+    signature: &[u8],
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    budget: &mut Budget,
+) -> Result<(), AuthError> {
+    let hash = match hash {
+        b"SHA-256" | b"SHA256" | [3] => HashAlgorithm::Sha256,
+        b"SHA1" | b"SHA-1" | [2] => HashAlgorithm::Sha1,
+        b"MD5" | [1] => HashAlgorithm::Md5,
+        _ => return Err(AuthError::UnknownAlgorithm),
+    };
+    verify(key, hash, message, signature, policy, crypto, budget)
+}
+
+/// Signs the hash of a message.
+pub(crate) fn sign(
+    key: &dyn SigningKey,
+    hash: HashAlgorithm,
+    message: &[u8],
+    budget: &mut Budget,
+) -> Result<Vec<u8>, AuthError> {
+    budget.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(message.len())))?;
+    Ok(key.sign(hash, message)?)
+}
+
+/// Verifies a signature, if the policy allows hash and key.
+pub(crate) fn verify(
+    key: &PublicKey<'_>,
+    hash: HashAlgorithm,
+    message: &[u8],
+    signature: &[u8],
+    policy: &AuthPolicy,
+    crypto: &dyn CryptoProvider,
+    budget: &mut Budget,
+) -> Result<(), AuthError> {
+    match hash {
+        HashAlgorithm::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
+        HashAlgorithm::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
+        _ => {}
+    }
+    if let KeyComponents::Rsa { modulus, .. } = key.components()
+        && bit_len(modulus) < 2048
+        && !policy.short_rsa_keys
+    {
+        return Err(RSA_KEY_TOO_SHORT);
+    }
+    budget.charge(cost::hash(message.len()).saturating_add(cost::verify_signature(key)))?;
+    Ok(crypto.verify_signature(key, hash, message, signature)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        let check =
+            |key: PublicKey<'_>, expected| assert_eq!(validate_public_key(&key).is_ok(), expected, "{key:?}");
+        check(PublicKey::rsa(&[0xff; 256], &[3]), true);
+        check(PublicKey::rsa(&[0xff; 1024], &[1, 0, 1]), true);
+        check(PublicKey::rsa(&[0xff; 1025], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0x7f; 256], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0xfe; 256], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[1]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[0xff; 5]), false);
+        check(PublicKey::dsa(&[0xff; 32], &[0xff; 256], &[2], &[2]), true);
+        check(PublicKey::dsa(&[0xff; 20], &[0xff; 128], &[2], &[2]), false);
+        check(PublicKey::dsa(&[0xff; 20], &[0xff; 256], &[2], &[2]), false);
+        check(PublicKey::dsa(&[0xff; 32], &[0xff; 256], &[1], &[2]), false);
+        check(PublicKey::diffie_hellman(&[2], &[0xff; 256], &[2]), false);
+    }
+}

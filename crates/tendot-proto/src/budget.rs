@@ -1,0 +1,53 @@
+//! Work budget of one request.
+
+/// Remaining work budget of one request, in units of about one microsecond of CPU time.
+///
+/// Memory safety does not bound CPU time: every loop whose length an untrusted peer chooses, and every cryptographic
+/// operation, is charged here first. A budget that is exceeded is an ordinary error response.
+///
+/// ```
+/// use tendot_proto::Budget;
+///
+/// let mut budget = Budget::new(100);
+/// assert!(budget.charge(60).is_ok());
+/// assert!(budget.charge(60).is_err(), "nothing is charged on error");
+/// assert_eq!(budget.remaining(), 40);
+/// ```
+///
+/// Not `Copy`: a copy could be spent twice.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Budget {
+    left: u32,
+}
+
+impl Budget {
+    /// Budget of one request, with a margin: PBKDF2 with the most iterations and the longest key that are accepted, and
+    /// one signature.
+    pub const PER_REQUEST: Self = Self::new(250_000);
+
+    /// Budget of `steps` units.
+    pub const fn new(steps: u32) -> Self {
+        Self { left: steps }
+    }
+
+    /// Charges `steps`; on error nothing is charged.
+    pub fn charge(&mut self, steps: u32) -> Result<(), BudgetExceeded> {
+        self.left = self.left.checked_sub(steps).ok_or(BudgetExceeded { needed: steps, left: self.left })?;
+        Ok(())
+    }
+
+    /// Remaining units.
+    pub const fn remaining(&self) -> u32 {
+        self.left
+    }
+}
+
+/// Work budget exceeded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("needs {needed} steps of work, {left} are left")]
+pub struct BudgetExceeded {
+    /// Cost of the next step.
+    pub needed: u32,
+    /// Units that were left.
+    pub left: u32,
+}

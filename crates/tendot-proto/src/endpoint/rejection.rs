@@ -1,0 +1,110 @@
+//! Rejected bytes: reason, response code and error response.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::auth::SessionError;
+use crate::error::DecodeError;
+use crate::message::{Opcode, ProtocolVersion, ResponseCode};
+use crate::transport::FrameError;
+
+/// Rejected bytes: the reason and the encoded error response, if one may be sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rejection {
+    pub(super) reason: RejectionReason,
+    pub(super) response: Option<Vec<u8>>,
+}
+
+impl Rejection {
+    pub(super) const fn without_response(reason: RejectionReason) -> Self {
+        Self { reason, response: None }
+    }
+
+    /// Reason of the rejection.
+    pub const fn reason(&self) -> &RejectionReason {
+        &self.reason
+    }
+
+    /// Response code, whether a response is sent or not.
+    pub const fn code(&self) -> ResponseCode {
+        self.reason.code()
+    }
+
+    /// Encoded error response; none if no response may be sent.
+    pub fn response(&self) -> Option<&[u8]> {
+        self.response.as_deref()
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl core::error::Error for Rejection {}
+
+/// Reason of a [`Rejection`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RejectionReason {
+    /// Malformed message.
+    #[error("{0}")]
+    Malformed(DecodeError),
+    /// Stream that cannot be split into messages.
+    #[error("{0}")]
+    Frame(FrameError),
+    /// A response instead of a request.
+    #[error("this is a response")]
+    Response,
+    /// Encrypted and not decrypted before, or compressed, which is not supported.
+    #[error("an encrypted message without a session")]
+    Encrypted,
+    /// Rejected by the session.
+    #[error("{0}")]
+    Session(SessionError),
+    /// Unknown operation code.
+    #[error("operation {0} is not known")]
+    UnknownOperation(Opcode),
+    /// Admin operation over UDP, where the source address is not verified.
+    #[error("administration is not taken over UDP")]
+    AdministrationOverUdp,
+    /// The client supports only versions with broken authentication.
+    #[error("administration needs version 2.1 or later, {0} is the latest offered")]
+    TooOld(ProtocolVersion),
+    /// Invalid handle or values.
+    #[error("{0}")]
+    Denied(InvalidRequest),
+}
+
+impl RejectionReason {
+    /// Response code.
+    pub const fn code(&self) -> ResponseCode {
+        match self {
+            Self::UnknownOperation(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
+            Self::Denied(denied) => denied.code,
+            Self::Session(error) => error.response_code(),
+            _ => ResponseCode::PROTOCOL_ERROR,
+        }
+    }
+}
+
+/// Invalid handle or values: response code and message.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidRequest {
+    code: ResponseCode,
+    message: String,
+}
+
+impl InvalidRequest {
+    pub(super) const fn new(code: ResponseCode, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// Response code.
+    pub const fn code(&self) -> ResponseCode {
+        self.code
+    }
+}

@@ -1,0 +1,103 @@
+//! Response validation: request id, opcode, expiration, digest, signature.
+
+use super::attempt::Attempt;
+use super::config::LookupConfig;
+use super::error::AttemptError;
+use super::request::LookupRequest;
+use crate::auth::{AuthError, AuthPolicy, ComputedDigest, verify_message_signature};
+use crate::budget::Budget;
+use crate::message::{
+    Message, MessageBody, MessageParts, OpFlags, Opcode, ProtocolVersion, RequestDigest, Response,
+    ResponseData,
+};
+use crate::now::Now;
+use crate::record::PublicKey;
+
+/// Decodes and validates a response; the request id comes first, so that spoofed responses are not decoded.
+pub(super) fn validate_response<'a>(
+    config: &LookupConfig,
+    request: &LookupRequest,
+    attempt: &Attempt,
+    bytes: &'a [u8],
+    now: Now,
+    budget: &mut Budget,
+) -> Result<(Message<'a>, Response<'a>), AttemptError> {
+    let parts = MessageParts::split(bytes)?;
+    if parts.envelope.request_id != attempt.request_id {
+        return Err(AttemptError::RequestId { found: parts.envelope.request_id });
+    }
+    let message = Message::from_parts(&parts)?;
+    let MessageBody::Response(response) = message.body else { return Err(AttemptError::NotAResponse) };
+    let header = message.header;
+    // Errors about malformed requests have no opcode.
+    let is_error = header.opcode == Opcode::RESERVED && header.response_code.is_error();
+    if header.opcode != request.opcode() && !is_error {
+        return Err(AttemptError::Opcode { found: header.opcode.0 });
+    }
+    if let Some(late) = now.unix.checked_sub(u64::from(header.expiration)).filter(|late| *late > 0) {
+        return Err(AttemptError::Expired { expiration: header.expiration, late });
+    }
+    if request.requires_signature() {
+        check_downgrade(attempt, &parts)?;
+    }
+    if request.flags().has(OpFlags::REQUEST_DIGEST) {
+        verify_digest(config, request, attempt, &parts, response.digest, budget)?;
+    }
+    if request.requires_signature() {
+        verify_signature(config, attempt, &parts, budget)?;
+    }
+    if let ResponseData::Resolved { handle, .. } = response.outcome {
+        let asked = request.handle();
+        if !handle.eq_ignore_case(asked) && !handle.qualified().eq_ignore_ascii_case(&asked.qualified()) {
+            return Err(AttemptError::OtherHandle);
+        }
+    }
+    Ok((message, response))
+}
+
+/// Rejects a response in a version without SHA-256 from a server that supports it.
+fn check_downgrade(attempt: &Attempt, response: &MessageParts<'_>) -> Result<(), AttemptError> {
+    let site = &attempt.target.site;
+    let site = ProtocolVersion::new(site.protocol_major, site.protocol_minor);
+    let found = response.envelope.version;
+    if site.negotiated() >= ProtocolVersion::SHA256 && found < ProtocolVersion::SHA256 {
+        return Err(AttemptError::Version { found, site });
+    }
+    Ok(())
+}
+
+/// Verifies the request digest. Since 2.7 it is at least SHA-256, and a signed response needs that: with a weaker hash,
+/// a party that controls our requests could find two with the same digest.
+fn verify_digest(
+    config: &LookupConfig,
+    request: &LookupRequest,
+    attempt: &Attempt,
+    response: &MessageParts<'_>,
+    digest: Option<RequestDigest<'_>>,
+    budget: &mut Budget,
+) -> Result<(), AttemptError> {
+    let digest = digest.ok_or(AttemptError::Digest(AuthError::OtherRequest))?;
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
+    let sent = MessageParts::split(&attempt.request)?;
+    let is_weak = !request.requires_signature() && response.envelope.version < ProtocolVersion::SHA256;
+    let policy = AuthPolicy {
+        sha1: config.policy.sha1 && is_weak,
+        md5: config.policy.md5 && is_weak,
+        ..config.policy
+    };
+    ComputedDigest::verify(&digest, sent.header_and_body, &policy, crypto, budget)
+        .map_err(AttemptError::Digest)
+}
+
+/// Verifies the signature with the key of the queried server; the signer named in the credential is ignored.
+fn verify_signature(
+    config: &LookupConfig,
+    attempt: &Attempt,
+    response: &MessageParts<'_>,
+    budget: &mut Budget,
+) -> Result<(), AttemptError> {
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
+    let bytes = attempt.target.server().map_or(&[][..], |server| &server.public_key);
+    let key = PublicKey::from_bytes(bytes).map_err(|error| AttemptError::Signature(error.into()))?;
+    verify_message_signature(response, &key, &config.policy, crypto, budget).map_err(AttemptError::Signature)
+}

@@ -1,0 +1,287 @@
+//! HTTP tunnel: messages as `POST` bodies of type `application/x-hdl-message`.
+
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use crate::handle::Handle;
+
+/// Media type of requests and responses.
+pub const CONTENT_TYPE: &str = "application/x-hdl-message";
+
+/// Maximum length of the head of a response, in bytes.
+pub const MAX_RESPONSE_HEAD_LEN: usize = 16_384;
+
+/// Whether a media type (`Content-Type`, or `Accept` with one type) is that of messages. Parameters are ignored.
+///
+/// ```
+/// use tendot_proto::tunnel::is_message_type;
+///
+/// assert!(is_message_type("Application/X-HDL-Message; charset=x"));
+/// assert!(!is_message_type("text/html"));
+/// ```
+pub fn is_message_type(content_type: &str) -> bool {
+    content_type.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(CONTENT_TYPE))
+}
+
+/// Head of an HTTP request with a message of `length` bytes, including the empty line.
+///
+/// `host` and `path` come from untrusted records. Invalid characters are percent-encoded in the path; a host with such
+/// characters is left empty, which HTTP allows (RFC 9110, 7.2).
+///
+/// ```
+/// use tendot_proto::{Handle, tunnel::request_head};
+///
+/// let head = request_head("192.0.2.1:8000", "", Handle::from("10.1000/1"), 69);
+/// assert!(head.starts_with("POST /10.1000%2F1 HTTP/1.1\r\nHost: 192.0.2.1:8000\r\n"));
+/// assert!(head.ends_with("Content-Length: 69\r\n\r\n"));
+/// ```
+pub fn request_head(host: &str, path: &str, handle: Handle<'_>, length: usize) -> String {
+    let mut head = "POST ".to_string();
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+        head.push('/');
+        percent_encode(&mut head, segment.as_bytes());
+    }
+    head.push('/');
+    percent_encode(&mut head, handle.as_bytes());
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
+    let host = if host.bytes().all(allowed) { host } else { "" };
+    // Writing to a `String` cannot fail.
+    let _ = write!(
+        head,
+        " HTTP/1.1\r\nHost: {host}\r\nAccept: {CONTENT_TYPE}\r\nContent-Type: {CONTENT_TYPE}\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    head
+}
+
+/// Percent-encodes all but the unreserved characters of RFC 3986, 2.3.
+fn percent_encode(out: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+/// Strips the line break that some implementations send before the message.
+///
+/// ```
+/// use tendot_proto::tunnel::strip_leading_newline;
+///
+/// assert_eq!(strip_leading_newline(b"\r\n\x02\x0b"), b"\x02\x0b");
+/// assert_eq!(strip_leading_newline(b"\x02\x0b\r\n"), b"\x02\x0b\r\n");
+/// ```
+pub fn strip_leading_newline(body: &[u8]) -> &[u8] {
+    let body = body.strip_prefix(b"\r").unwrap_or(body);
+    body.strip_prefix(b"\n").unwrap_or(body)
+}
+
+/// Offset of the body of an HTTP response, once the head is complete; none before.
+///
+/// The status is ignored, as in Handle.Net's client: the result is in the message.
+///
+/// ```
+/// use tendot_proto::tunnel::{TunnelError, find_response_body};
+///
+/// let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
+/// assert_eq!(find_response_body(&head[..30]), Ok(None));
+/// assert_eq!(find_response_body(head), Ok(Some(head.len())));
+/// let page = b"HTTP/1.1 404 Not JsonPreview\r\nContent-Type: text/html\r\n\r\n";
+/// assert_eq!(find_response_body(page), Err(TunnelError::NoMessage { status: 404 }));
+/// ```
+pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
+    if !b"HTTP/1.".starts_with(received.get(..7).unwrap_or(received)) {
+        return Err(TunnelError::NotHttp);
+    }
+    let window = received.get(..MAX_RESPONSE_HEAD_LEN).unwrap_or(received);
+    let mut lines = HeaderLines { rest: window };
+    let mut status = 0;
+    let mut has_message = false;
+    let mut is_coded = false;
+    let mut first = true;
+    while let Some(line) = lines.next() {
+        if line.is_empty() {
+            return match (is_coded, has_message) {
+                (true, _) => Err(TunnelError::Coded { status }),
+                (false, false) => Err(TunnelError::NoMessage { status }),
+                (false, true) => Ok(Some(window.len() - lines.rest.len())),
+            };
+        }
+        if core::mem::take(&mut first) {
+            let code = line.get(9..12).and_then(|code| core::str::from_utf8(code).ok());
+            status = code.and_then(|code| code.parse().ok()).ok_or(TunnelError::NotHttp)?;
+            continue;
+        }
+        let Some((name, value)) = core::str::from_utf8(line).ok().and_then(|line| line.split_once(':'))
+        else {
+            continue;
+        };
+        let is = |header| name.eq_ignore_ascii_case(header);
+        has_message |= is("content-type") && is_message_type(value);
+        let coding = is("transfer-encoding") || is("content-encoding");
+        is_coded |= coding && !value.trim().eq_ignore_ascii_case("identity");
+    }
+    if window.len() < received.len() || window.len() == MAX_RESPONSE_HEAD_LEN {
+        return Err(TunnelError::HeadTooLong);
+    }
+    Ok(None)
+}
+
+/// Iterator over complete header lines, without line ends.
+struct HeaderLines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for HeaderLines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.rest.iter().position(|byte| *byte == b'\n')?;
+        let (line, rest) = self.rest.split_at_checked(end + 1)?;
+        self.rest = rest;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+}
+
+/// Incremental parser of the head of an HTTP tunnel response; scans every byte once.
+#[derive(Default)]
+pub(crate) struct ResponseHead {
+    bytes: Vec<u8>,
+    /// Bytes already searched for the end. The head may arrive byte by byte, and each byte is scanned once.
+    searched: usize,
+    /// Offset of the body, once known.
+    body: Option<usize>,
+}
+
+impl ResponseHead {
+    /// Appends bytes; returns the bytes after the head once it is complete.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
+        self.bytes.extend_from_slice(bytes);
+        if self.body.is_none() {
+            let is_whole = self.scan_for_end() || self.bytes.len() >= MAX_RESPONSE_HEAD_LEN;
+            // Input that is not HTTP is detected at once; its end may never arrive.
+            let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
+            self.body = find_response_body(start.unwrap_or(&self.bytes))?;
+        }
+        Ok(self.body.and_then(|body| self.bytes.get(body..)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether an empty line ends in the bytes not searched yet.
+    fn scan_for_end(&mut self) -> bool {
+        let searched = core::mem::replace(&mut self.searched, self.bytes.len());
+        let new = self.bytes.iter().enumerate().skip(searched);
+        new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
+            let before = self.bytes.get(..at).unwrap_or_default();
+            before.ends_with(b"\n") || before.ends_with(b"\n\r")
+        })
+    }
+}
+
+/// HTTP response that carries no message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// Not HTTP/1.
+    #[error("the answer is not HTTP")]
+    NotHttp,
+    /// The head does not end within [`MAX_RESPONSE_HEAD_LEN`] bytes.
+    #[error("the head of the answer has more than {MAX_RESPONSE_HEAD_LEN} bytes")]
+    HeadTooLong,
+    /// Another content type, for example an HTML page.
+    #[error("the answer has status {status} and is not of type {CONTENT_TYPE}")]
+    NoMessage {
+        /// HTTP status.
+        status: u16,
+    },
+    /// A content or transfer coding, which the protocol does not support.
+    #[error("the answer has status {status} and is compressed or chunked")]
+    Coded {
+        /// HTTP status.
+        status: u16,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_of_requests() {
+        let head = |host, path, handle: &str| request_head(host, path, Handle::from(handle), 5);
+        assert!(
+            head("a.b", "x/y/", "10.1/ü?")
+                .starts_with("POST /x/y/10.1%2F%C3%BC%3F HTTP/1.1\r\nHost: a.b\r\n")
+        );
+        assert!(
+            head("[2001:db8::1]:8000", "/", "1/2")
+                .starts_with("POST /1%2F2 HTTP/1.1\r\nHost: [2001:db8::1]:8000\r\n")
+        );
+        // Neither host nor path of a record can end the line.
+        let evil = head("a\r\nX: y", "p HTTP/1.1\r\nX: y", "1/2");
+        assert_eq!(evil.lines().count(), 6, "{evil}");
+        assert!(evil.contains("\r\nHost: \r\n"));
+    }
+
+    #[test]
+    fn heads_of_responses() {
+        check("HTTP/1.0 500 x\ncontent-type:application/x-hdl-message;a=b\n\n", Ok(Some(59)));
+        check("HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n", Ok(None));
+        check("HTTP/1.1 200 OK\r\nServer: \u{fc}\r\n\r\n", Err(TunnelError::NoMessage { status: 200 }));
+        check("HTT", Ok(None));
+        check("", Ok(None));
+        check("\u{2}\u{b}", Err(TunnelError::NotHttp));
+        check("HTTP/1.1 abc\r\n\r\n", Err(TunnelError::NotHttp));
+        check(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            Err(TunnelError::Coded { status: 200 }),
+        );
+        check(&("HTTP/1.1 200 OK\r\n".to_string() + &"a: b\r\n".repeat(4000)), Err(TunnelError::HeadTooLong));
+    }
+
+    #[track_caller]
+    fn check(received: &str, body: Result<Option<usize>, TunnelError>) {
+        assert_eq!(find_response_body(received.as_bytes()), body, "{received}");
+    }
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
+
+    /// The result does not depend on how the input is split.
+    #[test]
+    fn a_head_in_parts() {
+        let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
+        for head in [HEAD, old] {
+            let received = [head, b"\r\n", &[2; 30]].concat();
+            for size in 1..=received.len() {
+                let mut parts = ResponseHead::default();
+                let mut body = None;
+                for (number, part) in received.chunks(size).enumerate() {
+                    body = parts.push(part).unwrap().map(<[u8]>::to_vec);
+                    let come = (size * (number + 1)).min(received.len());
+                    assert_eq!(body.is_some(), come >= head.len(), "{size} {come}");
+                }
+                assert_eq!(body.unwrap(), received[head.len()..], "{size}");
+            }
+        }
+        for other in [&b"SSH-2.0"[..], b"HTTP/2", b"\n"] {
+            assert_eq!(ResponseHead::default().push(other), Err(TunnelError::NotHttp));
+        }
+    }
+
+    /// An end written into bytes already searched is not found: nothing is scanned twice.
+    #[test]
+    fn a_head_is_searched_once() {
+        let mut head = ResponseHead::default();
+        head.push(HEAD.get(..40).unwrap()).unwrap();
+        head.bytes[15..19].copy_from_slice(b"\r\n\r\n");
+        assert_eq!(head.push(HEAD.get(40..50).unwrap()), Ok(None));
+    }
+}
