@@ -3,11 +3,11 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod crowd;
+mod connection_limit;
 pub mod http;
+mod maintenance;
 pub mod native;
-mod tally;
-mod upkeep;
+mod resolution_stats;
 
-pub use tally::ResolutionCounter;
-pub use upkeep::Maintenance;
+pub use maintenance::Maintenance;
+pub use resolution_stats::ResolutionCounter;

@@ -1,127 +1,83 @@
-//! The front door for browsers and programs.
+//! HTTP server: connections, routing, authentication, and the handlers of all endpoints.
 //!
-//! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs`, `head.rs` and `refusal.rs` (what a peer
-//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`, and `authenticate/` if they say so), whether too often
-//! (`rate.rs`), and what about: `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
-//! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
-//! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
-//! said of the thing; `metadata.rs` answers with metadata itself); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
-//! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
-//! `page/`. What is sent along is read in `body.rs`, or line by line in `lines.rs`; an answer is there (`answer.rs`), or made
-//! while it is sent (`stream.rs`, `spool.rs`), as for those who follow what changes (`followers.rs`).
+//! The folders follow a request. `server/` accepts and serves connections; `middleware/` finds the client's address, limits its rate,
+//! and answers from the response cache; `routing/` maps the path to a handler; `request/` parses what the handler reads;
+//! `authentication/` turns credentials into a caller; `response/` builds the reply. The handlers are in `resolve/` (redirects),
+//! `handle_api/` (Handle.Net's JSON API), `api_v1/` (the registry API), `compat/` (APIs of other services) and `pages/` (HTML).
 
-mod address;
-mod agency;
-mod answer;
-mod api;
-mod authenticate;
-mod bad_request;
-mod body;
-mod caching;
-mod certificate;
-mod client;
-mod client_certificate;
-mod compress;
-mod connection;
-mod describe;
-mod explain;
-mod followers;
-mod form;
-mod head;
-mod kept;
-mod last_change;
-mod lines;
-mod link;
-mod listen;
-mod location;
-mod metadata;
-mod metrics;
-mod near;
-mod negotiate;
-mod openapi;
-mod pace;
-mod page;
-mod parameters;
-mod percent;
-mod places;
-mod rate;
-mod readiness;
-mod redirect;
-mod refusal;
-mod registry;
+mod api_v1;
+mod authentication;
+mod compat;
+mod handle_api;
+mod health;
+mod middleware;
+mod pages;
 mod request;
-mod request_id;
-mod reverse;
-mod route;
-mod search;
-mod shown;
-mod spool;
-mod status;
-mod stream;
-mod tls;
-mod tunnel;
-mod upstream;
+mod resolve;
+mod response;
+mod routing;
+mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use answer::{Reply, TEXT, reply};
-use authenticate::{GuessThrottle, HttpSessionTable};
-use bad_request::RequestSyntaxError;
-use body::BodyReader;
+use api_v1::changes::log_head::LogHeadTracker;
+pub(crate) use api_v1::changes::log_head::last_change;
+use api_v1::changes::subscribers::Subscribers;
+use authentication::{GuessThrottle, HttpSessionTable};
 use bytes::Bytes;
-use client::{ConnectionPeer, RemoteClient};
-pub use client::{ForwardedBy, ProxyTrust};
-pub(crate) use client::{client_network, plain, truncate};
-pub use explain::{ResolutionTrace, TraceOutcome, TraceStep};
-use followers::Subscribers;
+use compat::reverse_lookup::ReverseLookupGate;
+pub use health::Readiness;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use ipnet::IpNet;
-use kept::ResponseCache;
-use last_change::LogHeadTracker;
-pub(crate) use last_change::last_change;
-pub use listen::{HttpLimits, HttpListener, HttpListeners, serve};
-pub(crate) use metrics::LatencyHistogram;
-use metrics::{ExternalMetric, HttpMetrics, RequestKind};
-use parameters::QueryParams;
-pub(crate) use rate::GcraTable;
-use rate::HttpRateLimiter;
-pub use rate::{HttpRateLimits, Rate};
-pub use readiness::Readiness;
-use request::RequestHead;
-use request_id::{RequestIdGenerator, X_REQUEST_ID};
-use reverse::ReverseLookupGate;
-use route::Route;
-use shown::LogSafe;
+use middleware::access_log::LogSafe;
+use middleware::client_address::{ConnectionPeer, RemoteClient};
+pub use middleware::client_address::{ForwardedBy, ProxyTrust};
+pub(crate) use middleware::client_address::{client_network, plain, truncate};
+pub(crate) use middleware::metrics::LatencyHistogram;
+use middleware::metrics::{ExternalMetric, HttpMetrics, RequestKind};
+pub(crate) use middleware::rate_limit::GcraTable;
+use middleware::rate_limit::HttpRateLimiter;
+pub use middleware::rate_limit::{HttpRateLimits, Rate};
+use middleware::request_id::{RequestIdGenerator, X_REQUEST_ID};
+use middleware::response_cache::ResponseCache;
+use request::body::BodyReader;
+use request::percent::RequestSyntaxError;
+use request::query::QueryParams;
+use request::request_head::RequestHead;
+pub use resolve::explain::{ResolutionTrace, TraceOutcome, TraceStep};
+pub use resolve::upstream::UpstreamClient;
+use resolve::upstream::UpstreamResolver;
+use response::reply::{Reply, TEXT, reply};
+use routing::routes::Route;
+pub use server::listener::{HttpLimits, HttpListener, HttpListeners, serve};
+pub use server::tls::{ServerCertificate, TlsError};
 use tendot_names::Parser;
 use tendot_registry::Registry;
-pub use tls::{ServerCertificate, TlsError};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-pub use upstream::UpstreamClient;
-use upstream::UpstreamResolver;
 
-pub use self::registry::sweep_receipts;
 use crate::native::NativeServer;
-use crate::tally::ResolutionCounter;
+use crate::resolution_stats::ResolutionCounter;
+pub use api_v1::sweep_receipts;
 
-/// Steps that one request may cost.
+/// Work budget of one request, in steps.
 const REQUEST_BUDGET: u32 = 20_000;
 
-/// Bytes of answers that are kept to be given again.
+/// Default size of the response cache.
 const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
-/// How long is waited for the one figure that the store has to tell; after that, it is what it was the last time.
+/// Timeout for the metric that is read from the store; after it, the previous value is reported.
 const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Lists that are made at the same time; others wait.
+/// Lists that are built concurrently; further requests wait.
 const MAX_CONCURRENT_LISTS: usize = 2;
 
-/// Bytes of a form that is sent.
+/// Maximum size of a submitted form.
 const MAX_FORM_BYTES: usize = 64 << 10;
 
 /// HTTP service over a registry: shared state, settings and handlers.
@@ -129,36 +85,36 @@ const MAX_FORM_BYTES: usize = 64 << 10;
 pub struct HttpServer {
     registry: Arc<Registry>,
     operator_token: Option<Box<str>>,
-    /// Names that are not kept here.
+    /// Resolver for names that this server is not responsible for.
     foreign: Option<Box<UpstreamResolver>>,
     trust: ProxyTrust,
     limiter: Option<HttpRateLimiter>,
     kept: Option<ResponseCache>,
-    /// What is counted of resolutions.
+    /// Resolution statistics.
     tally: Option<Arc<ResolutionCounter>>,
     bodies: BodyReader,
     searches: ReverseLookupGate,
     ids: RequestIdGenerator,
     metrics: Arc<HttpMetrics>,
     figures: Arc<Vec<ExternalMetric>>,
-    /// Who may see the figures, beside this machine.
+    /// Networks, beside loopback, that may read `/metrics`.
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
-    /// For messages of the Handle System inside HTTP.
+    /// Server for native messages inside HTTP.
     native: Option<Arc<NativeServer>>,
     sessions: HttpSessionTable,
     attempts: GuessThrottle,
-    /// For proofs, which take long.
+    /// Limits concurrent proof verifications to the number of cores.
     cores: Arc<Semaphore>,
-    /// For lists, which may take longer.
+    /// Limits concurrent lists.
     lists: Semaphore,
     followers: Subscribers,
-    /// Batches that are under way.
-    turns: registry::KeyLocks,
-    /// Whether requests are answered as they should be.
+    /// Locks of the idempotency keys in use.
+    turns: api_v1::KeyLocks,
+    /// Whether the server accepts requests, for `/readyz`.
     ready: AtomicBool,
-    /// What the store is ready for.
-    readiness: Option<readiness::ReadinessProbe>,
+    /// Callback for the readiness of the store.
+    readiness: Option<health::ReadinessProbe>,
 }
 
 /// Context of one request: start time, client, request id and kind.
@@ -170,7 +126,7 @@ struct RequestContext {
 }
 
 impl HttpServer {
-    /// Answers from this registry.
+    /// Creates a server over this registry, with default settings.
     pub fn new(registry: Arc<Registry>) -> Self {
         Self {
             registry,
@@ -193,53 +149,53 @@ impl HttpServer {
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             lists: Semaphore::new(MAX_CONCURRENT_LISTS),
             followers: Subscribers::new(),
-            turns: registry::KeyLocks::default(),
+            turns: api_v1::KeyLocks::default(),
             ready: AtomicBool::new(false),
             readiness: None,
         }
     }
 
-    /// The registry.
+    /// Registry that this server uses.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Takes this token for the operator's.
+    /// Sets the operator's API token.
     #[must_use]
     pub fn operator_token(mut self, token: impl Into<Box<str>>) -> Self {
         self.operator_token = Some(token.into());
         self
     }
 
-    /// Says whether passwords and tokens are taken from this machine without TLS: they are unless told otherwise.
+    /// Accepts credentials over plain HTTP from loopback addresses. Default: true.
     #[must_use]
     pub const fn trust_loopback(mut self, trust: bool) -> Self {
         self.trust.loopback = trust;
         self
     }
 
-    /// Says who is believed, and what.
+    /// Sets the trusted proxies, and where plain-text credentials are accepted.
     #[must_use]
     pub fn proxy_trust(mut self, trust: ProxyTrust) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Holds clients back that ask too often. Nobody is, unless told otherwise.
+    /// Sets rate limits. Default: none.
     #[must_use]
     pub fn rate_limits(mut self, rates: HttpRateLimits) -> Self {
         self.limiter = Some(HttpRateLimiter::new(rates));
         self
     }
 
-    /// Keeps answers to give them again, of so many bytes at most: 16 MiB, unless told otherwise.
+    /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
         self.kept = (bytes > 0).then(|| ResponseCache::new(bytes));
         self
     }
 
-    /// Counts resolutions, for reports. They are not, unless told so.
+    /// Counts resolutions for reports. Default: not counted.
     #[must_use]
     pub fn resolution_counter(mut self, tally: Arc<ResolutionCounter>) -> Self {
         self.tally = Some(Arc::clone(&tally));
@@ -252,29 +208,29 @@ impl HttpServer {
         http.figure(name, about, true, move || Some(failures.dropped_failures() as f64))
     }
 
-    /// The body of a request has to come within this time, and a second for each kilobyte.
+    /// Sets the time a request body may take, in addition to one second per kilobyte.
     #[must_use]
     pub const fn body_timeout(mut self, time: Duration) -> Self {
         self.bodies = BodyReader::new(time);
         self
     }
 
-    /// Names are looked up by what their records say for this long at most: 10 s, unless told otherwise.
+    /// Sets the timeout of reverse lookups. Default: 10 s.
     #[must_use]
     pub fn reverse_lookup_timeout(mut self, time: Duration) -> Self {
         self.searches = ReverseLookupGate::new(time);
         self
     }
 
-    /// Shows `/metrics` to these, beside this machine.
+    /// Sets the networks, beside loopback, that may read `/metrics`.
     #[must_use]
     pub fn metrics_allow(mut self, networks: Vec<IpNet>) -> Self {
         self.metrics_for = networks;
         self
     }
 
-    /// Shows a number of another part of the program among the metrics; none if it is not known. The name of one that only
-    /// grows gets `_total` at its end.
+    /// Adds a counter (`only_grows`; its name gets the suffix `_total`) or a gauge of another part of the program to
+    /// `/metrics`. It is left out while `read` returns `None`.
     #[must_use]
     pub fn figure(
         mut self,
@@ -287,7 +243,7 @@ impl HttpServer {
         self
     }
 
-    /// The same for several numbers of a kind that grow and shrink, which `label` tells apart.
+    /// Adds several gauges that differ in the value of `label`.
     #[must_use]
     pub fn external_gauges(
         mut self,
@@ -301,39 +257,39 @@ impl HttpServer {
     }
 
     fn add_external_metric(&mut self, figure: ExternalMetric) {
-        // Nobody else has them before the service begins.
+        // The only reference until the server starts.
         if let Some(figures) = Arc::get_mut(&mut self.figures) {
             figures.push(figure);
         }
     }
 
-    /// Says whether each request leaves a line in the log. Failures of our own do in any case.
+    /// Enables an access log line per request. Responses with a 5xx status are always logged.
     #[must_use]
     pub const fn log_requests(mut self, logs: bool) -> Self {
         self.logs_requests = logs;
         self
     }
 
-    /// Takes messages of the Handle System inside HTTP, too, and tells of its site and numbers.
+    /// Sets the server for native messages inside HTTP; its site and metrics are published, too.
     #[must_use]
     pub fn native_server(mut self, native: Arc<NativeServer>) -> Self {
         self.native = Some(native);
         self
     }
 
-    /// Tells in `/readyz` what the store is ready for. It is always ready for everything, unless told otherwise.
+    /// Sets the callback that reports the readiness of the store in `/readyz`. Default: always ready.
     #[must_use]
     pub fn readiness_probe(mut self, read: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
-        self.readiness = Some(readiness::ReadinessProbe::new(read));
+        self.readiness = Some(health::ReadinessProbe::new(read));
         self
     }
 
-    /// Says whether the service takes requests, for `/readyz`.
+    /// Sets whether the server accepts requests, for `/readyz`.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }
 
-    /// Begins to answer a request, and answers it if nothing has to be looked up for it.
+    /// Builds the context of a request, and the reply if no lookup is needed: rate limit, too many headers, or cached response.
     fn try_fast_path(
         &self,
         request: &http::Request<Incoming>,
@@ -347,33 +303,33 @@ impl HttpServer {
         let kind = RequestKind::request_kind(request.method(), request.uri().path());
         let mut response = self
             .check_rate_limit(&client, kind, begun)
-            // HTTP/1 does not come so far with too many.
+            // For HTTP/2; hyper enforces the limit for HTTP/1.
             .or_else(|| (headers.len() > limits.headers).then(|| header_fields_too_large(limits.headers)))
             .or_else(|| self.cached_response(request));
         let asked = RequestContext { begun, client, id, kind };
         if let Some(response) = &mut response {
-            answer::add_common_headers(response.headers_mut());
-            if compress::should_compress(headers, response) {
-                compress::compress_inline(response);
+            response::reply::add_common_headers(response.headers_mut());
+            if middleware::compression::should_compress(headers, response) {
+                middleware::compression::compress_inline(response);
             }
             self.record(&asked, request.method(), request.uri(), response);
         }
         (asked, response)
     }
 
-    /// Answers a request that has begun.
+    /// Handles a request that the fast path did not answer.
     async fn handle_request(&self, request: http::Request<Incoming>, asked: &RequestContext) -> Reply {
         let (parts, body) = request.into_parts();
         let mut response = self.dispatch(&parts, body, &asked.client).await;
-        answer::add_common_headers(response.headers_mut());
-        if compress::should_compress(&parts.headers, &mut response) {
-            compress::compress(&mut response).await;
+        response::reply::add_common_headers(response.headers_mut());
+        if middleware::compression::should_compress(&parts.headers, &mut response) {
+            middleware::compression::compress(&mut response).await;
         }
         self.record(asked, &parts.method, &parts.uri, &mut response);
         response
     }
 
-    /// Counts an answer, tells of it, and gives it its name.
+    /// Records metrics and the access log line of a request, and adds its request id.
     fn record(&self, asked: &RequestContext, method: &Method, uri: &Uri, response: &mut Reply) {
         let (status, took) = (response.status(), asked.begun.elapsed());
         self.metrics.record_request(asked.kind, status, took);
@@ -383,11 +339,11 @@ impl HttpServer {
         response.headers_mut().insert(X_REQUEST_ID, asked.id.clone());
     }
 
-    /// The answer to somebody who asks too often. Those who look whether we live are not held back.
+    /// Reply to a client that exceeds its rate limit. Health checks are exempt.
     fn check_rate_limit(&self, client: &RemoteClient, kind: RequestKind, now: Instant) -> Option<Reply> {
         let limiter =
             self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.is_loopback_exempt()))?;
-        // A proxy that does not say whom it asks for would be held back for all of them.
+        // A proxy that hides its clients would be limited for all of them together.
         if kind == RequestKind::Operation || self.is_client_hidden(client) {
             return None;
         }
@@ -396,7 +352,7 @@ impl HttpServer {
         Some(too_many_requests(wait))
     }
 
-    /// Whether a proxy does not say whom it asks for.
+    /// Whether the request came through a trusted proxy that does not report its client.
     fn is_client_hidden(&self, client: &RemoteClient) -> bool {
         client.is_proxied && self.trust.is_trusted_proxy(client.address)
     }
@@ -410,14 +366,14 @@ impl HttpServer {
             version: parts.version,
             client: Some(client.address).filter(|_| !self.is_client_hidden(client)),
             is_here: client.is_here,
-            takes_credentials: client.takes_credentials && !are_lent(&parts.headers),
+            takes_credentials: client.takes_credentials && !is_cross_site_credential(&parts.headers),
             certificate: client.certificate.as_deref(),
         };
-        if tunnel::is_handle_message(&parts.method, &parts.headers) {
+        if handle_api::tunnel::is_handle_message(&parts.method, &parts.headers) {
             return self.post_handle_message(body, client).await;
         }
         let Some((route, rest)) = Route::find(path) else {
-            return api::unknown_endpoint(&parts.method, path);
+            return handle_api::unknown_endpoint(&parts.method, path);
         };
         if !route.allows(&parts.method) {
             return method_not_allowed(route, &parts.method, path);
@@ -437,7 +393,7 @@ impl HttpServer {
         response
     }
 
-    /// Carries out what is done at a path by this method.
+    /// Calls the handler of a route for this method.
     async fn dispatch_method(
         &self,
         method: &Method,
@@ -467,7 +423,7 @@ impl HttpServer {
             (_, Route::Home) => return self.post_resolve_form(body, asked, now).await,
             _ => {}
         }
-        // By POST, what stands in the query elsewhere may stand in the body.
+        // With POST, parameters may be in the body.
         let query = match self.merge_body_into_query(body, asked).await {
             Ok(query) => query,
             Err(refused) => return refused,
@@ -479,7 +435,7 @@ impl HttpServer {
         }
     }
 
-    /// Answers `GET /metrics`, to those whom it concerns.
+    /// Handles `GET /metrics` for permitted clients.
     async fn get_metrics(&self, client: &RemoteClient) -> Reply {
         const OPENMETRICS: HeaderValue =
             HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
@@ -487,11 +443,11 @@ impl HttpServer {
             return reply(StatusCode::FORBIDDEN, TEXT, "the figures are not shown to this address\n");
         }
         let known = self.metrics.last_change.load(Ordering::Relaxed);
-        // When the store does not answer, the other figures are wanted most.
+        // If the store does not respond, the other metrics matter most.
         if let Ok(Ok(last)) = timeout(STORE_METRIC_TIMEOUT, last_change(self.registry.store(), known)).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
-        let mut response = match metrics::render(
+        let mut response = match middleware::metrics::render(
             &self.metrics,
             &self.figures,
             self.native.as_ref().map(|native| native.metrics()),
@@ -499,7 +455,7 @@ impl HttpServer {
             Ok(printed) => reply(StatusCode::OK, OPENMETRICS, printed),
             Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
-        caching::set_private_no_store(response.headers_mut());
+        response::caching::set_private_no_store(response.headers_mut());
         response
     }
 
@@ -516,38 +472,43 @@ impl HttpServer {
             Route::Live => reply(StatusCode::OK, TEXT, "ok\n"),
             Route::Ready => self.get_readiness(),
             Route::Metrics => self.get_metrics(client).await,
-            Route::OpenApi => openapi::get_openapi(request.headers),
-            Route::Docs => page::get_docs(request.headers),
+            Route::OpenApi => routing::openapi::get_openapi(request.headers),
+            Route::Docs => pages::get_docs(request.headers),
             Route::Robots => reply(StatusCode::OK, TEXT, "User-agent: *\nCrawl-delay: 1\n"),
-            Route::Icon => static_file("image/svg+xml", page::FAVICON),
-            Route::Style => static_file("text/css;charset=utf-8", page::STYLESHEET.as_bytes()),
+            Route::Icon => static_file("image/svg+xml", pages::FAVICON),
+            Route::Style => static_file("text/css;charset=utf-8", pages::STYLESHEET.as_bytes()),
             Route::OpenUrl => self.open_url(request, now).await,
             Route::Agencies => self.get_doi_agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Handles => self.list_handles(request).await,
             Route::Prefixes | Route::Prefix => self.list_prefixes(request).await,
             Route::Verifications => self.get_verification(rest, request).await,
-            // They are answered before.
-            Route::Sessions | Route::Session => api::unknown_endpoint(&Method::GET, "/api/sessions"),
+            // Dispatched earlier.
+            Route::Sessions | Route::Session => handle_api::unknown_endpoint(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.get_reverse_lookup(rest, request).await,
             Route::History => self.get_history(rest, request).await,
             Route::Metadata => self.get_metadata(rest, request, now).await,
             Route::Changes => self.get_changes(request).await,
-            // They have a way of their own.
-            Route::Registry(_) => api::unknown_endpoint(&Method::GET, rest),
+            // Dispatched separately.
+            Route::Registry(_) => handle_api::unknown_endpoint(&Method::GET, rest),
             Route::Name => self.get_name(rest, request, now).await,
         }
     }
 
-    /// Answers what another program sends along: the name in `id` or `rft_id`.
+    /// Handles an OpenURL request: resolves the name in `id` or `rft_id`.
     async fn open_url(&self, request: &RequestHead<'_>, now: SystemTime) -> Reply {
         let parameters = match QueryParams::parse(request.query) {
             Ok(parameters) => parameters,
-            Err(error) => return page::syntax_error_page(&error, request.query.unwrap_or_default(), request),
+            Err(error) => {
+                return pages::syntax_error_page(&error, request.query.unwrap_or_default(), request);
+            }
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
-            Some(name) => self.resolve_name(&form::parse_or_short_doi(name), &parameters, request, now).await,
+            Some(name) => {
+                self.resolve_name(&request::name_path::parse_or_short_doi(name), &parameters, request, now)
+                    .await
+            }
             None => self.get_home().await,
         }
     }
@@ -560,35 +521,38 @@ impl HttpServer {
         let text = String::from_utf8_lossy(&body);
         let parameters = match QueryParams::parse(Some(&text)) {
             Ok(parameters) => parameters,
-            Err(error) => return page::syntax_error_page(&error, &text, request),
+            Err(error) => return pages::syntax_error_page(&error, &text, request),
         };
         match parameters.get("hdl") {
-            Some(name) => self.resolve_name(&form::parse_or_short_doi(name), &parameters, request, now).await,
+            Some(name) => {
+                self.resolve_name(&request::name_path::parse_or_short_doi(name), &parameters, request, now)
+                    .await
+            }
             None => self.get_home().await,
         }
     }
 
-    /// Answers what somebody typed or pasted into the box: the way to the path of the name in it.
+    /// Handles `GET /`: the home page, or a redirect to the name that was entered in the search box.
     async fn get_home_or_search(&self, request: &RequestHead<'_>) -> Reply {
-        // In what browsers make of a form, a plus sign is a space.
+        // Browsers encode a space in a form as a plus sign.
         let query = request.query.map(|query| query.replace('+', " "));
         match QueryParams::parse(query.as_deref()) {
-            Err(error) => page::syntax_error_page(&error, query.as_deref().unwrap_or_default(), request),
+            Err(error) => pages::syntax_error_page(&error, query.as_deref().unwrap_or_default(), request),
             Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
-                Some(text) => redirect::redirect_to_name(&extract_name(text), request),
+                Some(text) => resolve::redirect::redirect_to_name(&extract_name(text), request),
                 None => self.get_home().await,
             },
         }
     }
 }
 
-/// The name in what somebody pasted: written in any form, or somewhere in a text; else all of it.
+/// Extracts a name from pasted text: a name in any form, a name within the text, or the text as it is.
 fn extract_name(pasted: &str) -> String {
     if let Ok(reading) = Parser::lenient().parse(pasted) {
         return reading.into_identifier().as_str().to_owned();
     }
     let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.name.to_string());
-    found.unwrap_or_else(|| form::parse_or_short_doi(pasted).into_owned())
+    found.unwrap_or_else(|| request::name_path::parse_or_short_doi(pasted).into_owned())
 }
 
 fn static_file(kind: &'static str, body: &'static [u8]) -> Reply {
@@ -612,9 +576,9 @@ fn method_not_allowed(route: Route, method: &Method, path: &str) -> Reply {
         true if path.starts_with("/api/v1/") => {
             let allowed = route.methods();
             let detail = format!("{method} is not done here, but {}.", allowed.to_str().unwrap_or_default());
-            page::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into()
+            pages::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into()
         }
-        true => api::unknown_endpoint(method, path),
+        true => handle_api::unknown_endpoint(method, path),
         false => reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n"),
     };
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
@@ -622,7 +586,7 @@ fn method_not_allowed(route: Route, method: &Method, path: &str) -> Reply {
     response
 }
 
-/// The answer to somebody who has to wait.
+/// Reply 429 with `Retry-After`.
 fn too_many_requests(wait: Duration) -> Reply {
     let mut response = reply(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
     let seconds = wait.as_secs() + 1;
@@ -635,28 +599,27 @@ fn header_fields_too_large(limit: usize) -> Reply {
     reply(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, TEXT, format!("at most {limit} headers are read\n"))
 }
 
-/// Whether a browser has added the credentials of whoever sits there to what the page of another site asks for: a form, or a
-/// script. What a page asks for by a script of its own has those that the script knows.
-/// Whether a question may be answered with what was there a moment ago: nobody who is known asks it, and nobody who wants to know
-/// what is there now.
+/// Whether a request may be answered with slightly stale data: it has no credentials and does not ask for revalidation.
 fn tolerates_stale(request: &RequestHead<'_>) -> bool {
     let is_known = request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
     !is_known && !request.query.is_some_and(|query| query.contains("auth"))
 }
 
-fn are_lent(headers: &HeaderMap) -> bool {
+/// Whether a browser added its user's credentials to a form or script request of another site. Requests of a page's own scripts
+/// (`cors`) carry only credentials that the script knows.
+fn is_cross_site_credential(headers: &HeaderMap) -> bool {
     let is = |name: &str, words: &[&[u8]]| {
         headers.get(name).is_some_and(|value| words.contains(&value.as_bytes()))
     };
     is("sec-fetch-site", &[b"cross-site", b"same-site"]) && !is("sec-fetch-mode", &[b"cors"])
 }
 
-/// What is told of a path: the name of a session opens it.
+/// Path for the log, with session ids redacted: a session id is a credential.
 fn redacted_path(path: &str) -> &str {
     if path.starts_with("/api/sessions/") { "/api/sessions/…" } else { path }
 }
 
-/// Leaves a line. What stands in the query or in headers may be nobody's business.
+/// Writes the access log line. Queries and headers are left out: they may be private.
 fn log_request(asked: &RequestContext, method: &Method, uri: &Uri, response: &Reply, took: Duration) {
     macro_rules! line {
         ($level:expr) => {

@@ -1,4 +1,4 @@
-//! From a whole message to its answer.
+//! Dispatch of a message: authenticate, execute, and seal the reply.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -16,15 +16,47 @@ use tendot_registry::{Caller, Error, HandleIdentity, OUTCOME_UNKNOWN};
 use tendot_store::{ChangeCounters, Store, StoreError};
 use tokio::sync::SemaphorePermit;
 
-use super::fair::tolerates_stale;
-use super::operation::to_operation;
-use super::{NativeReply, NativeServer, metrics};
+use crate::native::NativeServer;
+use crate::native::list::ListContinuation;
+use crate::native::middleware::admission::tolerates_stale;
+use crate::native::middleware::metrics;
+use crate::native::operation::to_operation;
+
+/// Reply to a message: bytes, continuation, opcode, response code and cost.
+#[derive(Debug)]
+pub(crate) struct NativeReply {
+    /// Encoded message; `None` if nothing is sent.
+    pub(crate) message: Option<Vec<u8>>,
+    /// Continuation of a list response.
+    pub(crate) more: Option<ListContinuation>,
+    pub(crate) opcode: Opcode,
+    pub(crate) code: ResponseCode,
+    /// Work spent, in steps.
+    pub(crate) cost: u32,
+}
+
+impl NativeReply {
+    /// Empty reply: nothing is sent.
+    pub(crate) const fn none(code: ResponseCode) -> Self {
+        Self { message: None, more: None, opcode: Opcode::RESERVED, code, cost: 0 }
+    }
+
+    pub(crate) fn from_rejection(opcode: Opcode, refusal: &Rejection) -> Self {
+        let message = refusal.response().map(Into::into);
+        Self { message, more: None, opcode, code: refusal.code(), cost: 0 }
+    }
+
+    pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
+        let opcode = incoming.message.header.opcode;
+        Self { message: Some(message), more: None, opcode, code, cost: 0 }
+    }
+}
 
 impl NativeServer {
-    /// Answers a message, counts it, and leaves a line if lines are wanted.
+    /// Handles a message, and records its metrics and access log line.
     ///
-    /// Who holds a core for hard work gives it back before waiting for the disk.
-    pub(super) async fn process(
+    /// A CPU permit is released before waiting for the disk.
+    pub(crate) async fn process(
         &self,
         bytes: &[u8],
         transport: Transport,
@@ -52,15 +84,15 @@ impl NativeServer {
         reply
     }
 
-    /// The answer to a message, if it is kept and still right.
-    pub(super) fn cached_reply(
+    /// Cached reply to a message, if there is a valid one.
+    pub(crate) fn cached_reply(
         &self,
         bytes: &[u8],
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
         let begun = Instant::now();
-        // Who asks for what is there now is not told what others may have changed.
+        // A request for current data is not answered from the cache if other servers may have changed the record.
         if self.is_store_shared() && !tolerates_stale(bytes) {
             return None;
         }
@@ -69,8 +101,8 @@ impl NativeServer {
         Some(reply)
     }
 
-    /// Whether records have to be waited for, and others change them, too.
-    pub(super) fn is_store_shared(&self) -> bool {
+    /// Whether the store is shared with other servers, and reads may block.
+    pub(crate) fn is_store_shared(&self) -> bool {
         self.registry.store().change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
@@ -132,7 +164,7 @@ impl NativeServer {
             let mut sessions = self.lock_sessions();
             let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
             let in_session = sessions.contains(id);
-            // An answer outside of a session has the number of its challenge where others have that of their session.
+            // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
                 let (parts, work) = (&incoming.parts, &mut incoming.work);
@@ -159,7 +191,7 @@ impl NativeServer {
         reply
     }
 
-    /// A refusal with a MAC, if the request came in a session and asked for one.
+    /// Error reply with a MAC, if the request came in a session and asked for one.
     fn authenticate_error(
         &self,
         bytes: &[u8],
@@ -174,7 +206,7 @@ impl NativeServer {
         response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
         let mut sealed = response.to_bytes().ok()?;
         let mut sessions = self.lock_sessions();
-        // Nobody else gets a MAC.
+        // Only requests that were verified get a MAC.
         if !is_opened {
             sessions.verify(&parts, false, now, &AwsLcProvider, work).ok()?;
         }
@@ -183,7 +215,7 @@ impl NativeServer {
         Some(sealed)
     }
 
-    /// Who has authenticated in a session.
+    /// Caller that is authenticated in a session.
     fn session_caller(&self, session: u32) -> Caller {
         if session == 0 {
             return Caller::Anonymous;
@@ -194,7 +226,8 @@ impl NativeServer {
         identity.map_or(Caller::Anonymous, Caller::Handle)
     }
 
-    /// Looks at the answer to a challenge: may they do what was challenged, are they who they say; then it is done.
+    /// Handles a challenge response: checks authorization for the challenged request, verifies the proof, and executes the
+    /// request.
     async fn handle_challenge_response(
         &self,
         mut incoming: IncomingRequest<'_>,
@@ -202,7 +235,7 @@ impl NativeServer {
         core: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         let now = self.now();
-        // Taken out first, so that the same answer never works twice.
+        // Removed first, so that an answer is accepted only once.
         let taken = self.lock_challenges().take(incoming.message.envelope.session_id, now);
         let pending = match taken {
             Ok(pending) => pending,
@@ -266,8 +299,8 @@ impl NativeServer {
             .map_err(|error| self.authentication_failed(challenged, &error))
     }
 
-    /// Asks who asks to prove who they are.
-    pub(super) fn issue_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
+    /// Replies with a challenge to authenticate.
+    pub(crate) fn issue_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
         let now = self.now();
         if let Err(error) = incoming.work.charge(CHALLENGE_COST) {
             return self.authentication_failed(incoming, &error.into());
@@ -295,22 +328,22 @@ impl NativeServer {
         self.error_reply(incoming, error.response_code(), &error.to_string())
     }
 
-    pub(super) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
+    pub(crate) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
         let message = format!("{} is not done here", incoming.message.header.opcode);
         self.error_reply(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
     }
 
-    /// What the registry does not do; a challenge if it does not know who asks.
-    pub(super) fn registry_error(&self, incoming: &mut IncomingRequest<'_>, error: &Error) -> NativeReply {
+    /// Reply for a registry error; a challenge if the caller is not authenticated.
+    pub(crate) fn registry_error(&self, incoming: &mut IncomingRequest<'_>, error: &Error) -> NativeReply {
         let code = error.response_code();
         match code {
             ResponseCode::AUTHENTICATION_NEEDED => self.issue_challenge(incoming),
-            // Who asks has to know that it may have been done.
+            // The caller must know that the write may have been committed.
             ResponseCode::ERROR if matches!(error, Error::Store(StoreError::Unknown { .. })) => {
                 tracing::error!(%error, "a request failed");
                 self.error_reply(incoming, code, OUTCOME_UNKNOWN)
             }
-            // What failed inside is for the operator.
+            // Internal errors are for the operator's log.
             ResponseCode::ERROR => {
                 tracing::error!(%error, "a request failed");
                 self.error_reply(incoming, code, INTERNAL_ERROR)
@@ -319,8 +352,8 @@ impl NativeServer {
         }
     }
 
-    /// An error with a sentence.
-    pub(super) fn error_reply(
+    /// Error reply with a message.
+    pub(crate) fn error_reply(
         &self,
         incoming: &mut IncomingRequest<'_>,
         code: ResponseCode,
@@ -330,8 +363,8 @@ impl NativeServer {
         self.seal(incoming, response)
     }
 
-    /// A response with all that belongs to it: digest, signature or MAC, encryption.
-    pub(super) fn seal(&self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> NativeReply {
+    /// Seals a response: digest, signature or MAC, encryption.
+    pub(crate) fn seal(&self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> NativeReply {
         let code = response.header.response_code;
         let mut sessions = (incoming.session_id != 0).then(|| self.lock_sessions());
         let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
@@ -354,17 +387,16 @@ impl NativeServer {
     }
 }
 
-/// A message as it came, or was decrypted.
-pub(super) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
+/// Joins the parts of a received or decrypted message.
+pub(crate) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
     [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
 }
 
 /// Permit to use one CPU core for expensive work.
-pub(super) type CpuPermit<'n> = SemaphorePermit<'n>;
+pub(crate) type CpuPermit<'n> = SemaphorePermit<'n>;
 
-/// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait
-/// for ever.
-pub(super) async fn release_while_pending<T>(
+/// Releases the CPU permit while `future` is pending: servers of a site that wait for each other would deadlock otherwise.
+pub(crate) async fn release_while_pending<T>(
     core: &mut Option<CpuPermit<'_>>,
     future: impl Future<Output = T>,
 ) -> T {
@@ -379,17 +411,16 @@ pub(super) async fn release_while_pending<T>(
     .await
 }
 
-/// What a request may cost for which no core was asked.
+/// Budget of a request that is handled inline, without a CPU permit.
 const INLINE_BUDGET: Budget = Budget::new(20_000);
 
-/// The price of a place among the challenges, in steps of work: it takes none to make one, but there are only so many, and
-/// who had them all would keep others from being challenged.
+/// Cost of a challenge in steps: issuing one is cheap, but their number is limited, and one client must not exhaust them.
 const CHALLENGE_COST: u32 = 600;
 
-/// What a stranger is told of what went wrong inside.
+/// Message for internal errors.
 const INTERNAL_ERROR: &str = "the server failed; its log says why";
 
-/// Leaves a line. Names are left out: what is asked for may be nobody's business.
+/// Writes the access log line. Names are left out: they may be private.
 fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, took: Duration) {
     macro_rules! line {
         ($level:expr) => {

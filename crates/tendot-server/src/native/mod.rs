@@ -1,44 +1,35 @@
-//! The front door for clients and servers of the Handle System.
+//! Server for the native protocol of the Handle System (RFC 3652).
 //!
-//! `listen.rs` has the sockets: `udp.rs` takes datagrams (`datagram_socket.rs`: from where) and `tcp.rs` serves a connection,
-//! with `tls.rs` where the peer asks for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to
-//! `fair.rs`, which says who has had their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it,
-//! finds out who asks, and answers, often what was answered before (`kept.rs`). What is asked for is named by
-//! `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and `listing.rs` (answers of several
-//! messages). `site.rs` is who we are, and `neighbours.rs` asks the other servers of our site, if there are some.
+//! `server/` has the sockets: UDP worker threads, TCP connections, and TLS; messages inside HTTP come from
+//! `http/handle_api/tunnel.rs`. Each message passes `middleware/` (CPU fairness, rate limits, response cache, metrics), then
+//! `dispatch.rs` opens it, authenticates the caller with `authentication.rs`, maps it to a registry operation (`operation.rs`) and runs
+//! that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`). `own_site.rs` is this site's record and key, and `site_peers.rs`
+//! the client for the other servers of the site.
 
-mod carry_out;
-mod challenges;
-mod datagram_socket;
+mod authentication;
 mod dispatch;
-mod fair;
-mod kept;
-mod listen;
-mod listing;
-mod metrics;
-mod neighbours;
+mod execute;
+mod list;
+mod middleware;
 mod operation;
-mod rate;
-mod reply;
+mod own_site;
+mod server;
 mod session;
-mod site;
+mod site_peers;
 mod status;
-mod tcp;
-mod tls;
-mod udp;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use challenges::PendingChallenges;
-use kept::ResponseCache;
-pub use listen::{NativeLimits, NativeSockets, serve};
-pub(crate) use metrics::{NativeCollector, NativeMetrics};
-pub use neighbours::SitePeerClient;
-use rate::NativeRateLimiter;
-pub use rate::NativeRateLimits;
-pub(crate) use reply::NativeReply;
-pub use site::{OwnSite, SiteKeyError};
+use authentication::PendingChallenges;
+pub(crate) use dispatch::NativeReply;
+pub(crate) use middleware::metrics::{NativeCollector, NativeMetrics};
+use middleware::rate_limit::NativeRateLimiter;
+pub use middleware::rate_limit::NativeRateLimits;
+use middleware::response_cache::ResponseCache;
+pub use own_site::{OwnSite, SiteKeyError};
+pub use server::listener::{NativeLimits, NativeSockets, serve};
+pub use site_peers::SitePeerClient;
 pub(crate) use status::is_status;
 use tendot_proto::Now;
 use tendot_proto::auth::{AuthPolicy, SessionLimits, SessionTable};
@@ -46,13 +37,13 @@ use tendot_proto::endpoint::Endpoint;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
-use crate::tally::ResolutionCounter;
+use crate::resolution_stats::ResolutionCounter;
 
-/// Requests at the same time that take hard work; each has a thread, which may also wait for the disk. So many of the other
-/// servers of our site, and so many of everybody else.
+/// Maximum concurrent expensive requests, for other servers of the site and for everybody else. Each has a thread, which may
+/// also wait for the disk.
 const MAX_EXPENSIVE_REQUESTS: usize = 64;
 
-/// Bytes of answers that are kept to be given again.
+/// Default size of the response cache.
 const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
 /// Handle protocol service over a registry: shared state and settings.
@@ -66,11 +57,11 @@ pub struct NativeServer {
     sessions: Mutex<SessionTable>,
     limiter: Option<NativeRateLimiter>,
     kept: Option<ResponseCache>,
-    /// What is counted of resolutions.
+    /// Resolution statistics.
     tally: Option<Arc<ResolutionCounter>>,
-    /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
+    /// Permits for expensive requests; `cores` limits how many of them run at once.
     hard: Arc<Semaphore>,
-    /// The same for what the other servers of our site ask while somebody waits for them there.
+    /// Permits for expensive requests of other servers of the site, which have clients waiting there.
     hard_of_neighbours: Arc<Semaphore>,
     cores: Semaphore,
     metrics: Arc<NativeMetrics>,
@@ -79,7 +70,7 @@ pub struct NativeServer {
 }
 
 impl NativeServer {
-    /// Answers from this registry as this site.
+    /// Creates a server over this registry for this site, with default settings.
     pub fn new(registry: Arc<Registry>, site: OwnSite) -> Self {
         let policy = AuthPolicy::default();
         Self {
@@ -101,43 +92,42 @@ impl NativeServer {
         }
     }
 
-    /// Holds back those who ask for more than their share. Nobody is, unless told otherwise.
+    /// Sets rate limits. Default: none.
     #[must_use]
     pub fn rate_limits(mut self, rates: NativeRateLimits) -> Self {
         self.limiter = Some(NativeRateLimiter::new(rates));
         self
     }
 
-    /// Keeps answers to give them again, of so many bytes at most: 16 MiB, unless told otherwise.
+    /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
         self.kept = (bytes > 0).then(|| ResponseCache::new(bytes));
         self
     }
 
-    /// Counts resolutions, for reports. They are not, unless told so.
+    /// Counts resolutions for reports. Default: not counted.
     #[must_use]
     pub fn resolution_counter(mut self, tally: Arc<ResolutionCounter>) -> Self {
         self.tally = Some(tally);
         self
     }
 
-    /// Says whether sessions are made in the group of 1024 bits, which clients of Handle.Net use: they are unless told
-    /// otherwise.
+    /// Allows sessions with the 1024-bit Diffie-Hellman group, which Handle.Net's clients use. Default: true.
     #[must_use]
     pub const fn allow_dh_1024(mut self, is_taken: bool) -> Self {
         self.policy.group_1024 = is_taken;
         self
     }
 
-    /// Says whether each request leaves a line in the log. Failures of our own do in any case.
+    /// Enables an access log line per request. Internal errors are always logged.
     #[must_use]
     pub const fn log_requests(mut self, logs: bool) -> Self {
         self.logs_requests = logs;
         self
     }
 
-    /// Who we are.
+    /// Site of this server.
     pub const fn site(&self) -> &OwnSite {
         &self.site
     }
@@ -152,7 +142,7 @@ impl NativeServer {
         Now { elapsed: self.start.elapsed(), unix }
     }
 
-    /// Where both tables are needed, sessions come first.
+    /// Lock order: sessions before challenges.
     fn lock_sessions(&self) -> MutexGuard<'_, SessionTable> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }

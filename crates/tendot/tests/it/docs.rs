@@ -290,7 +290,7 @@ fn every_error_code_is_documented() {
     let crates = workspace_root().join("crates");
     let mut texts = Vec::new();
     sources(&crates.join("tendot-registry/src"), &mut texts);
-    sources(&crates.join("tendot-server/src/http/registry"), &mut texts);
+    sources(&crates.join("tendot-server/src/http/api_v1"), &mut texts);
     let mut codes = BTreeSet::new();
     for text in &texts {
         for call in ["Refusal::new(", "Refusal::invalid(", "Self::new(Reason", "Self::invalid(", "problem("] {
@@ -299,11 +299,11 @@ fn every_error_code_is_documented() {
     }
     let read = |path: &str| std::fs::read_to_string(crates.join(path)).unwrap();
     // Errors in a body, in authentication and in metadata.
-    let body = read("tendot-server/src/http/body.rs");
+    let body = read("tendot-server/src/http/request/body.rs");
     codes.extend(codes_of(body.split("fn code(").nth(1).unwrap(), "=> "));
     let faults = read("tendot-registry/src/metadata/fault.rs");
     codes.extend(codes_of(&faults, "=> "));
-    let pages = codes_of(&read("tendot-server/src/http/page/problem.rs"), "Problem::new(");
+    let pages = codes_of(&read("tendot-server/src/http/pages/problem.rs"), "Problem::new(");
     codes.insert("not-authenticated".into());
     assert!(codes.len() > 70 && pages.contains("not-authenticated"), "{codes:?} {pages:?}");
 

@@ -33,7 +33,7 @@ pub(crate) fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/MIN_OFFLOAD_BYTES` is a record of 2 MB.
+/// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/LARGE` is a record of 2 MB.
 pub(crate) fn start(
     limits: HttpLimits,
     tls: Option<Arc<ServerCertificate>>,

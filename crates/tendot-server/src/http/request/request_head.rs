@@ -1,0 +1,22 @@
+//! Head of a request, as handlers read it.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Version};
+
+/// Head of a request: query, headers, HTTP version and client facts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestHead<'a> {
+    /// Query, not decoded.
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) version: Version,
+    /// Client address, if known.
+    pub(crate) client: Option<IpAddr>,
+    /// Whether the client is on loopback.
+    pub(crate) is_here: bool,
+    /// Whether credentials are accepted on this connection.
+    pub(crate) takes_credentials: bool,
+    /// Client certificate.
+    pub(crate) certificate: Option<&'a [u8]>,
+}
