@@ -44,7 +44,12 @@ impl Default for Maintenance {
 
 impl Maintenance {
     /// Runs maintenance until `end` completes, then flushes the remaining counts if the store accepts them within some seconds.
-    pub async fn run(self, registry: &Registry, tally: &ResolutionCounter, end: impl Future<Output = ()>) {
+    pub async fn run(
+        self,
+        registry: &Registry,
+        resolution_counter: &ResolutionCounter,
+        end: impl Future<Output = ()>,
+    ) {
         let (tell, told) = watch::channel(false);
         let end_told = || {
             let mut told = told.clone();
@@ -55,16 +60,16 @@ impl Maintenance {
                 // The only cancellation point: counts that were drained are always written or restored.
                 tokio::select! {
                     () = sleep(self.interval) => {}
-                    () = tally.wait_filling() => {}
+                    () = resolution_counter.wait_filling() => {}
                     () = end_told() => break,
                 }
-                self.flush(registry, tally).await;
+                self.flush(registry, resolution_counter).await;
                 tokio::select! {
                     () = sleep(MIN_FLUSH_INTERVAL.min(self.interval)) => {}
                     () = end_told() => break,
                 }
             }
-            self.flush(registry, tally).await;
+            self.flush(registry, resolution_counter).await;
         };
         let waiting = async {
             end.await;
@@ -80,14 +85,15 @@ impl Maintenance {
 
     /// Flushes the counts to the registry. Counts that could not be written are restored, except those that may have been
     /// written: a report may undercount, but must not count twice.
-    pub async fn flush(self, registry: &Registry, tally: &ResolutionCounter) {
-        let (resolutions, failures) = (tally.drain_resolutions(), tally.drain_failures());
+    pub async fn flush(self, registry: &Registry, resolution_counter: &ResolutionCounter) {
+        let (resolutions, failures) =
+            (resolution_counter.drain_resolutions(), resolution_counter.drain_failures());
         let mut touched = BTreeSet::new();
         for (number, piece) in resolutions.chunks(FLUSH_BATCH_SIZE).enumerate() {
             if let Err(refusal) = registry.add_resolutions(piece, unix_millis()).await {
                 let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
                 log_flush_error(&refusal);
-                tally.restore(resolutions.get(first..).unwrap_or_default(), &failures);
+                resolution_counter.restore(resolutions.get(first..).unwrap_or_default(), &failures);
                 return;
             }
             yield_now().await;
@@ -96,7 +102,7 @@ impl Maintenance {
             if let Err(refusal) = registry.add_failed_resolutions(piece, unix_millis()).await {
                 let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
                 log_flush_error(&refusal);
-                tally.restore(&[], failures.get(first..).unwrap_or_default());
+                resolution_counter.restore(&[], failures.get(first..).unwrap_or_default());
                 return;
             }
             touched.extend(piece.iter().map(|one| &one.prefix));

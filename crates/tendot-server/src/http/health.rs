@@ -38,9 +38,9 @@ impl fmt::Debug for ReadinessProbe {
 impl HttpServer {
     /// Handles `GET /readyz`. It is public, so it does not name the database servers.
     pub(crate) fn get_readiness(&self) -> Reply {
-        let store = self.readiness.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
+        let store = self.readiness_probe.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
         let (status, text) = match store {
-            _ if !self.ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            _ if !self.is_ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             Readiness::Ready => (StatusCode::OK, "ready\n"),
             Readiness::ReadOnly => {
                 (StatusCode::OK, "ready; changes are not taken now: the database has no primary\n")

@@ -86,40 +86,40 @@ pub struct HttpServer {
     registry: Arc<Registry>,
     operator_token: Option<Box<str>>,
     /// Resolver for names that this server is not responsible for.
-    foreign: Option<Box<UpstreamResolver>>,
+    upstream_resolver: Option<Box<UpstreamResolver>>,
     trust: ProxyTrust,
-    limiter: Option<HttpRateLimiter>,
-    kept: Option<ResponseCache>,
+    rate_limiter: Option<HttpRateLimiter>,
+    response_cache: Option<ResponseCache>,
     /// Resolution statistics.
-    tally: Option<Arc<ResolutionCounter>>,
-    bodies: BodyReader,
-    searches: ReverseLookupGate,
-    ids: RequestIdGenerator,
+    resolution_counter: Option<Arc<ResolutionCounter>>,
+    body_reader: BodyReader,
+    reverse_lookups: ReverseLookupGate,
+    request_ids: RequestIdGenerator,
     metrics: Arc<HttpMetrics>,
-    figures: Arc<Vec<ExternalMetric>>,
+    external_metrics: Arc<Vec<ExternalMetric>>,
     /// Networks, beside loopback, that may read `/metrics`.
-    metrics_for: Vec<IpNet>,
+    metrics_allow: Vec<IpNet>,
     logs_requests: bool,
     /// Server for native messages inside HTTP.
     native: Option<Arc<NativeServer>>,
     sessions: HttpSessionTable,
-    attempts: GuessThrottle,
+    guess_throttle: GuessThrottle,
     /// Limits concurrent proof verifications to the number of cores.
-    cores: Arc<Semaphore>,
+    cpu_permits: Arc<Semaphore>,
     /// Limits concurrent lists.
-    lists: Semaphore,
-    followers: Subscribers,
+    list_permits: Semaphore,
+    subscribers: Subscribers,
     /// Locks of the idempotency keys in use.
-    turns: api_v1::KeyLocks,
+    key_locks: api_v1::KeyLocks,
     /// Whether the server accepts requests, for `/readyz`.
-    ready: AtomicBool,
+    is_ready: AtomicBool,
     /// Callback for the readiness of the store.
-    readiness: Option<health::ReadinessProbe>,
+    readiness_probe: Option<health::ReadinessProbe>,
 }
 
 /// Context of one request: start time, client, request id and kind.
 struct RequestContext {
-    begun: Instant,
+    started: Instant,
     client: RemoteClient,
     id: HeaderValue,
     kind: RequestKind,
@@ -131,27 +131,29 @@ impl HttpServer {
         Self {
             registry,
             operator_token: None,
-            foreign: None,
+            upstream_resolver: None,
             trust: ProxyTrust::default(),
-            limiter: None,
-            kept: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
-            tally: None,
-            bodies: BodyReader::new(Duration::from_secs(10)),
-            searches: ReverseLookupGate::new(Duration::from_secs(10)),
-            ids: RequestIdGenerator::new(),
+            rate_limiter: None,
+            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            resolution_counter: None,
+            body_reader: BodyReader::new(Duration::from_secs(10)),
+            reverse_lookups: ReverseLookupGate::new(Duration::from_secs(10)),
+            request_ids: RequestIdGenerator::new(),
             metrics: Arc::new(HttpMetrics::new()),
-            figures: Arc::default(),
-            metrics_for: Vec::new(),
+            external_metrics: Arc::default(),
+            metrics_allow: Vec::new(),
             logs_requests: false,
             native: None,
             sessions: HttpSessionTable::default(),
-            attempts: GuessThrottle::new(),
-            cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
-            lists: Semaphore::new(MAX_CONCURRENT_LISTS),
-            followers: Subscribers::new(),
-            turns: api_v1::KeyLocks::default(),
-            ready: AtomicBool::new(false),
-            readiness: None,
+            guess_throttle: GuessThrottle::new(),
+            cpu_permits: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(1, usize::from),
+            )),
+            list_permits: Semaphore::new(MAX_CONCURRENT_LISTS),
+            subscribers: Subscribers::new(),
+            key_locks: api_v1::KeyLocks::default(),
+            is_ready: AtomicBool::new(false),
+            readiness_probe: None,
         }
     }
 
@@ -184,25 +186,26 @@ impl HttpServer {
     /// Sets rate limits. Default: none.
     #[must_use]
     pub fn rate_limits(mut self, rates: HttpRateLimits) -> Self {
-        self.limiter = Some(HttpRateLimiter::new(rates));
+        self.rate_limiter = Some(HttpRateLimiter::new(rates));
         self
     }
 
     /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
-        self.kept = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
         self
     }
 
     /// Counts resolutions for reports. Default: not counted.
     #[must_use]
-    pub fn resolution_counter(mut self, tally: Arc<ResolutionCounter>) -> Self {
-        self.tally = Some(Arc::clone(&tally));
+    pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
+        self.resolution_counter = Some(Arc::clone(&resolution_counter));
         let (name, about) =
             ("tendot_resolutions_not_counted", "Resolutions that are in no report, for want of room.");
-        let failures = Arc::clone(&tally);
-        let http = self.figure(name, about, true, move || Some(tally.dropped_resolutions() as f64));
+        let failures = Arc::clone(&resolution_counter);
+        let http =
+            self.figure(name, about, true, move || Some(resolution_counter.dropped_resolutions() as f64));
         let (name, about) =
             ("tendot_failures_not_counted", "Names not found that are in no report, for want of room.");
         http.figure(name, about, true, move || Some(failures.dropped_failures() as f64))
@@ -211,21 +214,21 @@ impl HttpServer {
     /// Sets the time a request body may take, in addition to one second per kilobyte.
     #[must_use]
     pub const fn body_timeout(mut self, time: Duration) -> Self {
-        self.bodies = BodyReader::new(time);
+        self.body_reader = BodyReader::new(time);
         self
     }
 
     /// Sets the timeout of reverse lookups. Default: 10 s.
     #[must_use]
     pub fn reverse_lookup_timeout(mut self, time: Duration) -> Self {
-        self.searches = ReverseLookupGate::new(time);
+        self.reverse_lookups = ReverseLookupGate::new(time);
         self
     }
 
     /// Sets the networks, beside loopback, that may read `/metrics`.
     #[must_use]
     pub fn metrics_allow(mut self, networks: Vec<IpNet>) -> Self {
-        self.metrics_for = networks;
+        self.metrics_allow = networks;
         self
     }
 
@@ -258,8 +261,8 @@ impl HttpServer {
 
     fn add_external_metric(&mut self, figure: ExternalMetric) {
         // The only reference until the server starts.
-        if let Some(figures) = Arc::get_mut(&mut self.figures) {
-            figures.push(figure);
+        if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
+            external_metrics.push(figure);
         }
     }
 
@@ -280,13 +283,13 @@ impl HttpServer {
     /// Sets the callback that reports the readiness of the store in `/readyz`. Default: always ready.
     #[must_use]
     pub fn readiness_probe(mut self, read: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
-        self.readiness = Some(health::ReadinessProbe::new(read));
+        self.readiness_probe = Some(health::ReadinessProbe::new(read));
         self
     }
 
     /// Sets whether the server accepts requests, for `/readyz`.
-    pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
+    pub fn set_ready(&self, is_ready: bool) {
+        self.is_ready.store(is_ready, Ordering::Relaxed);
     }
 
     /// Builds the context of a request, and the reply if no lookup is needed: rate limit, too many headers, or cached response.
@@ -296,58 +299,60 @@ impl HttpServer {
         peer: &ConnectionPeer,
         limits: &HttpLimits,
     ) -> (RequestContext, Option<Reply>) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let headers = request.headers();
         let client = self.trust.resolve_client(peer, headers);
-        let id = self.ids.id_for(headers, client.is_proxied);
+        let id = self.request_ids.id_for(headers, client.is_proxied);
         let kind = RequestKind::request_kind(request.method(), request.uri().path());
         let mut response = self
-            .check_rate_limit(&client, kind, begun)
+            .check_rate_limit(&client, kind, started)
             // For HTTP/2; hyper enforces the limit for HTTP/1.
             .or_else(|| (headers.len() > limits.headers).then(|| header_fields_too_large(limits.headers)))
             .or_else(|| self.cached_response(request));
-        let asked = RequestContext { begun, client, id, kind };
+        let context = RequestContext { started, client, id, kind };
         if let Some(response) = &mut response {
             response::reply::add_common_headers(response.headers_mut());
             if middleware::compression::should_compress(headers, response) {
                 middleware::compression::compress_inline(response);
             }
-            self.record(&asked, request.method(), request.uri(), response);
+            self.record(&context, request.method(), request.uri(), response);
         }
-        (asked, response)
+        (context, response)
     }
 
     /// Handles a request that the fast path did not answer.
-    async fn handle_request(&self, request: http::Request<Incoming>, asked: &RequestContext) -> Reply {
+    async fn handle_request(&self, request: http::Request<Incoming>, context: &RequestContext) -> Reply {
         let (parts, body) = request.into_parts();
-        let mut response = self.dispatch(&parts, body, &asked.client).await;
+        let mut response = self.dispatch(&parts, body, &context.client).await;
         response::reply::add_common_headers(response.headers_mut());
         if middleware::compression::should_compress(&parts.headers, &mut response) {
             middleware::compression::compress(&mut response).await;
         }
-        self.record(asked, &parts.method, &parts.uri, &mut response);
+        self.record(context, &parts.method, &parts.uri, &mut response);
         response
     }
 
     /// Records metrics and the access log line of a request, and adds its request id.
-    fn record(&self, asked: &RequestContext, method: &Method, uri: &Uri, response: &mut Reply) {
-        let (status, took) = (response.status(), asked.begun.elapsed());
-        self.metrics.record_request(asked.kind, status, took);
+    fn record(&self, context: &RequestContext, method: &Method, uri: &Uri, response: &mut Reply) {
+        let (status, duration) = (response.status(), context.started.elapsed());
+        self.metrics.record_request(context.kind, status, duration);
         if self.logs_requests || status.is_server_error() {
-            log_request(asked, method, uri, response, took);
+            log_request(context, method, uri, response, duration);
         }
-        response.headers_mut().insert(X_REQUEST_ID, asked.id.clone());
+        response.headers_mut().insert(X_REQUEST_ID, context.id.clone());
     }
 
     /// Reply to a client that exceeds its rate limit. Health checks are exempt.
     fn check_rate_limit(&self, client: &RemoteClient, kind: RequestKind, now: Instant) -> Option<Reply> {
-        let limiter =
-            self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.is_loopback_exempt()))?;
+        let rate_limiter = self
+            .rate_limiter
+            .as_ref()
+            .filter(|rate_limiter| !(client.is_loopback && rate_limiter.is_loopback_exempt()))?;
         // A proxy that hides its clients would be limited for all of them together.
         if kind == RequestKind::Operation || self.is_client_hidden(client) {
             return None;
         }
-        let wait = limiter.charge(client.address, now).err()?;
+        let wait = rate_limiter.charge(client.address, now).err()?;
         self.metrics.rate_limited.fetch_add(1, Ordering::Relaxed);
         Some(too_many_requests(wait))
     }
@@ -360,13 +365,13 @@ impl HttpServer {
     async fn dispatch(&self, parts: &Parts, body: Incoming, client: &RemoteClient) -> Reply {
         let now = SystemTime::now();
         let path = parts.uri.path();
-        let asked = RequestHead {
+        let head = RequestHead {
             query: parts.uri.query(),
             headers: &parts.headers,
             version: parts.version,
             client: Some(client.address).filter(|_| !self.is_client_hidden(client)),
-            is_here: client.is_here,
-            takes_credentials: client.takes_credentials && !is_cross_site_credential(&parts.headers),
+            is_loopback: client.is_loopback,
+            accepts_credentials: client.accepts_credentials && !is_cross_site_credential(&parts.headers),
             certificate: client.certificate.as_deref(),
         };
         if handle_api::tunnel::is_handle_message(&parts.method, &parts.headers) {
@@ -382,13 +387,13 @@ impl HttpServer {
             return options_reply(route);
         }
         let mut response = match route {
-            Route::Session => self.session_request(&parts.method, rest, body, &asked).await,
-            Route::Sessions => self.create_session(body, &asked).await,
-            Route::Registry(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &asked, now).await,
-            _ => self.dispatch_method(&parts.method, (route, path, rest), body, client, &asked, now).await,
+            Route::Session => self.session_request(&parts.method, rest, body, &head).await,
+            Route::Sessions => self.create_session(body, &head).await,
+            Route::Registry(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &head, now).await,
+            _ => self.dispatch_method(&parts.method, (route, path, rest), body, client, &head, now).await,
         };
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.add_challenge_headers(&mut response, &asked).await;
+            self.add_challenge_headers(&mut response, &head).await;
         }
         response
     }
@@ -400,38 +405,38 @@ impl HttpServer {
         (route, path, rest): (Route, &str, &str),
         body: Incoming,
         client: &RemoteClient,
-        asked: &RequestHead<'_>,
+        head: &RequestHead<'_>,
         now: SystemTime,
     ) -> Reply {
         if *method == Method::GET || *method == Method::HEAD {
             let answer = async {
-                let answer = self.dispatch_get(route, rest, client, asked, now).await;
+                let answer = self.dispatch_get(route, rest, client, head, now).await;
                 self.cache_response(path, answer).await
             };
-            return if tolerates_stale(asked) {
+            return if tolerates_stale(head) {
                 tendot_store::with_stale_reads(answer).await
             } else {
                 answer.await
             };
         }
         match (method, route) {
-            (&Method::PUT, _) => return self.put_handle(rest, asked, body, now).await,
+            (&Method::PUT, _) => return self.put_handle(rest, head, body, now).await,
             (&Method::DELETE, Route::Prefix | Route::Prefixes) => {
-                return self.home_prefix(rest, asked, false, now).await;
+                return self.home_prefix(rest, head, false, now).await;
             }
-            (&Method::DELETE, _) => return self.delete_handle(rest, asked, now).await,
-            (_, Route::Home) => return self.post_resolve_form(body, asked, now).await,
+            (&Method::DELETE, _) => return self.delete_handle(rest, head, now).await,
+            (_, Route::Home) => return self.post_resolve_form(body, head, now).await,
             _ => {}
         }
         // With POST, parameters may be in the body.
-        let query = match self.merge_body_into_query(body, asked).await {
+        let query = match self.merge_body_into_query(body, head).await {
             Ok(query) => query,
             Err(refused) => return refused,
         };
-        let asked = RequestHead { query: Some(&query), ..*asked };
+        let head = RequestHead { query: Some(&query), ..*head };
         match route {
-            Route::Prefixes | Route::Prefix => self.home_prefix(rest, &asked, true, now).await,
-            _ => self.dispatch_get(route, rest, client, &asked, now).await,
+            Route::Prefixes | Route::Prefix => self.home_prefix(rest, &head, true, now).await,
+            _ => self.dispatch_get(route, rest, client, &head, now).await,
         }
     }
 
@@ -439,7 +444,8 @@ impl HttpServer {
     async fn get_metrics(&self, client: &RemoteClient) -> Reply {
         const OPENMETRICS: HeaderValue =
             HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
-        if !client.is_here && !self.metrics_for.iter().any(|network| network.contains(&client.address)) {
+        if !client.is_loopback && !self.metrics_allow.iter().any(|network| network.contains(&client.address))
+        {
             return reply(StatusCode::FORBIDDEN, TEXT, "the figures are not shown to this address\n");
         }
         let known = self.metrics.last_change.load(Ordering::Relaxed);
@@ -449,7 +455,7 @@ impl HttpServer {
         }
         let mut response = match middleware::metrics::render(
             &self.metrics,
-            &self.figures,
+            &self.external_metrics,
             self.native.as_ref().map(|native| native.metrics()),
         ) {
             Ok(printed) => reply(StatusCode::OK, OPENMETRICS, printed),
@@ -514,7 +520,7 @@ impl HttpServer {
     }
 
     async fn post_resolve_form(&self, body: Incoming, request: &RequestHead<'_>, now: SystemTime) -> Reply {
-        let body = match self.bodies.read(body, MAX_FORM_BYTES).await {
+        let body = match self.body_reader.read(body, MAX_FORM_BYTES).await {
             Ok(body) => body,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
         };
@@ -620,7 +626,7 @@ fn redacted_path(path: &str) -> &str {
 }
 
 /// Writes the access log line. Queries and headers are left out: they may be private.
-fn log_request(asked: &RequestContext, method: &Method, uri: &Uri, response: &Reply, took: Duration) {
+fn log_request(context: &RequestContext, method: &Method, uri: &Uri, response: &Reply, duration: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(
@@ -628,12 +634,12 @@ fn log_request(asked: &RequestContext, method: &Method, uri: &Uri, response: &Re
                 $level,
                 method = %LogSafe(method.as_str()),
                 path = %LogSafe(redacted_path(uri.path())),
-                kind = asked.kind.as_str(),
+                kind = context.kind.as_str(),
                 status = response.status().as_u16(),
                 bytes = response.body().len(),
-                duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-                client = %asked.client.address,
-                id = asked.id.to_str().unwrap_or_default(),
+                duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+                client = %context.client.address,
+                id = context.id.to_str().unwrap_or_default(),
                 "answered"
             )
         };

@@ -27,7 +27,7 @@ impl PendingChallenges {
         request: &[u8],
         transport: Transport,
         now: Now,
-        work: &mut Budget,
+        budget: &mut Budget,
         is_session: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
         let (table, other) = match transport {
@@ -35,7 +35,7 @@ impl PendingChallenges {
             Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
         };
         let is_taken = |id| is_session(id) || other.contains(id);
-        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, work, is_taken)
+        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, budget, is_taken)
     }
 
     /// Removes the challenge with this id, for its only answer.

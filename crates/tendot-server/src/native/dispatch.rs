@@ -66,7 +66,7 @@ impl NativeServer {
         if let Some(reply) = self.cached_reply(bytes, transport, client) {
             return reply;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let reply = async {
             let record = self.record_version(bytes);
             let reply = self.decode_and_execute(bytes, transport, core).await;
@@ -80,7 +80,7 @@ impl NativeServer {
         } else {
             reply.await
         };
-        self.record(&reply, transport, client, begun);
+        self.record(&reply, transport, client, started);
         reply
     }
 
@@ -91,13 +91,13 @@ impl NativeServer {
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
-        let begun = Instant::now();
+        let started = Instant::now();
         // A request for current data is not answered from the cache if other servers may have changed the record.
         if self.is_store_shared() && !tolerates_stale(bytes) {
             return None;
         }
         let reply = self.cached_response(bytes, self.now())?;
-        self.record(&reply, transport, client, begun);
+        self.record(&reply, transport, client, started);
         Some(reply)
     }
 
@@ -106,11 +106,11 @@ impl NativeServer {
         self.registry.store().change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
-    fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, begun: Instant) {
-        let took = begun.elapsed();
-        self.metrics.record_request(transport, reply.opcode, reply.code, took);
+    fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, started: Instant) {
+        let duration = started.elapsed();
+        self.metrics.record_request(transport, reply.opcode, reply.code, duration);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
-            log_message(reply, transport, client, took);
+            log_message(reply, transport, client, duration);
         }
     }
 
@@ -125,16 +125,16 @@ impl NativeServer {
             return NativeReply::none(ResponseCode::PROTOCOL_ERROR);
         };
         let id = envelope.session_id;
-        let budget = if core.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
-        let before = budget.remaining();
-        let mut work = budget;
+        let initial_budget = if core.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
+        let before = initial_budget.remaining();
+        let mut budget = initial_budget;
         let opened;
         let mut bytes = bytes;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
         if is_encrypted {
             let mut sessions = self.lock_sessions();
             let is_challenged = self.lock_challenges().contains(id);
-            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
+            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut budget) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => {
                     let refusal = self.endpoint.reject(envelope, None, RejectionReason::Session(error), now);
@@ -152,14 +152,14 @@ impl NativeServer {
                 let mut reply = NativeReply::from_rejection(opcode, &refusal);
                 if id != 0
                     && let Some(sealed) =
-                        self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut work)
+                        self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut budget)
                 {
                     reply.message = Some(sealed);
                 }
                 return reply;
             }
         };
-        incoming.work = work;
+        incoming.work = budget;
         if id != 0 {
             let mut sessions = self.lock_sessions();
             let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
@@ -167,8 +167,8 @@ impl NativeServer {
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                let (parts, work) = (&incoming.parts, &mut incoming.work);
-                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, work) {
+                let (parts, budget) = (&incoming.parts, &mut incoming.work);
+                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
                     let header = incoming.message.header;
                     let refusal =
                         self.endpoint.reject(envelope, Some(header), RejectionReason::Session(error), now);
@@ -198,7 +198,7 @@ impl NativeServer {
         refusal: &Rejection,
         is_opened: bool,
         now: Now,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Option<Vec<u8>> {
         let parts =
             MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.has(OpFlags::CERTIFY))?;
@@ -208,10 +208,10 @@ impl NativeServer {
         let mut sessions = self.lock_sessions();
         // Only requests that were verified get a MAC.
         if !is_opened {
-            sessions.verify(&parts, false, now, &AwsLcProvider, work).ok()?;
+            sessions.verify(&parts, false, now, &AwsLcProvider, budget).ok()?;
         }
         let session = sessions.get_mut(parts.envelope.session_id)?.session_mut();
-        session.add_mac(&mut sealed, &AwsLcProvider, work).ok()?;
+        session.add_mac(&mut sealed, &AwsLcProvider, budget).ok()?;
         Some(sealed)
     }
 
@@ -275,13 +275,13 @@ impl NativeServer {
             return Err(self.unsupported(challenged));
         };
         let claim = ValueReference::new(answer.key_index, answer.key_handle.as_bytes());
-        let work = &mut challenged.work;
-        if let Err(error) = self.registry.precheck(&operation, &claim, work).await {
+        let budget = &mut challenged.work;
+        if let Err(error) = self.registry.precheck(&operation, &claim, budget).await {
             return Err(self.registry_error(challenged, &error));
         }
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
             let fits =
-                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.answer, work).await;
+                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.answer, budget).await;
             let identity =
                 fits.map(|fits| HandleIdentity::proven(claim.index, &claim.handle).filter(|_| fits));
             return match identity {
@@ -291,11 +291,11 @@ impl NativeServer {
                 Err(error) => Err(self.registry_error(challenged, &error)),
             };
         }
-        let keys = match self.registry.key_values(answer.key_handle, work).await {
+        let keys = match self.registry.key_values(answer.key_handle, budget).await {
             Ok(keys) => keys,
             Err(error) => return Err(self.registry_error(challenged, &error)),
         };
-        HandleIdentity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, work)
+        HandleIdentity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, budget)
             .map_err(|error| self.authentication_failed(challenged, &error))
     }
 
@@ -308,10 +308,10 @@ impl NativeServer {
         let sealed = {
             let sessions = self.lock_sessions();
             let mut challenges = self.lock_challenges();
-            let work = &mut incoming.work;
+            let budget = &mut incoming.work;
             let is_session = |id| sessions.contains(id);
             let request = join_parts(&incoming.parts);
-            let issued = challenges.issue(&request, incoming.transport, now, work, is_session);
+            let issued = challenges.issue(&request, incoming.transport, now, budget, is_session);
             issued.map(|pending| incoming.challenge(pending).to_bytes())
         };
         match sealed {
@@ -421,7 +421,7 @@ const CHALLENGE_COST: u32 = 600;
 const INTERNAL_ERROR: &str = "the server failed; its log says why";
 
 /// Writes the access log line. Names are left out: they may be private.
-fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, took: Duration) {
+fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, duration: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(
@@ -431,7 +431,7 @@ fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, took: 
                 opcode = reply.opcode.0,
                 code = reply.code.0,
                 bytes = reply.message.as_ref().map_or(0, Vec::len),
-                duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
                 client = %client,
                 "answered"
             )

@@ -65,11 +65,13 @@ impl NativeServer {
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
         let resolution = self.registry.resolve(query, caller, &mut incoming.work).await;
-        if let (Some(tally), Caller::Anonymous, Ok(name)) = (&self.tally, caller, query.name.to_str()) {
+        if let (Some(resolution_counter), Caller::Anonymous, Ok(name)) =
+            (&self.resolution_counter, caller, query.name.to_str())
+        {
             match &resolution {
-                Ok(Resolution::Values(_)) => tally.count_resolution(&self.registry, name).await,
+                Ok(Resolution::Values(_)) => resolution_counter.count_resolution(&self.registry, name).await,
                 Ok(Resolution::Referral(_)) => {}
-                Err(error) => tally.count_failure(&self.registry, name, error).await,
+                Err(error) => resolution_counter.count_failure(&self.registry, name, error).await,
             }
         }
         let resolution = resolution?;
@@ -139,15 +141,17 @@ impl NativeServer {
         if !self.registry.owns(key_handle) {
             return self.registry_error(incoming, &Error::OtherServer);
         }
-        let work = &mut incoming.work;
-        let keys = match self.registry.key_values(key_handle, work).await {
+        let budget = &mut incoming.work;
+        let keys = match self.registry.key_values(key_handle, budget).await {
             Ok(keys) => keys,
             Err(error) => return self.registry_error(incoming, &error),
         };
         let version = incoming.message.envelope.response_version();
         let challenge = Challenge { nonce, digest: digest.bytes };
         let fits = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
-            challenge.verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, work).is_ok()
+            challenge
+                .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
+                .is_ok()
         });
         let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Verified(u8::from(fits)));
         self.seal(incoming, response)

@@ -71,12 +71,12 @@ impl NativeServer {
         let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
         loop {
             let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
-            let work = &mut incoming.work;
+            let budget = &mut incoming.work;
             let page = match operation {
                 Some(HandleOperation::List(prefix)) => {
-                    self.registry.list_handles(prefix, after, limit, caller, work).await?
+                    self.registry.list_handles(prefix, after, limit, caller, budget).await?
                 }
-                _ => self.registry.list_homed_prefixes(after, limit, caller, work).await?,
+                _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
             };
             found.names.extend(page.names);
             found.next = page.next;

@@ -55,15 +55,15 @@ pub struct NativeServer {
     policy: AuthPolicy,
     challenges: Mutex<PendingChallenges>,
     sessions: Mutex<SessionTable>,
-    limiter: Option<NativeRateLimiter>,
-    kept: Option<ResponseCache>,
+    rate_limiter: Option<NativeRateLimiter>,
+    response_cache: Option<ResponseCache>,
     /// Resolution statistics.
-    tally: Option<Arc<ResolutionCounter>>,
-    /// Permits for expensive requests; `cores` limits how many of them run at once.
-    hard: Arc<Semaphore>,
+    resolution_counter: Option<Arc<ResolutionCounter>>,
+    /// Permits for expensive requests; `cpu_permits` limits how many of them run at once.
+    expensive_permits: Arc<Semaphore>,
     /// Permits for expensive requests of other servers of the site, which have clients waiting there.
-    hard_of_neighbours: Arc<Semaphore>,
-    cores: Semaphore,
+    peer_permits: Arc<Semaphore>,
+    cpu_permits: Semaphore,
     metrics: Arc<NativeMetrics>,
     logs_requests: bool,
     start: Instant,
@@ -80,12 +80,12 @@ impl NativeServer {
             policy,
             challenges: Mutex::new(PendingChallenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
-            limiter: None,
-            kept: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
-            tally: None,
-            hard: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
-            hard_of_neighbours: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
-            cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            rate_limiter: None,
+            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            resolution_counter: None,
+            expensive_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
+            peer_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
+            cpu_permits: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
             logs_requests: false,
             start: Instant::now(),
@@ -95,21 +95,21 @@ impl NativeServer {
     /// Sets rate limits. Default: none.
     #[must_use]
     pub fn rate_limits(mut self, rates: NativeRateLimits) -> Self {
-        self.limiter = Some(NativeRateLimiter::new(rates));
+        self.rate_limiter = Some(NativeRateLimiter::new(rates));
         self
     }
 
     /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
-        self.kept = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
         self
     }
 
     /// Counts resolutions for reports. Default: not counted.
     #[must_use]
-    pub fn resolution_counter(mut self, tally: Arc<ResolutionCounter>) -> Self {
-        self.tally = Some(tally);
+    pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
+        self.resolution_counter = Some(resolution_counter);
         self
     }
 

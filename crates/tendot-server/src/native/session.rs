@@ -15,9 +15,9 @@ impl NativeServer {
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
         let envelope = incoming.message.envelope;
-        let work = &mut incoming.work;
+        let budget = &mut incoming.work;
         let answer =
-            ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, work);
+            ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.error_reply(incoming, error.response_code(), &error.to_string()),

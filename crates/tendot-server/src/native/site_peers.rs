@@ -98,13 +98,13 @@ impl SitePeers for SitePeerClient {
     fn public_values<'a>(
         &'a self,
         name: &'a str,
-        work: &'a mut Budget,
+        budget: &'a mut Budget,
     ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
         Box::pin(async move {
             let answer = match self.records.kept(name) {
                 Some(kept) => kept,
                 None => {
-                    work.charge(PEER_QUERY_COST)?;
+                    budget.charge(PEER_QUERY_COST)?;
                     self.records.resolve(name).await
                 }
             };
@@ -125,14 +125,14 @@ impl SitePeers for SitePeerClient {
         key: &'a ValueReference<'a>,
         challenge: Challenge<'a>,
         answer: &'a [u8],
-        work: &'a mut Budget,
+        budget: &'a mut Budget,
     ) -> PeerFuture<'a, bool> {
         Box::pin(async move {
             // The client chooses the cost of its proof, so it is charged before the proof is forwarded.
             let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
             let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
             let Some(proof) = taken else { return Ok(false) };
-            work.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
+            budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
@@ -182,15 +182,15 @@ mod tests {
         let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
         let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
             let proof = SecretKeyResponse::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
-            let mut work = Budget::new(steps);
-            let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut work).await;
+            let mut budget = Budget::new(steps);
+            let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
             let said = match said {
                 Ok(fits) => fits.to_string(),
                 Err(Error::Neighbour { .. }) => "asked".into(),
                 Err(Error::Exhausted(_)) => "too much".into(),
                 Err(error) => panic!("{error}"),
             };
-            assert_eq!((&*said, steps - work.remaining()), (expected, spent), "{iterations} {key_bits}");
+            assert_eq!((&*said, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
         };
         check(10_000, 160, 250_000, "asked", PEER_QUERY_COST + 2_501).await;
         check(200_000, 512, 250_000, "asked", PEER_QUERY_COST + 200_001).await;
@@ -201,16 +201,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_is_paid_for_before_it_is_asked() {
-        let (neighbours, mut work) = (neighbours(), Budget::new(2 * PEER_QUERY_COST - 1));
+        let (neighbours, mut budget) = (neighbours(), Budget::new(2 * PEER_QUERY_COST - 1));
         // A failed query is cached for a second.
         for _ in 0..2 {
             assert!(matches!(
-                neighbours.public_values("10.1/x", &mut work).await,
+                neighbours.public_values("10.1/x", &mut budget).await,
                 Err(Error::Neighbour { .. })
             ));
-            assert_eq!(work.remaining(), PEER_QUERY_COST - 1);
+            assert_eq!(budget.remaining(), PEER_QUERY_COST - 1);
         }
-        assert!(matches!(neighbours.public_values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
+        assert!(matches!(neighbours.public_values("10.1/y", &mut budget).await, Err(Error::Exhausted(_))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -46,14 +46,14 @@ impl NativeServer {
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         // None of the values are public.
         if query.public_only {
             return Err(Error::NoValues);
         }
         // Authorized like the list of homed prefixes.
-        self.registry.list_homed_prefixes(None, 1, caller, work).await?;
+        self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
         let last = last_change(self.registry.store(), 0).await?;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",

@@ -83,31 +83,42 @@ impl<'a> DoiItemJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_dois(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
-        let (prefix, registrant) = (asking.parameters.get("prefix"), asking.parameters.get("registrant"));
-        let mut work = request_budget();
-        let names =
-            self.registry.list_dois(prefix, registrant, after, limit, &asking.caller, asking.at, &mut work);
+    pub(crate) async fn list_dois(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let (prefix, registrant) = (request.parameters.get("prefix"), request.parameters.get("registrant"));
+        let mut budget = request_budget();
+        let names = self.registry.list_dois(
+            prefix,
+            registrant,
+            after,
+            limit,
+            &request.caller,
+            request.at,
+            &mut budget,
+        );
         let names = names.await?;
         Ok(list_reply(names.items.iter().map(DoiItemJson::of).collect(), names.next))
     }
 
-    pub(crate) async fn register_doi(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
-        let receipt = IdempotencyKey::load(&self.registry, asking, &bytes).await?;
-        if let Some(answer) = receipt.as_ref().map(|receipt| receipt.replay(asking.at)).transpose()?.flatten()
+        let idempotency_key = IdempotencyKey::load(&self.registry, request, &bytes).await?;
+        if let Some(answer) = idempotency_key
+            .as_ref()
+            .map(|idempotency_key| idempotency_key.replay(request.at))
+            .transpose()?
+            .flatten()
         {
             return Ok(answer);
         }
         let answered = self
-            .execute_registration(asking, RegistrationRequest::from_json(&bytes)?, receipt.as_ref())
+            .execute_registration(request, RegistrationRequest::from_json(&bytes)?, idempotency_key.as_ref())
             .await;
         // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
         if answered.is_err()
-            && receipt.is_some()
-            && let Ok(Some(receipt)) = IdempotencyKey::load(&self.registry, asking, &bytes).await
-            && let Some(answer) = receipt.replay(asking.at)?
+            && idempotency_key.is_some()
+            && let Ok(Some(idempotency_key)) = IdempotencyKey::load(&self.registry, request, &bytes).await
+            && let Some(answer) = idempotency_key.replay(request.at)?
         {
             return Ok(answer);
         }
@@ -116,68 +127,73 @@ impl HttpServer {
 
     async fn execute_registration(
         &self,
-        asking: &ApiRequest<'_>,
+        request: &ApiRequest<'_>,
         draft: RegistrationRequest,
-        receipt: Option<&IdempotencyKey>,
+        idempotency_key: Option<&IdempotencyKey>,
     ) -> ApiResult {
         let task = RegisterDoi { draft, random: random()? };
-        let mut work = request_budget();
-        if asking.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut work).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, asking));
+        let mut budget = request_budget();
+        if request.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
         }
         let beside = |done: &DoiRecord| {
-            receipt.map(|receipt| receipt.store_edits(&DoiJson::of(done), asking.at)).unwrap_or_default()
+            idempotency_key
+                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::of(done), request.at))
+                .unwrap_or_default()
         };
-        let carried = self.registry.execute_with(&task, &asking.caller, asking.at, &mut work, beside).await?;
+        let carried =
+            self.registry.execute_with(&task, &request.caller, request.at, &mut budget, beside).await?;
         let path = doi_path(&carried.done.name);
-        let headers = asking.request.headers;
+        let headers = request.head.headers;
         Ok(created_reply(&DoiJson::of(&carried.done), carried.revision, &path, headers))
     }
 
-    pub(crate) async fn get_doi(&self, asking: &ApiRequest<'_>) -> ApiResult {
+    pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found =
-            self.registry.get_doi(&asking.rest, &asking.caller, asking.at, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&found), found.revision, asking))
+            self.registry.get_doi(&request.rest, &request.caller, request.at, &mut request_budget()).await?;
+        Ok(json_reply(&DoiJson::of(&found), found.revision, request))
     }
 
-    pub(crate) async fn update_doi(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
         let mut draft = RegistrationRequest::from_json(&bytes)?;
-        if asking.precondition()? == WritePrecondition::Absent {
-            let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*asking.rest));
+        if request.precondition()? == WritePrecondition::Absent {
+            let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.rest));
             if draft.name.as_deref().is_some_and(is_other) {
                 let detail = "the body is about another name than the path";
                 return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "other-name", detail)
                     .pointer("/name")
                     .into());
             }
-            draft.name = Some(asking.rest.as_str().into());
+            draft.name = Some(request.rest.as_str().into());
             return self
-                .execute_registration(asking, draft, None)
+                .execute_registration(request, draft, None)
                 .await
                 .map_err(|wrong| as_precondition_failed(*wrong));
         }
-        let expect = asking.expected_revision()?;
-        let task = UpdateDoi { name: asking.rest.as_str().into(), draft, expect };
-        let mut work = request_budget();
-        if asking.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut work).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, asking));
+        let expect = request.expected_revision()?;
+        let task = UpdateDoi { name: request.rest.as_str().into(), draft, expect };
+        let mut budget = request_budget();
+        if request.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
         }
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut work).await?;
+        let carried = self.registry.execute(&task, &request.caller, request.at, &mut budget).await?;
         let revision = carried.revision.unwrap_or(carried.done.revision);
-        Ok(json_reply(&DoiJson::of(&carried.done), revision, asking))
+        Ok(json_reply(&DoiJson::of(&carried.done), revision, request))
     }
 
-    pub(crate) async fn retire_doi(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let task = RetireDoi { name: asking.rest.as_str().into(), expect: asking.expected_revision()? };
-        if asking.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, asking));
+    pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let task = RetireDoi { name: request.rest.as_str().into(), expect: request.expected_revision()? };
+        if request.parameters.is_set("dry-run") {
+            let done =
+                self.registry.dry_run(&task, &request.caller, request.at, &mut request_budget()).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
         }
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), asking))
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        Ok(json_reply(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), request))
     }
 }
 
@@ -227,12 +243,8 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |doing: OperationSpec| {
-        doing.path_param(
-            "name",
-            "A name, with the slashes that it has, percent-encoded or not",
-            text_schema(),
-        )
+    let path = |spec: OperationSpec| {
+        spec.path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
     };
     let get = path(with_common_responses(
         OperationSpec::new("A name: its record, metadata, state, registrant and times"),

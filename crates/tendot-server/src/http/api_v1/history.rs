@@ -177,7 +177,7 @@ impl HttpServer {
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return pages::problem_of_caller(error, request.takes_credentials),
+            Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
         };
         let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
         let order = HistoryOrder::OldestFirst { after };
@@ -218,10 +218,10 @@ impl HttpServer {
 
 /// OpenAPI spec of `/api/v1/history/{name}`.
 pub(crate) fn describe() -> PathSpec {
-    let problem = |doing: OperationSpec, status, about: &str| {
-        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+    let problem = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = OperationSpec::new("All that ever changed under a name")
+    let spec = OperationSpec::new("All that ever changed under a name")
         .description(
             "The oldest change first, each with what was there before and after: state, registrant, metadata, and the values \
              that everybody could read then, for the operator also those that administrators could. A prefix that changed \
@@ -239,13 +239,13 @@ pub(crate) fn describe() -> PathSpec {
         .json_content::<HistoryJson<'_>>(JSON)
         .response_header("ETag", "Changes when the answer does")
         .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here");
-    let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let doing = problem(doing, StatusCode::NOT_FOUND, "There never was a record of this name");
-    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
+    let spec = problem(spec, StatusCode::NOT_FOUND, "There never was a record of this name");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
 }
 
 #[cfg(test)]

@@ -59,10 +59,10 @@ struct StoredName {
 }
 
 /// Aux key of the request's idempotency key, if it has one. It contains the caller: keys of different callers are distinct.
-pub(crate) fn aux_key(asking: &ApiRequest<'_>) -> Result<Option<String>, Box<ApiError>> {
-    let mut keys = asking.request.headers.get_all(IDEMPOTENCY_KEY).iter();
+pub(crate) fn aux_key(request: &ApiRequest<'_>) -> Result<Option<String>, Box<ApiError>> {
+    let mut keys = request.head.headers.get_all(IDEMPOTENCY_KEY).iter();
     let (Some(key), None) = (keys.next(), keys.next()) else {
-        return match asking.request.headers.contains_key(IDEMPOTENCY_KEY) {
+        return match request.head.headers.contains_key(IDEMPOTENCY_KEY) {
             true => Err(malformed("there are several `Idempotency-Key` headers")),
             false => Ok(None),
         };
@@ -71,7 +71,7 @@ pub(crate) fn aux_key(asking: &ApiRequest<'_>) -> Result<Option<String>, Box<Api
     if key.is_empty() || key.len() > MAX_KEY_LEN {
         return Err(malformed("`Idempotency-Key` has 1 to 255 visible ASCII characters"));
     }
-    let id = sha256_hex(format!("{}\0{key}", asking.caller).as_bytes()).map_err(RegistryError::from)?;
+    let id = sha256_hex(format!("{}\0{key}", request.caller).as_bytes()).map_err(RegistryError::from)?;
     Ok(Some(format!("{NOTES}{id}")))
 }
 
@@ -79,10 +79,10 @@ impl IdempotencyKey {
     /// Loads the idempotency key of a request, if it has one.
     pub(crate) async fn load(
         registry: &Registry,
-        asking: &ApiRequest<'_>,
+        request: &ApiRequest<'_>,
         body: &[u8],
     ) -> Result<Option<Self>, Box<ApiError>> {
-        let Some(note) = aux_key(asking)? else { return Ok(None) };
+        let Some(note) = aux_key(request)? else { return Ok(None) };
         let body = sha256_hex(body).map_err(RegistryError::from)?;
         let before = registry.store().get_aux(note.as_bytes()).await.map_err(store_error)?;
         Ok(Some(Self { note, body, before }))
@@ -129,13 +129,13 @@ pub(crate) struct KeyLocks(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
 impl KeyLocks {
     /// Acquires the lock of a key; `None` after the timeout.
     pub(crate) async fn acquire(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
-        let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // Locks without other references are unused.
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(turns.entry(key.to_owned()).or_default())
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(key.to_owned()).or_default())
         };
-        timeout(patience, turn.lock_owned()).await.ok()
+        timeout(patience, lock.lock_owned()).await.ok()
     }
 }
 

@@ -37,15 +37,11 @@ impl ToSchema for MetadataSchema {
 }
 
 /// Adds responses with metadata of all types to an OpenAPI spec.
-pub(crate) fn describe_types(doing: OperationSpec, is_described: impl Fn(&str) -> bool) -> OperationSpec {
+pub(crate) fn describe_types(spec: OperationSpec, is_described: impl Fn(&str) -> bool) -> OperationSpec {
     let types = metadata_media_types().filter(|(_, media_type)| is_described(media_type));
-    types.fold(doing, |doing, (_, media_type)| {
+    types.fold(spec, |spec, (_, media_type)| {
         let is_json = media_type.ends_with("json");
-        if is_json {
-            doing.json_content::<MetadataSchema>(media_type)
-        } else {
-            doing.text_content(media_type)
-        }
+        if is_json { spec.json_content::<MetadataSchema>(media_type) } else { spec.text_content(media_type) }
     })
 }
 
@@ -68,7 +64,7 @@ impl HttpServer {
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return pages::problem_of_caller(error, request.takes_credentials),
+            Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
         };
         let found = self.registration(&name, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await;
         let registered = match found {
@@ -109,11 +105,11 @@ fn format_by_name(name: &str) -> Option<MetadataFormat> {
 
 /// OpenAPI spec of `/api/v1/metadata/{name}`.
 pub(crate) fn describe() -> PathSpec {
-    let problem = |doing: OperationSpec, status, about: &str| {
-        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+    let problem = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
     let names: Vec<String> = METADATA_FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
-    let doing = OperationSpec::new("Metadata of a name")
+    let spec = OperationSpec::new("Metadata of a name")
         .description(
             "In the form that `Accept` asks for: the kernel as JSON or XML, or what is made of it. A name that has ended \
              keeps its metadata. `GET /{name}` answers the same if `Accept` prefers it to a page.",
@@ -124,15 +120,14 @@ pub(crate) fn describe() -> PathSpec {
         .security(false)
         .response(StatusCode::OK, "The metadata")
         .response_header("ETag", "Changes when the answer does");
-    let doing = describe_types(doing, |_| true);
-    let doing = doing.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or no name");
-    let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
+    let spec = describe_types(spec, |_| true);
+    let spec = spec.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood, or no name");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let doing = problem(doing, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
-    let doing =
-        problem(doing, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");
-    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
+    let spec = problem(spec, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
+    let spec = problem(spec, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
 }

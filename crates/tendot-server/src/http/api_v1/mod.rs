@@ -133,7 +133,7 @@ const MAX_PAGE_SIZE: usize = 1_000;
 
 /// Parsed and authenticated request to the registry API.
 pub(crate) struct ApiRequest<'a> {
-    request: &'a RequestHead<'a>,
+    head: &'a RequestHead<'a>,
     caller: Caller,
     /// Current Unix time in milliseconds.
     at: u64,
@@ -153,7 +153,7 @@ impl ApiRequest<'_> {
     }
 
     fn precondition(&self) -> Result<WritePrecondition, Box<ApiError>> {
-        Ok(WritePrecondition::from_headers(self.request.headers)?)
+        Ok(WritePrecondition::from_headers(self.head.headers)?)
     }
 
     /// Revision required by `If-Match`.
@@ -200,46 +200,46 @@ impl HttpServer {
         let rest = percent::decode_text(rest, "path").map_err(|error| malformed(&error.to_string()))?;
         let parameters = QueryParams::parse(request.query).map_err(|error| malformed(&error.to_string()))?;
         let caller = self.authenticate(request).await.map_err(|error| {
-            Box::new(ApiError::Answer(pages::problem_of_caller(error, request.takes_credentials)))
+            Box::new(ApiError::Answer(pages::problem_of_caller(error, request.accepts_credentials)))
         })?;
         let at = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let at = u64::try_from(at).unwrap_or(u64::MAX);
-        let asking = ApiRequest { request, caller, at, rest: rest.into_owned(), parameters };
+        let api_request = ApiRequest { head: request, caller, at, rest: rest.into_owned(), parameters };
         let reads = *method == Method::GET || *method == Method::HEAD;
         let answered = match (noun, reads) {
-            (Resource::Agencies, true) => self.list_agencies(&asking).await,
-            (Resource::Agencies, false) => self.create_agency(&asking, body).await,
-            (Resource::Agency, true) => self.get_agency(&asking).await,
-            (Resource::Agency, false) => self.update_agency(&asking, body).await,
-            (Resource::Registrants, true) => self.list_registrants(&asking).await,
-            (Resource::Registrants, false) => self.create_registrant(&asking, body).await,
-            (Resource::Registrant, true) => self.get_registrant(&asking).await,
-            (Resource::Registrant, false) => self.update_registrant(&asking, body).await,
-            (Resource::Prefixes, true) => self.list_allocated_prefixes(&asking).await,
-            (Resource::Prefixes, false) => self.allocate_prefix(&asking, body).await,
-            (Resource::Prefix, true) => self.get_prefix(&asking).await,
-            (Resource::Prefix, false) => self.update_prefix(&asking, body).await,
-            (Resource::Tokens, true) => self.list_tokens(&asking).await,
-            (Resource::Tokens, false) => self.create_token(&asking, body).await,
-            (Resource::Token, _) => self.revoke_token(&asking).await,
-            (Resource::Names, true) => self.list_dois(&asking).await,
-            (Resource::Names, false) => self.register_doi(&asking, body).await,
-            (Resource::Batch, _) => self.post_batch(asking, body).await,
-            (Resource::Name, true) => self.get_doi(&asking).await,
-            (Resource::Name, false) if *method == Method::PUT => self.update_doi(&asking, body).await,
-            (Resource::Name, false) => self.retire_doi(&asking).await,
-            (Resource::Transfers, true) => self.list_transfers(&asking).await,
-            (Resource::Transfers, false) => self.propose_transfer(&asking, body).await,
-            (Resource::Transfer, _) => self.get_transfer(&asking).await,
-            (Resource::Accept, _) => self.decide_transfer(&asking, true).await,
-            (Resource::Decline, _) => self.decide_transfer(&asking, false).await,
-            (Resource::Summary, _) => self.get_report_summary(&asking).await,
-            (Resource::Report(report), _) => self.get_report(report, asking).await,
+            (Resource::Agencies, true) => self.list_agencies(&api_request).await,
+            (Resource::Agencies, false) => self.create_agency(&api_request, body).await,
+            (Resource::Agency, true) => self.get_agency(&api_request).await,
+            (Resource::Agency, false) => self.update_agency(&api_request, body).await,
+            (Resource::Registrants, true) => self.list_registrants(&api_request).await,
+            (Resource::Registrants, false) => self.create_registrant(&api_request, body).await,
+            (Resource::Registrant, true) => self.get_registrant(&api_request).await,
+            (Resource::Registrant, false) => self.update_registrant(&api_request, body).await,
+            (Resource::Prefixes, true) => self.list_allocated_prefixes(&api_request).await,
+            (Resource::Prefixes, false) => self.allocate_prefix(&api_request, body).await,
+            (Resource::Prefix, true) => self.get_prefix(&api_request).await,
+            (Resource::Prefix, false) => self.update_prefix(&api_request, body).await,
+            (Resource::Tokens, true) => self.list_tokens(&api_request).await,
+            (Resource::Tokens, false) => self.create_token(&api_request, body).await,
+            (Resource::Token, _) => self.revoke_token(&api_request).await,
+            (Resource::Names, true) => self.list_dois(&api_request).await,
+            (Resource::Names, false) => self.register_doi(&api_request, body).await,
+            (Resource::Batch, _) => self.post_batch(api_request, body).await,
+            (Resource::Name, true) => self.get_doi(&api_request).await,
+            (Resource::Name, false) if *method == Method::PUT => self.update_doi(&api_request, body).await,
+            (Resource::Name, false) => self.retire_doi(&api_request).await,
+            (Resource::Transfers, true) => self.list_transfers(&api_request).await,
+            (Resource::Transfers, false) => self.propose_transfer(&api_request, body).await,
+            (Resource::Transfer, _) => self.get_transfer(&api_request).await,
+            (Resource::Accept, _) => self.decide_transfer(&api_request, true).await,
+            (Resource::Decline, _) => self.decide_transfer(&api_request, false).await,
+            (Resource::Summary, _) => self.get_report_summary(&api_request).await,
+            (Resource::Report(report), _) => self.get_report(report, api_request).await,
         };
         // Credentials that are not accepted on this connection were not examined: 403 instead of 401.
         answered.map_err(|wrong| match *wrong {
             ApiError::Problem(problem)
-                if problem.status() == StatusCode::UNAUTHORIZED && !request.takes_credentials =>
+                if problem.status() == StatusCode::UNAUTHORIZED && !request.accepts_credentials =>
             {
                 problem.with_status(StatusCode::FORBIDDEN).into()
             }
@@ -265,7 +265,7 @@ impl HttpServer {
     }
 
     async fn read_json_bytes(&self, body: Incoming) -> Result<bytes::Bytes, Box<ApiError>> {
-        let read = self.bodies.read(body, MAX_BODY_BYTES).await;
+        let read = self.body_reader.read(body, MAX_BODY_BYTES).await;
         Ok(read.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
     }
 }
@@ -351,9 +351,9 @@ fn created_reply(body: &impl Serialize, revision: Option<u64>, path: &str, heade
 }
 
 /// JSON reply with the ETag of a revision.
-fn json_reply(body: &impl Serialize, revision: u64, asking: &ApiRequest<'_>) -> Reply {
-    let mut response = json_with_revision(StatusCode::OK, body, revision, asking.request.headers);
-    if asking.caller != Caller::Anonymous {
+fn json_reply(body: &impl Serialize, revision: u64, api_request: &ApiRequest<'_>) -> Reply {
+    let mut response = json_with_revision(StatusCode::OK, body, revision, api_request.head.headers);
+    if api_request.caller != Caller::Anonymous {
         caching::set_private_no_store(response.headers_mut());
     }
     response
@@ -384,19 +384,19 @@ const fn request_budget() -> Budget {
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Responses of all operations.
-fn with_common_responses(doing: OperationSpec, needs_token: bool) -> OperationSpec {
-    let doing = doing.tag("Registry").security(needs_token);
-    let doing = with_problem(doing, StatusCode::BAD_REQUEST, "Not understood");
-    let doing = with_problem(doing, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
+fn with_common_responses(spec: OperationSpec, needs_token: bool) -> OperationSpec {
+    let spec = spec.tag("Registry").security(needs_token);
+    let spec = with_problem(spec, StatusCode::BAD_REQUEST, "Not understood");
+    let spec = with_problem(spec, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = with_problem(
-        doing,
+    let spec = with_problem(
+        spec,
         StatusCode::FORBIDDEN,
         "Who asks may not do this, or credentials are not taken here",
     );
-    let doing = with_problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = with_problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     with_problem(
-        doing,
+        spec,
         StatusCode::SERVICE_UNAVAILABLE,
         "There is too much to do, or the database is not reached",
     )
@@ -404,33 +404,33 @@ fn with_common_responses(doing: OperationSpec, needs_token: bool) -> OperationSp
 }
 
 /// Responses of all writes.
-fn with_write_responses(doing: OperationSpec) -> OperationSpec {
-    let doing =
-        with_problem(with_common_responses(doing, true), StatusCode::NOT_FOUND, "There is no such thing");
-    let doing = with_problem(doing, StatusCode::CONFLICT, "Something else is there already");
-    let doing = with_problem(doing, StatusCode::GONE, "It has been ended");
-    let doing = with_problem(doing, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
-    let doing = with_problem(
-        doing,
+fn with_write_responses(spec: OperationSpec) -> OperationSpec {
+    let spec =
+        with_problem(with_common_responses(spec, true), StatusCode::NOT_FOUND, "There is no such thing");
+    let spec = with_problem(spec, StatusCode::CONFLICT, "Something else is there already");
+    let spec = with_problem(spec, StatusCode::GONE, "It has been ended");
+    let spec = with_problem(spec, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
+    let spec = with_problem(
+        spec,
         StatusCode::UNPROCESSABLE_ENTITY,
         "Understood, and not right: the problem says where",
     );
-    let doing = with_problem(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let doing = with_problem(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let spec = with_problem(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let spec = with_problem(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
     with_problem(
-        doing,
+        spec,
         StatusCode::INSUFFICIENT_STORAGE,
         "There is no room: on the disk, or by the quota of the prefix",
     )
 }
 
-fn with_problem(doing: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
-    doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+fn with_problem(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
 }
 
 /// Query parameters of lists.
-fn with_paging(doing: OperationSpec) -> OperationSpec {
-    doing.query_param("after", "Only what comes after this: what `next` said", text_schema()).query_param(
+fn with_paging(spec: OperationSpec) -> OperationSpec {
+    spec.query_param("after", "Only what comes after this: what `next` said", text_schema()).query_param(
         "limit",
         "At most so many: from 1 to 1,000, and 100 unless told otherwise",
         count_schema(),

@@ -176,7 +176,7 @@ struct ReportStream {
     caller: Caller,
     prefix: String,
     report: ReportKind,
-    turns: Arc<Semaphore>,
+    backlog_permits: Arc<Semaphore>,
     /// Remaining lines.
     left: u64,
     is_table: bool,
@@ -185,7 +185,7 @@ struct ReportStream {
 impl ReportStream {
     /// Scans one page of names; few scans run concurrently.
     async fn next_page(&self, after: Option<&str>) -> Result<ReportFindings, RegistryError> {
-        let _turn = self.turns.acquire().await.ok();
+        let _turn = self.backlog_permits.acquire().await.ok();
         let limit = usize::try_from(self.left.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
         self.registry
@@ -236,11 +236,11 @@ impl ReportStream {
 
 impl HttpServer {
     /// Handles `GET /api/v1/reports/{prefix}`.
-    pub(crate) async fn get_report_summary(&self, asking: &ApiRequest<'_>) -> ApiResult {
+    pub(crate) async fn get_report_summary(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (mut summary, mut after) = (PrefixSummary::default(), None::<Box<str>>);
         let complete = loop {
-            let _turn = self.followers.turns.acquire().await.ok();
-            let (prefix, caller) = (&asking.rest, &asking.caller);
+            let _turn = self.subscribers.backlog_permits.acquire().await.ok();
+            let (prefix, caller) = (&request.rest, &request.caller);
             let part = self
                 .registry
                 .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
@@ -256,7 +256,7 @@ impl HttpServer {
             tokio::task::yield_now().await;
         };
         let told = ReportSummaryJson {
-            prefix: &asking.rest,
+            prefix: &request.rest,
             names: summary.registered + summary.reserved + summary.ended,
             registered: summary.registered,
             reserved: summary.reserved,
@@ -277,20 +277,20 @@ impl HttpServer {
     }
 
     /// Handles `GET /api/v1/reports/{prefix}/failed` and the other reports.
-    pub(crate) async fn get_report(&self, report: ReportKind, asking: ApiRequest<'_>) -> ApiResult {
-        let limit = number(&asking.parameters, "limit").map_err(|why| malformed(&why))?;
+    pub(crate) async fn get_report(&self, report: ReportKind, request: ApiRequest<'_>) -> ApiResult {
+        let limit = number(&request.parameters, "limit").map_err(|why| malformed(&why))?;
         if limit == Some(0) {
             return Err(malformed("`limit` in the query is 0"));
         }
-        let after = asking.parameters.get("after").filter(|after| !after.is_empty());
-        let is_table = accept::prefers_csv(asking.request.headers);
-        let Some(place) = self.followers.acquire(true) else { return Ok(too_many()) };
+        let after = request.parameters.get("after").filter(|after| !after.is_empty());
+        let is_table = accept::prefers_csv(request.head.headers);
+        let Some(place) = self.subscribers.acquire(true) else { return Ok(too_many()) };
         let making = ReportStream {
             registry: Arc::clone(&self.registry),
-            caller: asking.caller,
-            prefix: asking.rest,
+            caller: request.caller,
+            prefix: request.rest,
             report,
-            turns: Arc::clone(&self.followers.turns),
+            backlog_permits: Arc::clone(&self.subscribers.backlog_permits),
             left: limit.unwrap_or(u64::MAX),
             is_table,
         };
@@ -313,13 +313,13 @@ fn too_many() -> Reply {
 }
 
 fn report_spec(summary: &str) -> OperationSpec {
-    let doing = with_common_responses(OperationSpec::new(summary), true).path_param(
+    let spec = with_common_responses(OperationSpec::new(summary), true).path_param(
         "prefix",
         "A prefix that was given to somebody, such as `10.70000`",
         text_schema(),
     );
     with_problem(
-        doing,
+        spec,
         StatusCode::NOT_FOUND,
         "There is no such prefix, or who asks does not act for its registrant",
     )

@@ -110,15 +110,16 @@ impl AuthParams {
             ("length", number(form.length)),
             ("clientCert", form.client_cert.map(|is| is.to_string())),
         ];
-        let said = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
-        Ok(Self(said.collect()))
+        let credentials = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
+        Ok(Self(credentials.collect()))
     }
 
     /// Reads the parameters of a query.
     pub(crate) fn from_query(parameters: &QueryParams<'_>) -> Self {
         let known = ["cnonce", "alg", "signature", "salt", "iterations", "length"];
-        let said = known.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
-        Self(said.collect())
+        let credentials =
+            known.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
+        Self(credentials.collect())
     }
 
     /// Adds parameters of `others` that are missing here.
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies() {
+    fn body_reader() {
         let read = |text: &str| AuthParams::from_json(text.as_bytes());
         let fields = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
         assert_eq!(fields.get("iterations"), Some("1000"));

@@ -39,7 +39,7 @@ pub(crate) struct GuessThrottle {
 
 /// One attempt, charged as failed until `mark_succeeded` refunds it, also if it is cancelled.
 pub(crate) struct AuthAttempt<'a> {
-    attempts: &'a GuessThrottle,
+    guess_throttle: &'a GuessThrottle,
     client: Option<IpAddr>,
     places: Option<[&'a AtomicU64; 2]>,
 }
@@ -67,8 +67,8 @@ impl GuessThrottle {
         account: &str,
         now: Instant,
     ) -> Result<AuthAttempt<'_>, Duration> {
-        if request.is_here {
-            return Ok(AuthAttempt { attempts: self, client: None, places: None });
+        if request.is_loopback {
+            return Ok(AuthAttempt { guess_throttle: self, client: None, places: None });
         }
         let (places, elapsed) = (self.accounts.slots(account.to_ascii_uppercase()), self.elapsed(now));
         self.accounts.check(places, elapsed, ACCOUNT_FAILURE_RATE.interval_nanos())?;
@@ -77,12 +77,12 @@ impl GuessThrottle {
             self.clients.charge(client, now)?;
         }
         self.accounts.charge(places, elapsed, ACCOUNT_FAILURE_RATE.interval_nanos());
-        Ok(AuthAttempt { attempts: self, client: request.client, places: Some(places) })
+        Ok(AuthAttempt { guess_throttle: self, client: request.client, places: Some(places) })
     }
 
     /// Whether the client may have another server signature.
     pub(crate) fn charge_signature(&self, request: &RequestHead<'_>) -> bool {
-        let client = request.client.filter(|_| !request.is_here);
+        let client = request.client.filter(|_| !request.is_loopback);
         client.is_none_or(|client| self.signatures.charge(client, Instant::now()).is_ok())
     }
 
@@ -94,7 +94,7 @@ impl GuessThrottle {
 impl AuthAttempt<'_> {
     pub(crate) fn mark_succeeded(self) {
         if let Some(client) = self.client {
-            self.attempts.clients.refund(client);
+            self.guess_throttle.clients.refund(client);
         }
         if let Some(places) = self.places {
             GcraTable::refund(places, ACCOUNT_FAILURE_RATE.interval_nanos());
@@ -111,20 +111,20 @@ mod tests {
     /// Of 1,000 guesses per second, one client gets 20 and then one per second; another client is not affected.
     #[test]
     fn attack_a11_guessing() {
-        let attempts = GuessThrottle::new();
+        let guess_throttle = GuessThrottle::new();
         let headers = HeaderMap::new();
         let request = |client: &str| RequestHead {
             query: None,
             headers: &headers,
             version: Version::HTTP_11,
             client: Some(client.parse().unwrap()),
-            is_here: false,
-            takes_credentials: true,
+            is_loopback: false,
+            accepts_credentials: true,
             certificate: None,
         };
         let guess = |client: &str, account: &str, milliseconds: u64| {
-            let now = attempts.start + Duration::from_millis(milliseconds);
-            attempts.start_attempt_at(&request(client), account, now).is_ok()
+            let now = guess_throttle.start + Duration::from_millis(milliseconds);
+            guess_throttle.start_attempt_at(&request(client), account, now).is_ok()
         };
         let all = |client: &str, account: &str, from: u64| {
             (from..from + 10_000).filter(|at| guess(client, account, *at)).count()
@@ -138,26 +138,25 @@ mod tests {
             guess(&format!("11.{a}.{b}.{c}"), "300:10.1/b", 20_000)
         });
         assert_eq!(tries.count(), 200);
-        let here = RequestHead { is_here: true, ..request("127.0.0.1") };
-        assert!((0..1_000).all(|_| attempts.start_attempt_at(&here, "x", attempts.start).is_ok()));
-        // Successful attempts are not limited.
-        let now = attempts.start + Duration::from_secs(60);
-        let right = request("203.0.113.1");
+        let here = RequestHead { is_loopback: true, ..request("127.0.0.1") };
         assert!(
-            (0..1_000).all(|_| attempts
-                .start_attempt_at(&right, "c", now)
-                .map(AuthAttempt::mark_succeeded)
-                .is_ok())
+            (0..1_000).all(|_| guess_throttle.start_attempt_at(&here, "x", guess_throttle.start).is_ok())
         );
+        // Successful attempts are not limited.
+        let now = guess_throttle.start + Duration::from_secs(60);
+        let right = request("203.0.113.1");
+        assert!((0..1_000).all(|_| {
+            guess_throttle.start_attempt_at(&right, "c", now).map(AuthAttempt::mark_succeeded).is_ok()
+        }));
         // Concurrent ones are, as if they had failed.
         let begun: Vec<_> =
-            (0..1_000).filter_map(|_| attempts.start_attempt_at(&right, "c", now).ok()).collect();
+            (0..1_000).filter_map(|_| guess_throttle.start_attempt_at(&right, "c", now).ok()).collect();
         assert_eq!(begun.len(), 20);
         begun.into_iter().for_each(AuthAttempt::mark_succeeded);
-        assert!(attempts.start_attempt_at(&right, "c", now).is_ok());
+        assert!(guess_throttle.start_attempt_at(&right, "c", now).is_ok());
         // A proxy that hides its clients: all of them together may fail as often as against one account.
         let unknown = RequestHead { client: None, ..right };
-        let all = (0..1_000).filter(|_| attempts.start_attempt_at(&unknown, "d", now).is_ok());
+        let all = (0..1_000).filter(|_| guess_throttle.start_attempt_at(&unknown, "d", now).is_ok());
         assert_eq!(all.count(), 200);
     }
 }

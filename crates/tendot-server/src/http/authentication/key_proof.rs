@@ -28,18 +28,18 @@ impl KeyProof {
     /// Index of the key that made the signature or MAC over both nonces; a claimed index of 0 matches any key.
     fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[HandleValue<'_>]) -> Result<u32, AuthError> {
         let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
-        let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
+        let (policy, budget) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
         let answer = match self {
             Self::Signature { hash, signature } => {
                 let answer = PublicKeyResponse { hash: hash.as_bytes(), signature };
-                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLcProvider, work);
+                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLcProvider, budget);
             }
             Self::Mac { algorithm, mac } => SecretKeyResponse::Mac { algorithm: *algorithm, mac },
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
                 SecretKeyResponse::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
             }
         };
-        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLcProvider, work)
+        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLcProvider, budget)
     }
 }
 
@@ -59,8 +59,8 @@ impl AuthenticatedKey {
 }
 
 impl From<AuthenticatedKey> for Caller {
-    fn from(proven: AuthenticatedKey) -> Self {
-        Self::Handle(proven.identity)
+    fn from(authenticated: AuthenticatedKey) -> Self {
+        Self::Handle(authenticated.identity)
     }
 }
 
@@ -90,31 +90,38 @@ impl HttpServer {
     }
 
     /// Whether the record still has the key; assumed while it cannot be read.
-    pub(crate) async fn is_key_current(&self, proven: &AuthenticatedKey) -> bool {
-        let keys = self.registry.key_values(proven.identity.handle(), &mut Budget::new(REQUEST_BUDGET)).await;
+    pub(crate) async fn is_key_current(&self, authenticated: &AuthenticatedKey) -> bool {
+        let keys =
+            self.registry.key_values(authenticated.identity.handle(), &mut Budget::new(REQUEST_BUDGET)).await;
         keys.is_err()
             || keys.is_ok_and(|keys| {
                 keys.iter().any(|key| {
-                    key.index == proven.identity.index()
-                        && fingerprint(key).is_some_and(|key| key == proven.key)
+                    key.index == authenticated.identity.index()
+                        && fingerprint(key).is_some_and(|key| key == authenticated.key)
                 })
             })
     }
 
     /// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
     pub(crate) async fn verify_secret_at_peer(&self, key: &ValueReference<'_>, secret: &[u8]) -> bool {
-        let (mut random, mut work) = ([0; 48], Budget::PER_REQUEST);
+        let (mut random, mut budget) = ([0; 48], Budget::PER_REQUEST);
         SystemRandom.fill(&mut random);
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
         let form = SecretKeyMac::HmacSha256;
-        let proof =
-            SecretKeyResponse::create(form, secret, challenge, &AwsLcProvider, &mut SystemRandom, &mut work);
+        let proof = SecretKeyResponse::create(
+            form,
+            secret,
+            challenge,
+            &AwsLcProvider,
+            &mut SystemRandom,
+            &mut budget,
+        );
         let Ok(proof) = proof else { return false };
         key.index != 0
             && self
                 .registry
-                .verify_secret_at_peer(key, challenge, &proof, &mut work)
+                .verify_secret_at_peer(key, challenge, &proof, &mut budget)
                 .await
                 .is_ok_and(|fits| fits)
     }
@@ -127,7 +134,7 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let claim = answer.claim.clone();
-        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
         let (keys, attempt) = self.read_keys(&claim, attempt).await?;
         let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
@@ -142,7 +149,8 @@ impl HttpServer {
         keys: Vec<HandleValue<'static>>,
         attempt: AuthAttempt<'_>,
     ) -> Result<(u32, Vec<HandleValue<'static>>), AuthenticationError> {
-        let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
+        let core =
+            Arc::clone(&self.cpu_permits).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
         let worked = tokio::task::spawn_blocking(move || {
             let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
             drop(core);
@@ -166,10 +174,10 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Option<String> {
         let (native, cnonce) = (self.native.as_ref()?, fields.server_challenge()?);
-        if !self.attempts.charge_signature(request) {
+        if !self.guess_throttle.charge_signature(request) {
             return None;
         }
-        let core = Arc::clone(&self.cores).acquire_owned().await.ok()?;
+        let core = Arc::clone(&self.cpu_permits).acquire_owned().await.ok()?;
         let (native, nonces) = (Arc::clone(native), [&session.nonce[..], &cnonce].concat());
         let signed = tokio::task::spawn_blocking(move || {
             let signature = native.site().sign(&nonces);

@@ -80,7 +80,7 @@ pub(crate) enum HttpCredentials<'h> {
 impl<'h> HttpCredentials<'h> {
     /// Parses the `Authorization` header where credentials are accepted; elsewhere it is ignored, as in Handle.Net.
     pub(crate) fn from_request(request: &RequestHead<'h>) -> Result<Option<Self>, AuthenticationError> {
-        let header = request.headers.get(AUTHORIZATION).filter(|_| request.takes_credentials);
+        let header = request.headers.get(AUTHORIZATION).filter(|_| request.accepts_credentials);
         header.map(Self::parse).transpose()
     }
 
@@ -132,10 +132,10 @@ impl HttpServer {
         if fields.has_identity_claim() {
             return self.verify_challenge_answer(&session, fields, request).await.map(Into::into);
         }
-        let Some(proven) = session.proven else { return Ok(Caller::Anonymous) };
+        let Some(authenticated) = session.authenticated else { return Ok(Caller::Anonymous) };
         // A key that was removed from its record ends its sessions.
-        if self.is_key_current(&proven).await {
-            Ok(proven.into())
+        if self.is_key_current(&authenticated).await {
+            Ok(authenticated.into())
         } else {
             self.sessions.remove(session.id);
             Err(AuthenticationError::NoSession)
@@ -151,9 +151,9 @@ impl HttpServer {
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let answer = fields.challenge_answer()?;
         let cnonce = answer.cnonce.clone();
-        let proven = self.verify_nonce_signature(session.nonce, answer, request).await?;
-        self.sessions.authenticate(session, &cnonce, proven.clone(), Instant::now())?;
-        Ok(proven)
+        let authenticated = self.verify_nonce_signature(session.nonce, answer, request).await?;
+        self.sessions.authenticate(session, &cnonce, authenticated.clone(), Instant::now())?;
+        Ok(authenticated)
     }
 
     /// Basic: `INDEX%3AHANDLE:SECRET` with the secret of an `HS_SECKEY` value; without an index, of any.
@@ -168,15 +168,15 @@ impl HttpServer {
         let (user, password) = (&decoded[..at], &decoded[at + 1..]);
         let user = str::from_utf8(user).map_err(|_| malformed)?;
         let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
-        let is_it = |key: &HandleValue<'_>| {
+        let is_match = |key: &HandleValue<'_>| {
             *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
         };
         let claim = ValueReference::parse(&user);
         if self.registry.owns(claim.handle()) {
-            return self.match_key(&claim, is_it, request).await;
+            return self.match_key(&claim, is_match, request).await;
         }
         // Another server of the site stores the key.
-        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
         if !self.verify_secret_at_peer(&claim, password).await {
             return Err(AuthenticationError::Failed);
         }
@@ -193,25 +193,25 @@ impl HttpServer {
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let owner =
             request.certificate.and_then(CertificateSubject::parse).ok_or(AuthenticationError::Failed)?;
-        let is_it =
+        let is_match =
             |key: &HandleValue<'_>| *key.value_type == *b"HS_PUBKEY" && owner.matches_public_key(&key.data);
-        self.match_key(&ValueReference::parse(&owner.name), is_it, request).await
+        self.match_key(&ValueReference::parse(&owner.name), is_match, request).await
     }
 
-    /// Finds the claimed identity's key that satisfies `is_it`.
+    /// Finds the claimed identity's key that satisfies `is_match`.
     async fn match_key(
         &self,
         claim: &ValueReference<'_>,
-        is_it: impl Fn(&HandleValue<'_>) -> bool,
+        is_match: impl Fn(&HandleValue<'_>) -> bool,
         request: &RequestHead<'_>,
     ) -> Result<AuthenticatedKey, AuthenticationError> {
-        let attempt = self.attempts.start_attempt(request, &claim.to_string())?;
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
         let (keys, attempt) = self.read_keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
-        let proven = keys.find(|key| is_it(key)).and_then(|key| AuthenticatedKey::new(claim, key));
-        let proven = proven.ok_or(AuthenticationError::Failed)?;
+        let authenticated = keys.find(|key| is_match(key)).and_then(|key| AuthenticatedKey::new(claim, key));
+        let authenticated = authenticated.ok_or(AuthenticationError::Failed)?;
         attempt.mark_succeeded();
-        Ok(proven)
+        Ok(authenticated)
     }
 
     async fn authenticate_bearer(
@@ -230,7 +230,7 @@ impl HttpServer {
         match self.registry.by_token(token, at, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
-                self.attempts.start_attempt(request, "operator")?;
+                self.guess_throttle.start_attempt(request, "operator")?;
                 Err(AuthenticationError::BadToken)
             }
             Err(error) => {
@@ -244,17 +244,17 @@ impl HttpServer {
 impl HttpServer {
     /// Adds `WWW-Authenticate`: Basic, Bearer, and a `Handle` session with its nonce.
     pub(super) async fn add_challenge_headers(&self, response: &mut Reply, request: &RequestHead<'_>) {
-        let said = HttpCredentials::from_request(request);
+        let credentials = HttpCredentials::from_request(request);
         // For a script's request, the browser would show a password prompt.
         let is_script = request.headers.get("x-requested-with").is_some_and(|by| by == "XMLHttpRequest");
-        if matches!(said, Ok(Some(HttpCredentials::Password(_))))
+        if matches!(credentials, Ok(Some(HttpCredentials::Password(_))))
             || !is_script && !has_non_basic_credentials(request.headers)
         {
             append_challenge(response, "Basic realm=\"handle\"".to_owned());
             append_challenge(response, "Bearer".to_owned());
         }
         let named = response.extensions().get::<HttpSessionId>().copied();
-        let fields = match said {
+        let fields = match credentials {
             Ok(Some(HttpCredentials::Fields(fields))) => fields,
             _ => AuthParams::default(),
         };
@@ -280,8 +280,8 @@ pub(crate) const SERVER_SIGNATURE_ALGORITHM: &str = "SHA-256";
 
 /// Whether the request has credentials other than Basic.
 fn has_non_basic_credentials(headers: &HeaderMap) -> bool {
-    headers.get(AUTHORIZATION).is_some_and(|said| {
-        !said.as_bytes().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"))
+    headers.get(AUTHORIZATION).is_some_and(|credentials| {
+        !credentials.as_bytes().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"))
     })
 }
 

@@ -59,7 +59,7 @@ impl fmt::Debug for HttpSessionId {
 pub(crate) struct HttpSession {
     pub(crate) id: HttpSessionId,
     pub(crate) nonce: [u8; 16],
-    pub(crate) proven: Option<AuthenticatedKey>,
+    pub(crate) authenticated: Option<AuthenticatedKey>,
 }
 
 impl HttpSession {
@@ -74,19 +74,19 @@ impl HttpSession {
 struct SessionEntry {
     session: HttpSession,
     /// Hashes of client nonces already used with the session's nonce.
-    answers: Vec<u64>,
-    made: Instant,
-    used: Instant,
+    used_cnonces: Vec<u64>,
+    created_at: Instant,
+    last_used: Instant,
 }
 
 impl SessionEntry {
     fn is_expired(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.used) > IDLE_TIMEOUT
-            || now.saturating_duration_since(self.made) > MAX_SESSION_AGE
+        now.saturating_duration_since(self.last_used) > IDLE_TIMEOUT
+            || now.saturating_duration_since(self.created_at) > MAX_SESSION_AGE
     }
 
     const fn last_use(&self) -> (Instant, HttpSessionId) {
-        (self.used, self.session.id)
+        (self.last_used, self.session.id)
     }
 }
 
@@ -103,39 +103,47 @@ pub(crate) struct HttpSessionTable {
 /// Sessions by id, by last use, and their number per identity.
 #[derive(Debug, Default)]
 struct SessionIndexes {
-    kept: HashMap<HttpSessionId, SessionEntry>,
+    sessions: HashMap<HttpSessionId, SessionEntry>,
     /// Sessions by time of last use: unauthenticated and authenticated ones.
-    strangers: BTreeSet<(Instant, HttpSessionId)>,
-    known: BTreeSet<(Instant, HttpSessionId)>,
+    unauthenticated: BTreeSet<(Instant, HttpSessionId)>,
+    authenticated: BTreeSet<(Instant, HttpSessionId)>,
     /// Number of sessions per identity.
-    numbers: HashMap<String, usize>,
+    per_identity: HashMap<String, usize>,
 }
 
 impl HttpSessionTable {
     /// Creates a session; `None` if the random number generator fails.
     pub(crate) fn create(&self, now: Instant) -> Option<HttpSession> {
-        let session = HttpSession { id: HttpSessionId(random()?), nonce: random()?, proven: None };
+        let session = HttpSession { id: HttpSessionId(random()?), nonce: random()?, authenticated: None };
         let mut tables = self.lock();
         tables.purge_expired(now);
-        while tables.kept.len() >= MAX_SESSIONS {
-            let Some((_, oldest)) = tables.strangers.first().or(tables.known.first()).copied() else { break };
+        while tables.sessions.len() >= MAX_SESSIONS {
+            let Some((_, oldest)) = tables.unauthenticated.first().or(tables.authenticated.first()).copied()
+            else {
+                break;
+            };
             tables.remove(oldest);
         }
-        let kept = SessionEntry { session: session.clone(), answers: Vec::new(), made: now, used: now };
-        tables.insert(kept);
+        let entry = SessionEntry {
+            session: session.clone(),
+            used_cnonces: Vec::new(),
+            created_at: now,
+            last_used: now,
+        };
+        tables.insert(entry);
         Some(session)
     }
 
     /// Looks up a session, and marks it as used.
     pub(crate) fn get(&self, id: HttpSessionId, now: Instant) -> Option<HttpSession> {
         let mut tables = self.lock();
-        if tables.kept.get(&id)?.is_expired(now) {
+        if tables.sessions.get(&id)?.is_expired(now) {
             tables.remove(id);
             return None;
         }
-        tables.update(id, |kept| {
-            kept.used = now;
-            kept.session.clone()
+        tables.update(id, |entry| {
+            entry.last_used = now;
+            entry.session.clone()
         })
     }
 
@@ -144,31 +152,31 @@ impl HttpSessionTable {
         &self,
         session: &HttpSession,
         cnonce: &[u8],
-        proven: AuthenticatedKey,
+        authenticated: AuthenticatedKey,
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         let answer = self.hash.hash_one(cnonce);
         let next = random().ok_or(AuthenticationError::Failed)?;
         let mut tables = self.lock();
-        let done = tables.mark_authenticated(session.id, |kept| {
-            if kept.session.nonce != session.nonce || kept.answers.contains(&answer) {
+        let done = tables.mark_authenticated(session.id, |entry| {
+            if entry.session.nonce != session.nonce || entry.used_cnonces.contains(&answer) {
                 return Err(AuthenticationError::Again);
             }
-            kept.answers.push(answer);
-            if kept.answers.len() >= MAX_ANSWERS_PER_NONCE {
-                kept.answers.clear();
-                kept.session.nonce = next;
+            entry.used_cnonces.push(answer);
+            if entry.used_cnonces.len() >= MAX_ANSWERS_PER_NONCE {
+                entry.used_cnonces.clear();
+                entry.session.nonce = next;
             }
-            kept.session.proven = Some(proven);
-            kept.used = now;
+            entry.session.authenticated = Some(authenticated);
+            entry.last_used = now;
             Ok(())
         });
         done.unwrap_or(Err(AuthenticationError::NoSession))
     }
 
     /// Authenticates a new session for an identity that was verified otherwise.
-    pub(crate) fn authenticate_new(&self, session: &HttpSession, proven: AuthenticatedKey) {
-        self.lock().mark_authenticated(session.id, |kept| kept.session.proven = Some(proven));
+    pub(crate) fn authenticate_new(&self, session: &HttpSession, authenticated: AuthenticatedKey) {
+        self.lock().mark_authenticated(session.id, |entry| entry.session.authenticated = Some(authenticated));
     }
 
     /// Removes a session; returns whether it existed.
@@ -182,36 +190,36 @@ impl HttpSessionTable {
 }
 
 impl SessionIndexes {
-    fn insert(&mut self, kept: SessionEntry) {
-        match &kept.session.proven {
-            None => drop(self.strangers.insert(kept.last_use())),
-            Some(proven) => {
-                self.known.insert(kept.last_use());
-                *self.numbers.entry(proven.identity.to_string()).or_default() += 1;
+    fn insert(&mut self, entry: SessionEntry) {
+        match &entry.session.authenticated {
+            None => drop(self.unauthenticated.insert(entry.last_use())),
+            Some(authenticated) => {
+                self.authenticated.insert(entry.last_use());
+                *self.per_identity.entry(authenticated.identity.to_string()).or_default() += 1;
             }
         }
-        self.kept.insert(kept.session.id, kept);
+        self.sessions.insert(entry.session.id, entry);
     }
 
     fn remove(&mut self, id: HttpSessionId) -> Option<SessionEntry> {
-        let kept = self.kept.remove(&id)?;
-        self.strangers.remove(&kept.last_use());
-        self.known.remove(&kept.last_use());
-        if let Some(proven) = &kept.session.proven
-            && let Entry::Occupied(mut number) = self.numbers.entry(proven.identity.to_string())
+        let entry = self.sessions.remove(&id)?;
+        self.unauthenticated.remove(&entry.last_use());
+        self.authenticated.remove(&entry.last_use());
+        if let Some(authenticated) = &entry.session.authenticated
+            && let Entry::Occupied(mut number) = self.per_identity.entry(authenticated.identity.to_string())
         {
             *number.get_mut() -= 1;
             if *number.get() == 0 {
                 number.remove();
             }
         }
-        Some(kept)
+        Some(entry)
     }
 
     fn update<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut SessionEntry) -> T) -> Option<T> {
-        let mut kept = self.remove(id)?;
-        let done = change(&mut kept);
-        self.insert(kept);
+        let mut entry = self.remove(id)?;
+        let done = change(&mut entry);
+        self.insert(entry);
         Some(done)
     }
 
@@ -220,8 +228,10 @@ impl SessionIndexes {
         let is_over =
             |(used, _): &(Instant, HttpSessionId)| now.saturating_duration_since(*used) > IDLE_TIMEOUT;
         loop {
-            let over = self.strangers.first().copied().filter(is_over);
-            let Some((_, id)) = over.or_else(|| self.known.first().copied().filter(is_over)) else { return };
+            let over = self.unauthenticated.first().copied().filter(is_over);
+            let Some((_, id)) = over.or_else(|| self.authenticated.first().copied().filter(is_over)) else {
+                return;
+            };
             self.remove(id);
         }
     }
@@ -233,14 +243,16 @@ impl SessionIndexes {
         change: impl FnOnce(&mut SessionEntry) -> T,
     ) -> Option<T> {
         let done = self.update(id, change)?;
-        let of = |id: &HttpSessionId| Some(&self.kept.get(id)?.session.proven.as_ref()?.identity);
+        let of = |id: &HttpSessionId| Some(&self.sessions.get(id)?.session.authenticated.as_ref()?.identity);
         let identity = of(&id)?;
-        let has_too_many =
-            self.numbers.get(&identity.to_string()).is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
-        let mut oldest = self.known.iter().map(|(_, id)| *id);
+        let has_too_many = self
+            .per_identity
+            .get(&identity.to_string())
+            .is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
+        let mut oldest = self.authenticated.iter().map(|(_, id)| *id);
         if has_too_many && let Some(theirs) = oldest.find(|id| of(id) == Some(identity)) {
             self.remove(theirs);
-        } else if self.known.len() > MAX_AUTHENTICATED_SESSIONS
+        } else if self.authenticated.len() > MAX_AUTHENTICATED_SESSIONS
             && let Some(oldest) = oldest.next()
         {
             self.remove(oldest);
@@ -293,7 +305,11 @@ mod tests {
         let id = sessions.create(start).unwrap().id;
         assert!(sessions.get(id, after(31)).is_none());
         let mut tables = sessions.lock();
-        assert!(tables.kept.is_empty() && tables.strangers.is_empty() && tables.known.is_empty());
+        assert!(
+            tables.sessions.is_empty()
+                && tables.unauthenticated.is_empty()
+                && tables.authenticated.is_empty()
+        );
         drop(tables);
         // Idle sessions are removed, too.
         let known = sessions.create(start).unwrap();
@@ -301,7 +317,10 @@ mod tests {
         sessions.create(start).unwrap();
         sessions.create(after(31)).unwrap();
         tables = sessions.lock();
-        assert_eq!((tables.kept.len(), tables.strangers.len(), tables.known.len()), (1, 1, 0));
+        assert_eq!(
+            (tables.sessions.len(), tables.unauthenticated.len(), tables.authenticated.len()),
+            (1, 1, 0)
+        );
     }
 
     /// A hundred thousand unauthenticated sessions: authenticated ones survive, and memory is bounded.
@@ -316,11 +335,11 @@ mod tests {
         }
         let tables = sessions.lock();
         assert_eq!(
-            (tables.kept.len(), tables.strangers.len(), tables.known.len()),
+            (tables.sessions.len(), tables.unauthenticated.len(), tables.authenticated.len()),
             (MAX_SESSIONS, MAX_SESSIONS - 1, 1)
         );
         drop(tables);
-        assert!(sessions.get(known.id, start).is_some_and(|session| session.proven.is_some()));
+        assert!(sessions.get(known.id, start).is_some_and(|session| session.authenticated.is_some()));
         assert!(sessions.get(first.id, start).is_none());
     }
 
@@ -341,14 +360,14 @@ mod tests {
         for _ in 0..1_000 {
             open("0.NA/10.1");
         }
-        assert_eq!(sessions.lock().known.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
+        assert_eq!(sessions.lock().authenticated.len(), 1 + MAX_SESSIONS_PER_IDENTITY);
         assert!(sessions.get(other, now).is_some());
         for number in 0..MAX_AUTHENTICATED_SESSIONS {
             open(&format!("10.1/{number}"));
         }
-        assert_eq!(sessions.lock().known.len(), MAX_AUTHENTICATED_SESSIONS);
-        let strangers: Vec<_> = (0..1_000).map(|_| sessions.create(now).unwrap().id).collect();
-        assert!(strangers.into_iter().all(|id| sessions.get(id, now).is_some()));
+        assert_eq!(sessions.lock().authenticated.len(), MAX_AUTHENTICATED_SESSIONS);
+        let unauthenticated: Vec<_> = (0..1_000).map(|_| sessions.create(now).unwrap().id).collect();
+        assert!(unauthenticated.into_iter().all(|id| sessions.get(id, now).is_some()));
     }
 
     #[test]

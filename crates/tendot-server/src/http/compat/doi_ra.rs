@@ -52,13 +52,13 @@ const AGENCY_NAMES: [(&str, &str); 12] = [
 impl HttpServer {
     /// Handles `/doiRA/`; `path` is the rest of the path, not decoded: a comma in a name is `%2C`.
     pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let mut search = LookupContext::new(request, &QueryParams::default());
+        let mut context = LookupContext::new(request, &QueryParams::default());
         let mut found = Vec::new();
         for part in path.split(',').filter(|part| !part.is_empty()).take(MAX_NAMES_PER_REQUEST) {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
                     let name = name_path::parse(&name).into_owned();
-                    match self.agency_of_name(&name, &mut search).await {
+                    match self.agency_of_name(&name, &mut context).await {
                         Ok(result) => (name, result),
                         Err(error) => return pages::problem_for_store(&error).into(),
                     }
@@ -78,7 +78,7 @@ impl HttpServer {
     async fn agency_of_name(
         &self,
         name: &str,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<Result<String, &'static str>, StoreError> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
@@ -86,7 +86,7 @@ impl HttpServer {
                 return Ok(Err("Invalid DOI"));
             }
             let query = ResolveQuery::new(Handle::from(name));
-            if let Err(error) = self.lookup(&query, &Caller::Anonymous, search).await {
+            if let Err(error) = self.lookup(&query, &Caller::Anonymous, context).await {
                 match error {
                     RecordLookupError::Here(Error::Store(error)) => return Err(error),
                     error => match error.error() {
@@ -99,7 +99,7 @@ impl HttpServer {
                 }
             }
         }
-        let value = self.lookup_namespace(name, true, search).await?;
+        let value = self.lookup_namespace(name, true, context).await?;
         Ok(value.as_ref().and_then(agency_in_namespace).ok_or("Unknown"))
     }
 }

@@ -136,8 +136,8 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Result<Found, ReverseLookupError> {
         let caller = self.authenticate(request).await.map_err(ReverseLookupError::Unknown)?;
-        let work = &mut Budget::new(REQUEST_BUDGET);
-        self.registry.authorize_reverse_lookup(&caller, work).await.map_err(ReverseLookupError::Refused)?;
+        let budget = &mut Budget::new(REQUEST_BUDGET);
+        self.registry.authorize_reverse_lookup(&caller, budget).await.map_err(ReverseLookupError::Refused)?;
         let asked = parse_request(prefix, request).map_err(ReverseLookupError::Request)?;
         let records = asked.search.with_values;
         let found = self.collect_page(asked, caller).await?;
@@ -156,8 +156,8 @@ impl HttpServer {
         caller: Caller,
     ) -> Result<Vec<ReverseLookupMatch>, ReverseLookupError> {
         let ReverseLookupRequest { search, mut skip, limit } = asked;
-        let time = self.searches.time;
-        let waited = timeout(time, self.searches.place.acquire()).await;
+        let time = self.reverse_lookups.time;
+        let waited = timeout(time, self.reverse_lookups.place.acquire()).await;
         let Ok(Ok(_place)) = waited else { return Err(ReverseLookupError::Busy) };
         let until = Instant::now() + time;
         let mut slices =
@@ -197,8 +197,8 @@ fn spawn_scan(
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(SCAN_NICENESS);
         loop {
-            let work = &mut Budget::new(SLICE_BUDGET);
-            let slice = runtime.block_on(registry.reverse_lookup(&search, after.as_deref(), &caller, work));
+            let budget = &mut Budget::new(SLICE_BUDGET);
+            let slice = runtime.block_on(registry.reverse_lookup(&search, after.as_deref(), &caller, budget));
             let (slice, next) = match slice {
                 Ok(matches) => (Ok(matches.records), matches.next),
                 Err(error) => (Err(error), None),
@@ -236,7 +236,7 @@ fn parse_request(prefix: &str, request: &RequestHead<'_>) -> Result<ReverseLooku
 
 impl ReverseLookupError {
     fn reply(&self, request: &RequestHead<'_>) -> Reply {
-        let takes_credentials = request.takes_credentials;
+        let accepts_credentials = request.accepts_credentials;
         Reply::from(match self {
             Self::Request(why) => {
                 let detail = format!("{why}.");
@@ -247,12 +247,14 @@ impl ReverseLookupError {
                 if let Some(answer) = error.retry_reply() {
                     return answer;
                 }
-                let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+                let status =
+                    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
                 problem(status, "not-known", detail).title("Who asks is not known")
             }
             Self::Refused(Error::NeedsAuthentication) => {
-                let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+                let status =
+                    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = "Names are looked up for those whom the operator lets do it.";
                 problem(status, "not-known", detail).title("Who asks has to be known")
             }
@@ -261,7 +263,7 @@ impl ReverseLookupError {
                 problem_for_store(error)
             }
             Self::Refused(error) => {
-                let status = status::status_for(error.response_code(), takes_credentials);
+                let status = status::status_for(error.response_code(), accepts_credentials);
                 problem(status, "not-allowed", format!("{error}; see `search.allowed`.")).title("Not allowed")
             }
             Self::Busy => {
@@ -297,10 +299,10 @@ pub(crate) fn describe_under() -> PathSpec {
 
 fn base_spec() -> OperationSpec {
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX));
-    let problems = |doing: OperationSpec, status, about: &str| {
-        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+    let problems = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = OperationSpec::new("Names by what their records say")
+    let spec = OperationSpec::new("Names by what their records say")
         .tag("Records")
         .description(
             "Any parameter that is not told of here is a type of values, as `URL` is, and its value what their data is: with \
@@ -314,12 +316,12 @@ fn base_spec() -> OperationSpec {
         .security(true)
         .response(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
         .json_content::<Found>("application/json");
-    let doing = problems(doing, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
-    let doing = problems(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+    let spec = problems(spec, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
+    let spec = problems(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing =
-        problems(doing, StatusCode::FORBIDDEN, "Who asks may not search, or credentials are not taken here");
-    let doing = problems(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    problems(doing, StatusCode::SERVICE_UNAVAILABLE, "Others search, or it takes longer than it may")
+    let spec =
+        problems(spec, StatusCode::FORBIDDEN, "Who asks may not search, or credentials are not taken here");
+    let spec = problems(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    problems(spec, StatusCode::SERVICE_UNAVAILABLE, "Others search, or it takes longer than it may")
         .response_header("Retry-After", "Seconds, if others search")
 }

@@ -148,7 +148,7 @@ impl HttpServer {
             Ok(gathered) => gathered,
             Err(ListError::TooLong) => return protocol_error("the list is too long; ask for pages of it"),
             Err(ListError::Registry(error)) => {
-                let status = status::status_for(error.response_code(), request.takes_credentials);
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, &form);
             }
         };
@@ -175,8 +175,8 @@ impl HttpServer {
         part: PageRange,
         caller: &Caller,
     ) -> Result<NameCollector, ListError> {
-        let _turn = self.lists.acquire().await;
-        let (prefix, mut work) = (Handle::from(prefix), Budget::new(LIST_BUDGET));
+        let _turn = self.list_permits.acquire().await;
+        let (prefix, mut budget) = (Handle::from(prefix), Budget::new(LIST_BUDGET));
         let (mut gathered, mut after) = (NameCollector::default(), None);
         loop {
             let wanted = part.len() - gathered.names.len() as u64;
@@ -192,11 +192,12 @@ impl HttpServer {
             let limit = usize::try_from(piece.min(LIST_PAGE_SIZE)).unwrap_or(usize::MAX);
             let after_now: Option<&str> = after.as_deref();
             after = if is_in_part {
-                let page = self.registry.list_handles(prefix, after_now, limit, caller, &mut work).await?;
+                let page = self.registry.list_handles(prefix, after_now, limit, caller, &mut budget).await?;
                 gathered.push(page.names)?;
                 page.next
             } else {
-                let count = self.registry.count_handles(prefix, after_now, limit, caller, &mut work).await?;
+                let count =
+                    self.registry.count_handles(prefix, after_now, limit, caller, &mut budget).await?;
                 gathered.total += count.names;
                 count.next
             };
@@ -209,13 +210,14 @@ impl HttpServer {
 
     /// Page of the homed prefixes, and their total number.
     async fn collect_prefixes(&self, part: PageRange, caller: &Caller) -> Result<NameCollector, ListError> {
-        let _turn = self.lists.acquire().await;
-        let (mut gathered, mut after, mut work) =
+        let _turn = self.list_permits.acquire().await;
+        let (mut gathered, mut after, mut budget) =
             (NameCollector::default(), None::<Box<str>>, Budget::new(LIST_BUDGET));
         let limit = usize::try_from(LIST_PAGE_SIZE).unwrap_or(usize::MAX);
         let mut seen = 0;
         loop {
-            let page = self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut work).await?;
+            let page =
+                self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut budget).await?;
             let found = page.names.len() as u64;
             let is_wanted = |place: u64| place >= part.start() && place - part.start() < part.len();
             let names = page.names.into_iter().zip(seen..).filter(|(_, place)| is_wanted(*place));
@@ -236,7 +238,7 @@ impl HttpServer {
         body: Incoming,
         request: &RequestHead<'_>,
     ) -> Result<String, Reply> {
-        let body = self.bodies.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let mut query = request.query.unwrap_or_default().to_owned();
         let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is = |wanted: &str| kind.is_some_and(|kind| kind.starts_with(wanted));
@@ -265,8 +267,8 @@ fn percent_encode(text: &str) -> impl std::fmt::Display {
 }
 
 /// Parameters and responses of a list.
-pub(crate) fn describe_part(doing: OperationSpec) -> OperationSpec {
-    let doing = doing
+pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
         .tag("Records")
         .query_param("page", "Which page, counted from 0; without it, or below 0, everything", int32_schema())
         .query_param("pageSize", "Names on a page; with 0, they are only counted", int32_schema())
@@ -276,32 +278,32 @@ pub(crate) fn describe_part(doing: OperationSpec) -> OperationSpec {
         .response(StatusCode::OK, "The list")
         .json_content::<HandleListBody<'_>>(JSON)
         .text_content("application/javascript");
-    describe_refusals(doing)
+    describe_refusals(spec)
 }
 
 /// Error responses.
-pub(crate) fn describe_refusals(doing: OperationSpec) -> OperationSpec {
-    let doing =
-        with_error(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
-    let doing = with_error(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+pub(crate) fn describe_refusals(spec: OperationSpec) -> OperationSpec {
+    let spec =
+        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = with_error(
-        doing,
+    let spec = with_error(
+        spec,
         StatusCode::FORBIDDEN,
         "Who asks may not do this, or credentials are not taken here",
     );
-    let doing = with_error(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let doing = with_error(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    let doing = with_error(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    let doing = with_error(doing, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
-    with_error(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+    let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let spec = with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = with_error(spec, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
+    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
 }
 
 /// OpenAPI spec of `/api/handles`.
 pub(crate) fn describe() -> PathSpec {
     let list = || {
-        let doing = OperationSpec::new("The names under a prefix");
-        describe_part(doing.query_param("prefix", "The prefix, such as `10.5555`", text_schema()))
+        let spec = OperationSpec::new("The names under a prefix");
+        describe_part(spec.query_param("prefix", "The prefix, such as `10.5555`", text_schema()))
     };
     let sample = "curl -s \"$SERVER/api/handles?prefix=10.5555&page=0&pageSize=2\" -H \"Authorization: Bearer $TOKEN\"";
     PathSpec::readable(list().example_command(sample)).with_method(

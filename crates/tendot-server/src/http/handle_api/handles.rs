@@ -79,17 +79,19 @@ impl HttpServer {
         }
         let version = self.record_version(&name, request);
         let found = self.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
-        if let Some(tally) = self.tally.as_ref().filter(|_| !is_known) {
+        if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_known) {
             match &found {
-                Ok((Resolution::Values(_), None)) => tally.count_resolution(&self.registry, &name).await,
+                Ok((Resolution::Values(_), None)) => {
+                    resolution_counter.count_resolution(&self.registry, &name).await
+                }
                 Err(RecordLookupError::Here(error)) => {
-                    tally.count_failure(&self.registry, &name, error).await
+                    resolution_counter.count_failure(&self.registry, &name, error).await
                 }
                 _ => {}
             }
         }
-        let heard = match &found {
-            Ok((_, heard)) => *heard,
+        let provenance = match &found {
+            Ok((_, provenance)) => *provenance,
             Err(error) => error.provenance(),
         };
         let (code, values) = match found {
@@ -99,16 +101,16 @@ impl HttpServer {
                 RecordLookupError::Here(Error::NoValues) | RecordLookupError::Elsewhere(Error::NoValues, _),
             ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(RecordLookupError::Here(error) | RecordLookupError::Elsewhere(error, _)) => {
-                let status = status::status_for(error.response_code(), request.takes_credentials);
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
                 let mut response = registry_error(&error, status, &name, &form);
-                if let Some(heard) = heard {
-                    caching::add_cache_status(response.headers_mut(), heard);
+                if let Some(provenance) = provenance {
+                    caching::add_cache_status(response.headers_mut(), provenance);
                 }
                 return response;
             }
             Err(RecordLookupError::Unanswered(error)) => return upstream_error(&error, &name, &form),
         };
-        let status = status::status_for(code, request.takes_credentials);
+        let status = status::status_for(code, request.accepts_credentials);
         let mut response =
             json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &form);
         if status != StatusCode::OK || is_known {
@@ -116,8 +118,9 @@ impl HttpServer {
             return response;
         }
         let seconds = caching::min_ttl_seconds(&values, now);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, heard, now);
-        if let Some(version) = version.filter(|_| heard.is_none() && caching::has_only_relative_ttls(&values))
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, provenance, now);
+        if let Some(version) =
+            version.filter(|_| provenance.is_none() && caching::has_only_relative_ttls(&values))
         {
             response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata: false });
         }
@@ -137,7 +140,7 @@ impl HttpServer {
             Ok(values) => (ResponseCode::SUCCESS, values),
             Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
-                let status = status::status_for(error.response_code(), request.takes_credentials);
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, form);
             }
         };
@@ -162,7 +165,7 @@ impl HttpServer {
         if name.is_empty() {
             return empty_name();
         }
-        let body = match self.bodies.read(body, MAX_RECORD_BYTES).await {
+        let body = match self.body_reader.read(body, MAX_RECORD_BYTES).await {
             Ok(body) => body,
             Err(error) => return body_error(error),
         };
@@ -252,7 +255,7 @@ impl HttpServer {
                 json_reply(status, &HandleBody::for_handle(ResponseCode::SUCCESS, shown), &form)
             }
             Err(error) => {
-                registry_error(&error, write_status(&error, request.takes_credentials), name, &form)
+                registry_error(&error, write_status(&error, request.accepts_credentials), name, &form)
             }
         }
     }
@@ -261,7 +264,7 @@ impl HttpServer {
 /// OpenAPI spec of `/api/handles/{name}`.
 pub(crate) fn describe() -> PathSpec {
     let get = || {
-        let doing = OperationSpec::new("A record")
+        let spec = OperationSpec::new("A record")
             .query_param("type", "Only values of this type", array_schema(text_schema()))
             .query_param("index", "Only the value of this index", array_schema(index_schema()))
             .query_param(
@@ -271,7 +274,7 @@ pub(crate) fn describe() -> PathSpec {
             )
             .query_param("callback", "A function that a script calls with the record", text_schema())
             .security(false);
-        let doing = with_common_responses(doing)
+        let spec = with_common_responses(spec)
             .response(StatusCode::OK, "The record; code 200 if it has no such values")
             .json_content::<HandleBody<'_>>(JSON)
             .text_content("application/javascript")
@@ -280,11 +283,10 @@ pub(crate) fn describe() -> PathSpec {
             .response(StatusCode::MULTIPLE_CHOICES, "It is kept elsewhere, and the values say where")
             .json_content::<HandleBody<'_>>(JSON)
             .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-        let doing = with_error(doing, StatusCode::NOT_FOUND, "There is no such record (code 100)");
-        let doing =
-            with_error(doing, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
-        let doing = with_error(doing, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
-        with_error(doing, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
+        let spec = with_error(spec, StatusCode::NOT_FOUND, "There is no such record (code 100)");
+        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
+        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
+        with_error(spec, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
     };
     let put = OperationSpec::new("Stores a record, or some of its values")
         .description("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
@@ -332,37 +334,37 @@ pub(crate) fn describe() -> PathSpec {
 pub(crate) const JSON: &str = "application/json";
 
 /// Responses of all operations.
-fn with_common_responses(doing: OperationSpec) -> OperationSpec {
-    let doing = doing
+fn with_common_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
         .tag("Records")
         .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
         .query_param("pretty", "On several lines", text_schema());
-    let doing =
-        with_error(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
-    let doing = with_error(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+    let spec =
+        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = with_error(
-        doing,
+    let spec = with_error(
+        spec,
         StatusCode::FORBIDDEN,
         "Who asks may not do this, or credentials are not taken here",
     );
-    let doing = with_error(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     with_error(
-        doing,
+        spec,
         StatusCode::SERVICE_UNAVAILABLE,
         "There is too much to do, or the database is not reached",
     )
     .response_header("Retry-After", "Seconds, if it may go well then")
 }
 
-fn with_write_responses(doing: OperationSpec) -> OperationSpec {
-    let doing = with_common_responses(doing)
+fn with_write_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = with_common_responses(spec)
         .response(StatusCode::OK, "It is done")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    with_error(doing, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
+    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
 }
 
-pub(crate) fn with_error(doing: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
-    doing.response(status, about).json_content::<HandleBody<'_>>(JSON)
+pub(crate) fn with_error(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    spec.response(status, about).json_content::<HandleBody<'_>>(JSON)
 }

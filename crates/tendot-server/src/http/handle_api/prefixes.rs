@@ -38,8 +38,8 @@ impl HttpServer {
     }
 }
 
-fn with_write_responses(doing: OperationSpec) -> OperationSpec {
-    let doing = doing
+fn with_write_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
         .tag("Records")
         .query_param("pretty", "On several lines", text_schema())
         .query_param("callback", "A function that a script calls with it", text_schema())
@@ -47,7 +47,7 @@ fn with_write_responses(doing: OperationSpec) -> OperationSpec {
         .response(StatusCode::OK, "It is so, now or already")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    describe_refusals(doing)
+    describe_refusals(spec)
 }
 
 const HOME_SUMMARY: &str = "Names under a prefix are to be kept here";

@@ -156,7 +156,7 @@ pub(crate) fn authentication_error(
     if let Some(answer) = error.retry_reply() {
         return answer;
     }
-    let status = status::status_for(ResponseCode::AUTHENTICATION_NEEDED, request.takes_credentials);
+    let status = status::status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);
     let handle = (!name.is_empty()).then_some(name);
     let code = ResponseCode::AUTHENTICATION_FAILED;
     let body =
@@ -167,12 +167,12 @@ pub(crate) fn authentication_error(
 }
 
 /// Status of a registry error. Missing values are a client error only in writes.
-pub(crate) const fn write_status(error: &Error, takes_credentials: bool) -> StatusCode {
+pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
     match (error, error.response_code()) {
         (Error::Store(StoreError::Full { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
         (Error::Store(StoreError::Unknown { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
-        (_, code) => status::status_for(code, takes_credentials),
+        (_, code) => status::status_for(code, accepts_credentials),
     }
 }
 

@@ -50,32 +50,32 @@ struct SessionBody {
 impl HttpServer {
     /// Handles `POST /api/sessions`.
     pub(crate) async fn create_session(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
-        let (said, fields) = match self.read_session_params(body, request).await {
+        let (credentials, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
         };
         if fields.session_id().is_some() {
             return protocol_error("a new session has no name yet");
         }
-        let proven = self.authenticate_without_session(said.as_ref(), &fields, request).await;
-        if let Some(Err(error)) = proven
+        let authenticated = self.authenticate_without_session(credentials.as_ref(), &fields, request).await;
+        if let Some(Err(error)) = authenticated
             && let Some(answer) = error.retry_reply()
         {
             return answer;
         }
         let Some(mut session) = self.sessions.create(Instant::now()) else { return no_randomness() };
         let mut error = None;
-        match proven {
+        match authenticated {
             // Not kept in a session: whether the key is still in its record could not be checked later.
-            Some(Ok(proven))
-                if matches!(said, Some(HttpCredentials::Password(_)))
-                    && !self.registry.owns(proven.identity.handle()) =>
+            Some(Ok(authenticated))
+                if matches!(credentials, Some(HttpCredentials::Password(_)))
+                    && !self.registry.owns(authenticated.identity.handle()) =>
             {
                 error = Some(AuthenticationError::Elsewhere);
             }
-            Some(Ok(proven)) => {
-                self.sessions.authenticate_new(&session, proven.clone());
-                session.proven = Some(proven);
+            Some(Ok(authenticated)) => {
+                self.sessions.authenticate_new(&session, authenticated.clone());
+                session.authenticated = Some(authenticated);
             }
             Some(Err(why)) => error = Some(why),
             None => {}
@@ -93,7 +93,7 @@ impl HttpServer {
         body: Incoming,
         request: &RequestHead<'_>,
     ) -> Reply {
-        let (said, fields) = match self.read_session_params(body, request).await {
+        let (credentials, fields) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(refused) => return refused,
         };
@@ -104,8 +104,8 @@ impl HttpServer {
         let mut session = fields.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
         // A key that was removed from its record ends its sessions.
         if let Some(Some(found)) = &session
-            && let Some(proven) = &found.proven
-            && !self.is_key_current(proven).await
+            && let Some(authenticated) = &found.authenticated
+            && !self.is_key_current(authenticated).await
         {
             self.sessions.remove(found.id);
             session = Some(None);
@@ -123,10 +123,12 @@ impl HttpServer {
                 self.challenge_answer_reply(session, answered, &fields, request).await
             }
             Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &fields, None, request).await,
-            None => match self.authenticate_without_session(said.as_ref(), &fields, request).await {
+            None => match self.authenticate_without_session(credentials.as_ref(), &fields, request).await {
                 Some(Err(error)) => refused(Some(Err(error)), request),
-                proven => {
-                    let id = proven.and_then(Result::ok).map(|proven| proven.identity.to_string());
+                authenticated => {
+                    let id = authenticated
+                        .and_then(Result::ok)
+                        .map(|authenticated| authenticated.identity.to_string());
                     let body =
                         SessionBody { authenticated: Some(id.is_some()), id, ..SessionBody::default() };
                     uncached_json(StatusCode::OK, &body)
@@ -141,31 +143,31 @@ impl HttpServer {
         body: Incoming,
         request: &RequestHead<'h>,
     ) -> Result<(Option<HttpCredentials<'h>>, AuthParams), Reply> {
-        if !request.takes_credentials {
+        if !request.accepts_credentials {
             return Err(forbidden(
                 "sessions are made only over TLS, from this machine, or by trusted proxies",
             ));
         }
-        let body = self.bodies.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let no_fields = |error| protocol_error(&format!("the body is no JSON of a session: {error}"));
         let in_body = AuthParams::from_json(&body).map_err(no_fields)?;
-        let said = HttpCredentials::from_request(request)
+        let credentials = HttpCredentials::from_request(request)
             .map_err(|error| authentication_error(error, "", request))?;
-        let fields = match &said {
+        let fields = match &credentials {
             Some(HttpCredentials::Fields(fields)) => in_body.merge_missing(fields.clone()),
             _ => in_body,
         };
-        Ok((said, fields))
+        Ok((credentials, fields))
     }
 
     /// Authenticates by password or certificate, without a session.
     async fn authenticate_without_session(
         &self,
-        said: Option<&HttpCredentials<'_>>,
+        credentials: Option<&HttpCredentials<'_>>,
         fields: &AuthParams,
         request: &RequestHead<'_>,
     ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
-        match said {
+        match credentials {
             Some(HttpCredentials::Password(encoded)) => Some(self.authenticate_basic(encoded, request).await),
             _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
             // API tokens are sent with every request.
@@ -187,13 +189,13 @@ impl HttpServer {
                 Some(answer) => return answer,
                 None => error,
             },
-            Ok(proven) => {
-                session.proven = Some(proven);
+            Ok(authenticated) => {
+                session.authenticated = Some(authenticated);
                 return self.session_reply(StatusCode::OK, &session, fields, None, request).await;
             }
         };
         // An authenticated session stays authenticated.
-        let status = if session.proven.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+        let status = if session.authenticated.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
         let mut response = self.session_reply(status, &session, fields, Some(error), request).await;
         response.extensions_mut().insert(error);
         response.extensions_mut().insert(session.id);
@@ -214,8 +216,8 @@ impl HttpServer {
             nonce: Some(session.nonce_base64()),
             server_alg: server_signature.is_some().then_some(SERVER_SIGNATURE_ALGORITHM),
             server_signature,
-            authenticated: session.proven.as_ref().map(|_| true),
-            id: session.proven.as_ref().map(|proven| proven.identity.to_string()),
+            authenticated: session.authenticated.as_ref().map(|_| true),
+            id: session.authenticated.as_ref().map(|authenticated| authenticated.identity.to_string()),
             error: error.map(|error| error.to_string()),
         };
         uncached_json(status, &body)
@@ -231,10 +233,10 @@ fn uncached_json(status: StatusCode, body: &SessionBody) -> Reply {
 }
 
 fn refused(
-    proven: Option<Result<AuthenticatedKey, AuthenticationError>>,
+    authenticated: Option<Result<AuthenticatedKey, AuthenticationError>>,
     request: &RequestHead<'_>,
 ) -> Reply {
-    let error = proven.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
+    let error = authenticated.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
     authentication_error(error, "", request)
 }
 
@@ -242,9 +244,8 @@ fn forbidden(why: &str) -> Reply {
     reply(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"))
 }
 
-fn with_session_responses(doing: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
-    doing
-        .tag("Sessions")
+fn with_session_responses(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    spec.tag("Sessions")
         .response(status, about)
         .json_content::<SessionBody>(JSON)
         .response(StatusCode::BAD_REQUEST, "Not understood")
@@ -267,16 +268,16 @@ const PARAMS_DESCRIPTION: &str = "What could stand in the header";
 
 /// OpenAPI spec of `/api/sessions`.
 pub(crate) fn describe() -> PathSpec {
-    let doing = OperationSpec::new("A new session")
+    let spec = OperationSpec::new("A new session")
         .description(
             "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
              sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
         )
         .request_body::<AuthParamsJson>(JSON, PARAMS_DESCRIPTION, Required::False)
         .example_command("curl -s -X POST $SERVER/api/sessions");
-    let doing = with_session_responses(doing, StatusCode::CREATED, "The session")
+    let spec = with_session_responses(spec, StatusCode::CREATED, "The session")
         .response_header("Location", "`/api/sessions/this`");
-    PathSpec::single(HttpMethod::Post, doing)
+    PathSpec::single(HttpMethod::Post, spec)
 }
 
 /// OpenAPI spec of `/api/sessions/this`.
@@ -286,12 +287,12 @@ pub(crate) fn describe_one() -> PathSpec {
     let get =
         with_session_responses(get, StatusCode::OK, "The session, and who is known in it").security(false);
     let put = || {
-        let doing = OperationSpec::new("Who somebody is").request_body::<AuthParamsJson>(
+        let spec = OperationSpec::new("Who somebody is").request_body::<AuthParamsJson>(
             JSON,
             PARAMS_DESCRIPTION,
             Required::False,
         );
-        with_session_responses(doing, StatusCode::OK, "The session, and who is known in it").security(false)
+        with_session_responses(spec, StatusCode::OK, "The session, and who is known in it").security(false)
     };
     let delete = OperationSpec::new("Ends the session");
     let delete = with_session_responses(delete, StatusCode::OK, "")

@@ -37,13 +37,13 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 fn get_spec() -> OperationSpec {
-    let doing = OperationSpec::new("Who this service is in the Handle System")
+    let spec = OperationSpec::new("Who this service is in the Handle System")
         .tag("Operation")
         .query_param("pretty", "On several lines", text_schema())
         .query_param("callback", "A function that a script calls with it", text_schema())
         .response(StatusCode::OK, "Its addresses and keys, as HS_SITE has them")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    let doing = with_error(doing, StatusCode::BAD_REQUEST, "Not understood");
-    with_error(doing, StatusCode::NOT_FOUND, "It does not speak the native protocol")
+    let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood");
+    with_error(spec, StatusCode::NOT_FOUND, "It does not speak the native protocol")
 }

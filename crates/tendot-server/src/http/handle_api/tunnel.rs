@@ -30,7 +30,7 @@ impl HttpServer {
             let why = "messages of the Handle System are not taken here\n";
             return reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, why);
         };
-        let body = match self.bodies.read(body, MAX_MESSAGE_BYTES).await {
+        let body = match self.body_reader.read(body, MAX_MESSAGE_BYTES).await {
             Ok(body) => body,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
         };

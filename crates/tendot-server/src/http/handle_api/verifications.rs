@@ -52,7 +52,7 @@ impl HttpServer {
         let form = JsonOptions::from_query(&parameters);
         // Keys of other services cannot be verified here.
         if let Err(error) = self.check_responsible(Handle::from(handle)).await {
-            let status = status::status_for(error.response_code(), request.takes_credentials);
+            let status = status::status_for(error.response_code(), request.accepts_credentials);
             return registry_error(&error, status, handle, &form);
         }
         let fields = AuthParams::from_query(&parameters);
@@ -66,7 +66,7 @@ impl HttpServer {
         };
         let is_valid = match (nonce, fields.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
-                let attempt = match self.attempts.start_attempt(request, &claim.to_string()) {
+                let attempt = match self.guess_throttle.start_attempt(request, &claim.to_string()) {
                     Ok(attempt) => attempt,
                     Err(error) => return authentication_error(error, handle, request),
                 };
@@ -98,7 +98,7 @@ impl HttpServer {
 /// OpenAPI spec of `/api/verifications/{identity}`.
 pub(crate) fn describe() -> PathSpec {
     let verify = || {
-        let doing = OperationSpec::new("Whether a secret key has signed two nonces")
+        let spec = OperationSpec::new("Whether a secret key has signed two nonces")
             .tag("Sessions")
             .path_param("identity", "The key, `INDEX:HANDLE`", text_schema())
             .query_param("nonce", "The server's nonce, as Base64", text_schema())
@@ -113,9 +113,9 @@ pub(crate) fn describe() -> PathSpec {
             .response(StatusCode::OK, "Whether it has")
             .json_content::<VerificationBody<'_>>(JSON)
             .text_content("application/javascript");
-        let doing = with_error(doing, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
-        let doing = with_error(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-        with_error(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
+        let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+        with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
     };
     PathSpec::readable(verify()).with_method(
         HttpMethod::Post,

@@ -56,11 +56,11 @@ impl Default for ProxyTrust {
 pub(crate) struct RemoteClient {
     pub(crate) address: IpAddr,
     /// Whether the client itself is on loopback, not only a proxy.
-    pub(crate) is_here: bool,
+    pub(crate) is_loopback: bool,
     /// Whether the connection is from a trusted proxy.
     pub(crate) is_proxied: bool,
     /// Whether credentials are accepted: the transport was secure.
-    pub(crate) takes_credentials: bool,
+    pub(crate) accepts_credentials: bool,
     /// Client certificate; a proxy's certificate is not its client's.
     pub(crate) certificate: Option<Arc<[u8]>>,
 }
@@ -75,28 +75,28 @@ impl ProxyTrust {
     pub(crate) fn resolve_client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> RemoteClient {
         let peer_address = plain(peer.address);
         // A proxy on loopback relays requests from anywhere, whether it is configured as trusted or not.
-        let is_here = peer_address.is_loopback()
+        let is_loopback = peer_address.is_loopback()
             && !headers
                 .keys()
                 .any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
-        if !is_here && self.is_trusted_proxy(peer_address) {
+        if !is_loopback && self.is_trusted_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
                 ForwardedBy::XForwarded => self.from_x_forwarded(headers),
                 ForwardedBy::Forwarded => self.from_forwarded(headers),
             };
             return RemoteClient {
                 address: address.unwrap_or(peer_address),
-                is_here: false,
+                is_loopback: false,
                 is_proxied: true,
-                takes_credentials: is_encrypted,
+                accepts_credentials: is_encrypted,
                 certificate: None,
             };
         }
         RemoteClient {
             address: peer_address,
-            is_here,
+            is_loopback,
             is_proxied: false,
-            takes_credentials: peer.is_encrypted || (self.loopback && is_here),
+            accepts_credentials: peer.is_encrypted || (self.loopback && is_loopback),
             certificate: peer.certificate.clone(),
         }
     }
@@ -255,17 +255,17 @@ mod tests {
         }
         let client = trust.resolve_client(&peer, &map);
         let mut found = client.address.to_string();
-        for (is, word) in [(client.is_here, " here"), (client.is_proxied, " proxied")] {
+        for (is, word) in [(client.is_loopback, " here"), (client.is_proxied, " proxied")] {
             found.push_str(if is { word } else { "" });
         }
-        found.push_str(if client.takes_credentials { " safe" } else { " plain" });
+        found.push_str(if client.accepts_credentials { " safe" } else { " plain" });
         assert_eq!(found, expected, "{headers}");
     }
 
     #[test]
     fn encrypted() {
         let peer = ConnectionPeer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
-        assert!(PLAIN.resolve_client(&peer, &HeaderMap::new()).takes_credentials);
+        assert!(PLAIN.resolve_client(&peer, &HeaderMap::new()).accepts_credentials);
     }
 
     #[test]

@@ -76,10 +76,10 @@ pub(crate) struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    pub(crate) fn observe(&self, took: Duration) {
-        let class = BUCKETS_MICROS.partition_point(|end| Duration::from_micros(*end) < took);
+    pub(crate) fn observe(&self, duration: Duration) {
+        let class = BUCKETS_MICROS.partition_point(|end| Duration::from_micros(*end) < duration);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
@@ -126,10 +126,10 @@ pub(crate) struct UpstreamMetrics {
 
 impl UpstreamMetrics {
     /// Counts a query, and its latency if it was sent.
-    pub(crate) fn record_query(&self, outcome: UpstreamOutcome, took: Option<Duration>) {
+    pub(crate) fn record_query(&self, outcome: UpstreamOutcome, duration: Option<Duration>) {
         self.questions[outcome as usize].fetch_add(1, Ordering::Relaxed);
-        if let Some(took) = took {
-            self.durations.observe(took);
+        if let Some(duration) = duration {
+            self.durations.observe(duration);
         }
     }
 
@@ -184,11 +184,11 @@ impl HttpMetrics {
     }
 
     /// Counts a completed request.
-    pub(crate) fn record_request(&self, kind: RequestKind, status: StatusCode, took: Duration) {
+    pub(crate) fn record_request(&self, kind: RequestKind, status: StatusCode, duration: Duration) {
         let status =
             STATUS_LABELS.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUS_LABELS.len() - 1);
         self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
-        self.durations[kind as usize].observe(took);
+        self.durations[kind as usize].observe(duration);
     }
 }
 
@@ -262,11 +262,11 @@ impl fmt::Debug for ExternalMetric {
 /// Renders all metrics as OpenMetrics text.
 pub(crate) fn render(
     metrics: &Arc<HttpMetrics>,
-    figures: &Arc<Vec<ExternalMetric>>,
+    external_metrics: &Arc<Vec<ExternalMetric>>,
     native: Option<Arc<native::NativeMetrics>>,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(HttpCollector(Arc::clone(metrics), Arc::clone(figures))));
+    registry.register_collector(Box::new(HttpCollector(Arc::clone(metrics), Arc::clone(external_metrics))));
     if let Some(native) = native {
         registry.register_collector(Box::new(native::NativeCollector(native)));
     }
@@ -281,7 +281,7 @@ struct HttpCollector(Arc<HttpMetrics>, Arc<Vec<ExternalMetric>>);
 
 impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self(metrics, figures) = self;
+        let Self(metrics, external_metrics) = self;
         let seconds = |time: SystemTime| {
             time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
         };
@@ -322,7 +322,7 @@ impl Collector for HttpCollector {
         ] {
             encode_counter(&mut encoder, name, about, read(number) as f64)?;
         }
-        figures.iter().try_for_each(|figure| figure.encode(&mut encoder))?;
+        external_metrics.iter().try_for_each(|figure| figure.encode(&mut encoder))?;
 
         let (name, about) = ("tendot_http_requests", "Requests that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
@@ -376,12 +376,12 @@ mod tests {
         metrics.record_request(RequestKind::Redirect, StatusCode::FOUND, Duration::from_micros(25));
         metrics.record_request(RequestKind::Redirect, StatusCode::FOUND, Duration::from_micros(26));
         metrics.record_request(RequestKind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
-        let figures = [
+        let external_metrics = [
             ExternalMetric::new("x", "y", true, || Some(3.0)),
             ExternalMetric::new("z", "y", false, || None),
         ];
-        let figures = Arc::new(Vec::from(figures));
-        let text = render(&metrics, &figures, None).unwrap();
+        let external_metrics = Arc::new(Vec::from(external_metrics));
+        let text = render(&metrics, &external_metrics, None).unwrap();
         for line in [
             "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 2",
             "tendot_http_requests_total{kind=\"read\",code=\"other\"} 1",

@@ -181,30 +181,30 @@ mod tests {
 
     #[test]
     fn one_client() {
-        let limiter = HttpRateLimiter::new(RATES);
-        let (address, start) = (IpAddr::from([192, 0, 2, 1]), limiter.start);
+        let rate_limiter = HttpRateLimiter::new(RATES);
+        let (address, start) = (IpAddr::from([192, 0, 2, 1]), rate_limiter.start);
         let taken = |after: f64, times: usize| {
             let now = start + Duration::from_secs_f64(after);
-            (0..times).filter(|_| limiter.charge(address, now).is_ok()).count()
+            (0..times).filter(|_| rate_limiter.charge(address, now).is_ok()).count()
         };
         assert_eq!(taken(0.0, 100), 20);
         assert_eq!(taken(0.5, 100), 5);
         assert_eq!(taken(60.0, 100), 20);
-        let wait = limiter.charge(address, start + Duration::from_secs(60)).unwrap_err();
+        let wait = rate_limiter.charge(address, start + Duration::from_secs(60)).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         // Another client, and the whole network.
-        assert!(limiter.charge([192, 0, 2, 2].into(), start + Duration::from_secs(60)).is_ok());
+        assert!(rate_limiter.charge([192, 0, 2, 2].into(), start + Duration::from_secs(60)).is_ok());
         let now = start + Duration::from_secs(120);
         let all = (0..=255).flat_map(|host| [IpAddr::from([192, 0, 2, host]); 10]);
-        assert_eq!(all.filter(|address| limiter.charge(*address, now).is_ok()).count(), 100);
+        assert_eq!(all.filter(|address| rate_limiter.charge(*address, now).is_ok()).count(), 100);
         let all = (0..100_u16).map(|host| IpAddr::from([0x2001, 0xdb8, 0, 0, host, 0, 0, 1]));
-        assert_eq!(all.filter(|address| limiter.charge(*address, now).is_ok()).count(), 20);
+        assert_eq!(all.filter(|address| rate_limiter.charge(*address, now).is_ok()).count(), 20);
     }
 
     /// One million requests of 100,000 sources within 100 seconds; 20 sources send half of them.
     #[test]
     fn attack_a_few_among_many() {
-        let limiter = HttpRateLimiter::new(RATES);
+        let rate_limiter = HttpRateLimiter::new(RATES);
         let mut state = 7_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -212,14 +212,15 @@ mod tests {
         };
         let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
         let (mut greedy, mut held_back) = (HashMap::<u64, u64>::new(), 0);
-        let size = limiter.clients.places.len();
+        let size = rate_limiter.clients.places.len();
         for request in 0..1_000_000_u64 {
-            let now = limiter.start + Duration::from_micros(request * 100);
+            let now = rate_limiter.start + Duration::from_micros(request * 100);
             if request % 2 == 0 {
                 let number = random(20);
-                *greedy.entry(number).or_default() += u64::from(limiter.charge(source(number), now).is_ok());
+                *greedy.entry(number).or_default() +=
+                    u64::from(rate_limiter.charge(source(number), now).is_ok());
             } else {
-                held_back += u64::from(limiter.charge(source(20 + random(99_980)), now).is_err());
+                held_back += u64::from(rate_limiter.charge(source(20 + random(99_980)), now).is_err());
             }
         }
         // 250 requests per second each: ten are accepted, and the initial burst.
@@ -228,6 +229,6 @@ mod tests {
         }
         // Five requests each within 100 seconds: only the few that share both slots with heavy clients are limited.
         assert!(held_back <= 50, "{held_back} of 500,000");
-        assert_eq!(limiter.clients.places.len(), size);
+        assert_eq!(rate_limiter.clients.places.len(), size);
     }
 }

@@ -67,7 +67,7 @@ impl HttpServer {
         name: &str,
         parameters: &QueryParams<'_>,
         request: &RequestHead<'_>,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Reply {
         let before = match number(parameters, "before") {
             Ok(before) => before.unwrap_or(u64::MAX),
@@ -85,24 +85,24 @@ impl HttpServer {
         let handle = Handle::from(name);
         match self
             .registry
-            .record_history(handle, order, ITEMS, &Caller::Anonymous, unix_millis(), &mut search.work)
+            .record_history(handle, order, ITEMS, &Caller::Anonymous, unix_millis(), &mut context.budget)
             .await
         {
             Ok(history) => {
                 let is_first = before == u64::MAX;
                 render(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))
             }
-            Err(error) => self.lookup_failed(name, &RecordLookupError::Here(error), request, search).await,
+            Err(error) => self.lookup_failed(name, &RecordLookupError::Here(error), request, context).await,
         }
     }
 }
 
 impl HistoryPage {
     fn new(name: &str, changes: &[HistoryEvent], next: Option<u64>, is_first: bool) -> Self {
-        let mut room = PageBudget::new();
+        let mut page_budget = PageBudget::new();
         let items: Vec<HistoryRow> = changes
             .iter()
-            .map_while(|event| room.has_room().then(|| HistoryRow::of(event, &mut room)))
+            .map_while(|event| page_budget.has_room().then(|| HistoryRow::of(event, &mut page_budget)))
             .collect();
         let is_cut = items.len() < changes.len();
         let older = if is_cut { items.last().map(|last| last.sequence) } else { next };
@@ -112,20 +112,20 @@ impl HistoryPage {
             items,
             older,
             is_first,
-            is_short: room.is_exhausted(),
+            is_short: page_budget.is_exhausted(),
             path: format(name),
         }
     }
 }
 
 impl HistoryRow {
-    fn of(event: &HistoryEvent, room: &mut PageBudget) -> Self {
+    fn of(event: &HistoryEvent, page_budget: &mut PageBudget) -> Self {
         let at = format_millis(event.at);
         let (what, turns, was) = match &event.what {
             Happening::Changed { kind, before, after } => (
                 change_label(*kind, before, after),
-                changed_fields(before, after, room),
-                PreviousRecord::of(before, room),
+                changed_fields(before, after, page_budget),
+                PreviousRecord::of(before, page_budget),
             ),
             Happening::Transferred { from, to } => {
                 let mut turns = Vec::new();
@@ -134,9 +134,9 @@ impl HistoryRow {
                     "Registrant",
                     Some(&from.registrant),
                     Some(&to.registrant),
-                    room,
+                    page_budget,
                 );
-                push_changed_field(&mut turns, "Agency", Some(&from.agency), Some(&to.agency), room);
+                push_changed_field(&mut turns, "Agency", Some(&from.agency), Some(&to.agency), page_budget);
                 ("Given to others, with its prefix", turns, PreviousRecord::Same)
             }
         };
@@ -145,7 +145,7 @@ impl HistoryRow {
             what,
             turns,
             at: (format_timestamp(&at), at),
-            by: Some(room.line(&event.by)).filter(|by| !by.is_empty()),
+            by: Some(page_budget.line(&event.by)).filter(|by| !by.is_empty()),
             was,
         }
     }
@@ -167,7 +167,11 @@ fn change_label(kind: EditKind, before: &Then, after: &Then) -> &'static str {
 }
 
 /// Changes other than of values.
-fn changed_fields(before: &Then, after: &Then, room: &mut PageBudget) -> Vec<(&'static str, String, String)> {
+fn changed_fields(
+    before: &Then,
+    after: &Then,
+    page_budget: &mut PageBudget,
+) -> Vec<(&'static str, String, String)> {
     let snapshot = |then: &Then| match then {
         Then::Record(was) => Some((**was).clone()),
         Then::Nothing | Then::Unknown => None,
@@ -177,7 +181,13 @@ fn changed_fields(before: &Then, after: &Then, room: &mut PageBudget) -> Vec<(&'
     let who = |was: &Option<RecordSnapshot>| was.as_ref().and_then(|was| was.registrant.clone());
     // A removal removes all fields.
     if after.is_some() {
-        push_changed_field(&mut turns, "Registrant", who(&before).as_deref(), who(&after).as_deref(), room);
+        push_changed_field(
+            &mut turns,
+            "Registrant",
+            who(&before).as_deref(),
+            who(&after).as_deref(),
+            page_budget,
+        );
         let text = |was: &Option<RecordSnapshot>| {
             was.as_ref().and_then(|was| Some(was.metadata.as_ref()?.get().to_owned()))
         };
@@ -187,7 +197,7 @@ fn changed_fields(before: &Then, after: &Then, room: &mut PageBudget) -> Vec<(&'
             if old == new {
                 turns.push(("Metadata", String::new(), "changed".into()));
             } else {
-                push_changed_field(&mut turns, "Title", old.as_deref(), new.as_deref(), room);
+                push_changed_field(&mut turns, "Title", old.as_deref(), new.as_deref(), page_budget);
             }
         }
     }
@@ -199,24 +209,25 @@ fn push_changed_field(
     label: &'static str,
     before: Option<&str>,
     after: Option<&str>,
-    room: &mut PageBudget,
+    page_budget: &mut PageBudget,
 ) {
     if before != after {
         let mut line =
-            |text: Option<&str>| room.line(&truncate_chars(text.unwrap_or_default(), MAX_FIELD_CHARS));
+            |text: Option<&str>| page_budget.line(&truncate_chars(text.unwrap_or_default(), MAX_FIELD_CHARS));
         turns.push((label, line(before), line(after)));
     }
 }
 
 impl PreviousRecord {
-    fn of(before: &Then, room: &mut PageBudget) -> Self {
+    fn of(before: &Then, page_budget: &mut PageBudget) -> Self {
         match before {
             Then::Nothing => Self::Nothing,
             Then::Unknown => Self::Unknown,
             Then::Record(was) => {
                 let values = was.values.iter();
-                let rows: Vec<ValueRow> =
-                    values.map_while(|value| room.has_room().then(|| ValueRow::of(value, room))).collect();
+                let rows: Vec<ValueRow> = values
+                    .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, page_budget)))
+                    .collect();
                 let more = was.values.len() - rows.len();
                 Self::Record(rows, more)
             }

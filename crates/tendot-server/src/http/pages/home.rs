@@ -57,7 +57,7 @@ impl ToSchema for ResolveFormSchema {}
 /// OpenAPI spec of `/`.
 pub(crate) fn describe() -> PathSpec {
     let bad = "What was sent is not written as it should be";
-    let search = OperationSpec::new("The page with one box, or the way to what was typed into it")
+    let context = OperationSpec::new("The page with one box, or the way to what was typed into it")
         .tag("Pages")
         .query_param("text", "A name, an address or a whole citation", text_schema())
         .example_command("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
@@ -80,7 +80,7 @@ pub(crate) fn describe() -> PathSpec {
             "At most 64 KiB",
             Required::False,
         );
-    PathSpec::readable(search).with_method(HttpMethod::Post, redirect::with_resolution_responses(send))
+    PathSpec::readable(context).with_method(HttpMethod::Post, redirect::with_resolution_responses(send))
 }
 
 /// Formats a number as `1,234,567`.

@@ -115,15 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn room() {
-        let mut room = PageBudget::new();
-        assert_eq!((room.line("abc"), room.is_exhausted()), ("abc".into(), false));
-        let shown = room.line(&"<".repeat(MAX_RECORD_BYTES));
+    fn page_budget() {
+        let mut page_budget = PageBudget::new();
+        assert_eq!((page_budget.line("abc"), page_budget.is_exhausted()), ("abc".into(), false));
+        let shown = page_budget.line(&"<".repeat(MAX_RECORD_BYTES));
         assert_eq!(
-            (shown.chars().count(), room.is_exhausted()),
+            (shown.chars().count(), page_budget.is_exhausted()),
             ((MAX_RECORD_BYTES - 2 * ELEMENT_OVERHEAD_BYTES - 3) / 5 + 1, true)
         );
-        assert_eq!((room.line("abc"), room.url("https://example.org/")), ("…".into(), None));
-        assert!(!room.has_room());
+        assert_eq!((page_budget.line("abc"), page_budget.url("https://example.org/")), ("…".into(), None));
+        assert!(!page_budget.has_room());
     }
 }

@@ -256,34 +256,34 @@ struct SuggestionRow {
 
 impl ProblemPage {
     fn new(problem: &Problem<'_>) -> Self {
-        let mut room = PageBudget::new();
+        let mut page_budget = PageBudget::new();
         Self {
             status: problem.status.as_u16(),
             title: problem.title.clone(),
-            detail: room.line(&problem.detail),
-            name: room.line(problem.name),
+            detail: page_budget.line(&problem.detail),
+            name: page_budget.line(problem.name),
             again: escape_invisible(&truncate_chars(problem.name, 1_000)),
             reasons: problem.reasons.clone(),
             near: problem
                 .near
                 .iter()
                 .filter_map(|near| {
-                    let path = room.url(&format(&near.name))?;
-                    Some(SuggestionRow { path, name: room.line(&near.name), why: near.why })
+                    let path = page_budget.url(&format(&near.name))?;
+                    Some(SuggestionRow { path, name: page_budget.line(&near.name), why: near.why })
                 })
                 .collect(),
-            elsewhere: problem.elsewhere.as_deref().and_then(|address| room.url(address)),
+            elsewhere: problem.elsewhere.as_deref().and_then(|address| page_budget.url(address)),
             place: problem.place.map(|(before, at, after)| {
                 let skipped = before.chars().count().saturating_sub(60);
                 let start: String = before.chars().skip(skipped).collect();
                 let start = if skipped > 0 { format!("…{start}") } else { start };
-                (room.line(&start), room.line(at), room.line(&truncate_chars(after, 60)))
+                (page_budget.line(&start), page_budget.line(at), page_budget.line(&truncate_chars(after, 60)))
             }),
             is_ended: problem.known.is_some(),
             registration: problem
                 .known
                 .as_ref()
-                .map(|known| RegistrationCard::new(known, &mut room))
+                .map(|known| RegistrationCard::new(known, &mut page_budget))
                 .filter(|registration| !registration.rows.is_empty()),
             path: if problem.name.is_empty() { String::new() } else { format(problem.name) },
         }
@@ -297,7 +297,7 @@ impl HttpServer {
         name: &str,
         error: &RecordLookupError,
         request: &RequestHead<'_>,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Reply {
         let mut problem = match error {
             RecordLookupError::Here(error) => problem_for_lookup(name, error),
@@ -327,11 +327,11 @@ impl HttpServer {
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
         {
-            problem.near = self.suggest_names(name, &mut search.work).await;
+            problem.near = self.suggest_names(name, &mut context.budget).await;
         }
         let mut response = problem.negotiated_reply(request);
-        if let Some(heard) = error.provenance() {
-            caching::add_cache_status(response.headers_mut(), heard);
+        if let Some(provenance) = error.provenance() {
+            caching::add_cache_status(response.headers_mut(), provenance);
         }
         response
     }
@@ -509,11 +509,11 @@ pub(crate) fn problem_of_request(why: &str) -> Reply {
 }
 
 /// Problem for failed authentication, for programs.
-pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Reply {
+pub(crate) fn problem_of_caller(error: AuthenticationError, accepts_credentials: bool) -> Reply {
     if let Some(answer) = error.retry_reply() {
         return answer;
     }
-    let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+    let status = if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let detail = format!("{}.", capitalize(&error.to_string()));
     Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).uncached_json_reply()
 }

@@ -57,23 +57,26 @@ impl HttpServer {
         &self,
         name: &str,
         parameters: &QueryParams<'_>,
-        way: &RedirectOutcome,
+        outcome: &RedirectOutcome,
         request: &RequestHead<'_>,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Reply {
         // Uses the cached record that was just fetched.
-        search.is_authoritative = false;
-        match self.lookup_values(name, parameters, search).await {
-            Ok((values, heard)) => {
-                let origin = heard.map(|heard| heard.describe(self.upstream_name()));
+        context.is_authoritative = false;
+        match self.lookup_values(name, parameters, context).await {
+            Ok((values, provenance)) => {
+                let origin = provenance.map(|provenance| provenance.describe(self.upstream_name()));
                 let prefix = match NameKind::classify(name) {
                     NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
                     _ => None,
                 };
-                let known = if heard.is_none() { self.registration_details(name).await } else { None };
-                render(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin, known.as_ref()))
+                let known = if provenance.is_none() { self.registration_details(name).await } else { None };
+                render(
+                    StatusCode::OK,
+                    &RecordPage::new(name, &values, outcome, prefix, origin, known.as_ref()),
+                )
             }
-            Err(error) => self.lookup_failed(name, &error, request, search).await,
+            Err(error) => self.lookup_failed(name, &error, request, context).await,
         }
     }
 
@@ -107,12 +110,12 @@ impl RecordPage {
     fn new(
         name: &str,
         values: &[HandleValue<'_>],
-        way: &RedirectOutcome,
+        outcome: &RedirectOutcome,
         prefix: Option<String>,
         origin: Option<String>,
         known: Option<&RegistrationDetails>,
     ) -> Self {
-        let mut room = PageBudget::new();
+        let mut page_budget = PageBudget::new();
         let read = NameKind::classify(name);
         let kind = match &read {
             NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
@@ -120,12 +123,12 @@ impl RecordPage {
             NameKind::Prefix(_) => "Prefix",
             NameKind::Handle | NameKind::Nothing => "Handle",
         };
-        let leads = RecordTarget::of(way, &mut room);
-        let registration = known.map(|known| RegistrationCard::new(known, &mut room));
-        let forms = written_forms(name, &read, &mut room);
+        let leads = RecordTarget::of(outcome, &mut page_budget);
+        let registration = known.map(|known| RegistrationCard::new(known, &mut page_budget));
+        let forms = written_forms(name, &read, &mut page_budget);
         let rows: Vec<ValueRow> = values
             .iter()
-            .map_while(|value| room.has_room().then(|| ValueRow::of(value, &mut room)))
+            .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))
             .collect();
         Self {
             title: escape_invisible(&truncate_chars(name, 80)),
@@ -137,7 +140,7 @@ impl RecordPage {
             prefix,
             forms,
             more: values.len() - rows.len(),
-            is_short: room.is_exhausted(),
+            is_short: page_budget.is_exhausted(),
             rows,
             path: format(name),
         }
@@ -145,14 +148,14 @@ impl RecordPage {
 }
 
 impl RecordTarget {
-    fn of(way: &RedirectOutcome, room: &mut PageBudget) -> Self {
-        match way {
+    fn of(outcome: &RedirectOutcome, page_budget: &mut PageBudget) -> Self {
+        match outcome {
             RedirectOutcome::There(answer) => {
                 let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
                 location.map_or(Self::Nowhere, |location| Self::To {
                     status: answer.status().as_u16(),
-                    text: room.line(location),
-                    address: room.url(location),
+                    text: page_budget.line(location),
+                    address: page_budget.url(location),
                 })
             }
             // A client that requests the record page does not want metadata.
@@ -161,17 +164,17 @@ impl RecordTarget {
             }
             RedirectOutcome::Here(Some(error)) => Self::NotFollowed(error.to_string()),
             RedirectOutcome::NotServed(says) => {
-                Self::NotFollowed(format!("its prefix is not served at present {}", room.line(says)))
+                Self::NotFollowed(format!("its prefix is not served at present {}", page_budget.line(says)))
             }
             RedirectOutcome::Endless(chain) => {
-                Self::Endless(room.line(chain.first().map_or("", |name| name)))
+                Self::Endless(page_budget.line(chain.first().map_or("", |name| name)))
             }
         }
     }
 }
 
 /// Written forms of a name, to copy; duplicates are left out.
-fn written_forms(name: &str, read: &NameKind<'_>, room: &mut PageBudget) -> Vec<(String, String)> {
+fn written_forms(name: &str, read: &NameKind<'_>, page_budget: &mut PageBudget) -> Vec<(String, String)> {
     let written: Vec<(&str, String)> = match read {
         NameKind::Doi(target) => WRITTEN_FORMS
             .iter()
@@ -186,7 +189,7 @@ fn written_forms(name: &str, read: &NameKind<'_>, room: &mut PageBudget) -> Vec<
     for (label, text) in written {
         match forms.iter_mut().find(|(_, known)| *known == text) {
             Some((labels, _)) => *labels = format!("{labels}, {label}"),
-            None if room.has_room() => forms.push((label.into(), room.line(&text))),
+            None if page_budget.has_room() => forms.push((label.into(), page_budget.line(&text))),
             None => break,
         }
     }

@@ -65,12 +65,12 @@ pub(super) struct RegistrationRow {
 impl HttpServer {
     /// Public registry data of a name that is or was registered.
     pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
-        let (now, work) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
-        let registered = self.public_registration(name, now, work).await.ok()??;
+        let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
+        let registered = self.public_registration(name, now, budget).await.ok()??;
         let anonymous = &Caller::Anonymous;
         let registrant =
-            self.registry.registrant(&registered.registrant, anonymous, to_unix_millis(now), work).await;
-        let agency = self.registry.agency(&registered.agency, work).await;
+            self.registry.registrant(&registered.registrant, anonymous, to_unix_millis(now), budget).await;
+        let agency = self.registry.agency(&registered.agency, budget).await;
         Some(RegistrationDetails {
             registrant: registrant.ok().map(|held| held.it.name.into()),
             agency: agency.ok().map(|held| held.it.name.into()),
@@ -102,11 +102,11 @@ impl HttpServer {
 }
 
 impl RegistrationCard {
-    pub(super) fn new(known: &RegistrationDetails, room: &mut PageBudget) -> Self {
+    pub(super) fn new(known: &RegistrationDetails, page_budget: &mut PageBudget) -> Self {
         let mut rows = Vec::new();
         let registered = known.registered.as_ref();
         let summary = registered.and_then(DoiRecord::citation_summary);
-        let mut line = |text: &str| room.line(&truncate_chars(text, MAX_TEXT_CHARS));
+        let mut line = |text: &str| page_budget.line(&truncate_chars(text, MAX_TEXT_CHARS));
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };

@@ -42,23 +42,23 @@ struct LocationRow {
 
 /// Renders the page of a trace.
 pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
-    let mut room = PageBudget::new();
+    let mut page_budget = PageBudget::new();
     let mut steps = Vec::new();
     for finding in &explained.steps {
-        if !room.has_room() {
+        if !page_budget.has_room() {
             break;
         }
-        let advice = finding.advice.as_deref().map(|advice| room.line(advice)).unwrap_or_default();
+        let advice = finding.advice.as_deref().map(|advice| page_budget.line(advice)).unwrap_or_default();
         steps.push(TraceStepRow {
             step: finding.step,
             ok: finding.ok,
-            says: room.line(&finding.says),
+            says: page_budget.line(&finding.says),
             advice,
         });
     }
     let mut places = Vec::new();
     for (number, place) in explained.places.iter().enumerate() {
-        if !room.has_room() {
+        if !page_budget.has_room() {
             break;
         }
         let attributes: Vec<String> =
@@ -69,9 +69,9 @@ pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
         };
         let (fate, is_chosen) = selection_result(number, explained);
         places.push(LocationRow {
-            href: room.line(&place.href),
-            from: room.line(&from),
-            fate: room.line(&fate),
+            href: page_budget.line(&place.href),
+            from: page_budget.line(&from),
+            fate: page_budget.line(&fate),
             is_chosen,
         });
     }
@@ -84,7 +84,7 @@ pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
             steps,
             places,
             microseconds: explained.microseconds,
-            is_short: room.is_exhausted(),
+            is_short: page_budget.is_exhausted(),
             path: format(&explained.name),
         },
     ))

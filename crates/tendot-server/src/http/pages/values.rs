@@ -46,75 +46,75 @@ pub(super) struct CollapsedText {
 }
 
 impl ValueRow {
-    pub(super) fn of(value: &HandleValue<'_>, room: &mut PageBudget) -> Self {
+    pub(super) fn of(value: &HandleValue<'_>, page_budget: &mut PageBudget) -> Self {
         let json = serde_json::to_value(value).unwrap_or_default();
         let changed = json.get("timestamp").and_then(Json::as_str);
         let mut row = Self {
             index: value.index,
-            value_type: room.line(&value.type_name()),
+            value_type: page_budget.line(&value.type_name()),
             lines: Vec::new(),
             folded: None,
             ttl: format_ttl(value.ttl, json.get("ttl")),
             changed: changed.map(|date| (format_timestamp(date), date.to_owned())),
         };
         match value.decode_data() {
-            Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), room)),
-            Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, room)),
+            Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), page_budget)),
+            Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, page_budget)),
             Ok(ValueData::Site(site)) => {
-                row.lines.extend(site_lines(&site, room));
-                row.add_collapsed("All of it as JSON", &pretty_json(&json), room);
+                row.lines.extend(site_lines(&site, page_budget));
+                row.add_collapsed("All of it as JSON", &pretty_json(&json), page_budget);
             }
             Ok(ValueData::PublicKey(key)) => {
                 row.lines.push(ValueLine::new("", describe_key(&key)));
-                row.add_collapsed("The key as JSON", &pretty_json(&json), room);
+                row.add_collapsed("The key as JSON", &pretty_json(&json), page_budget);
             }
             Ok(ValueData::ValueList(list)) => {
                 row.lines.extend(list.members.iter().map_while(|member| {
-                    room.has_room().then(|| ValueLine::new("", room.line(&member.to_string())))
+                    page_budget.has_room().then(|| ValueLine::new("", page_budget.line(&member.to_string())))
                 }));
             }
             Ok(ValueData::Locations(locations)) => {
-                row.lines.extend(location_lines(&locations, room));
-                row.add_collapsed("All of it as XML", locations.as_str(), room);
+                row.lines.extend(location_lines(&locations, page_budget));
+                row.add_collapsed("All of it as XML", locations.as_str(), page_budget);
             }
-            _ => row.add_text(&json, value.data.len(), room),
+            _ => row.add_text(&json, value.data.len(), page_budget),
         }
         row
     }
 
     /// Adds data as text, or as bytes if it is not text.
-    fn add_text(&mut self, json: &Json, length: usize, room: &mut PageBudget) {
+    fn add_text(&mut self, json: &Json, length: usize, page_budget: &mut PageBudget) {
         let data = json.pointer("/data/value").and_then(Json::as_str).unwrap_or_default();
         if json.pointer("/data/format").and_then(Json::as_str) == Some("base64") {
             let title = format!("{length} bytes, as base64");
-            self.add_collapsed(&title, data, room);
+            self.add_collapsed(&title, data, page_budget);
         } else if data.chars().nth(MAX_INLINE_CHARS).is_some() || data.contains('\n') {
-            let first =
-                room.line(&truncate_chars(data.lines().next().unwrap_or_default(), MAX_INLINE_CHARS / 2));
+            let first = page_budget
+                .line(&truncate_chars(data.lines().next().unwrap_or_default(), MAX_INLINE_CHARS / 2));
             self.lines.push(ValueLine::new("", first));
-            self.add_collapsed(&format!("All of it, {length} bytes"), data, room);
+            self.add_collapsed(&format!("All of it, {length} bytes"), data, page_budget);
         } else {
-            self.lines.push(ValueLine::new("", room.line(data)));
+            self.lines.push(ValueLine::new("", page_budget.line(data)));
         }
     }
 
-    fn add_collapsed(&mut self, title: &str, text: &str, room: &mut PageBudget) {
-        if room.has_room() {
-            self.folded = Some(CollapsedText { title: title.to_owned(), text: room.lines(text) });
+    fn add_collapsed(&mut self, title: &str, text: &str, page_budget: &mut PageBudget) {
+        if page_budget.has_room() {
+            self.folded = Some(CollapsedText { title: title.to_owned(), text: page_budget.lines(text) });
         }
     }
 }
 
 /// Line with a URL; it is a link only if it is a valid redirect target.
-fn url_line(label: &'static str, stored: &str, room: &mut PageBudget) -> ValueLine {
-    let text = room.line(stored);
+fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> ValueLine {
+    let text = page_budget.line(stored);
     match redirect_target::sanitize(stored) {
-        Ok(address) => ValueLine { label, text, link: room.url(&address), note: String::new() },
+        Ok(address) => ValueLine { label, text, link: page_budget.url(&address), note: String::new() },
         Err(error) => ValueLine { label, text, link: None, note: format!("not followed: {error}") },
     }
 }
 
-fn admin_lines(admin: &Admin<'_>, room: &mut PageBudget) -> [ValueLine; 2] {
+fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
     let rights: Vec<&str> = PERMISSION_NAMES
         .iter()
         .filter(|(right, _)| admin.permissions.has(*right))
@@ -126,8 +126,8 @@ fn admin_lines(admin: &Admin<'_>, room: &mut PageBudget) -> [ValueLine; 2] {
         _ => rights.join(", "),
     };
     [
-        ValueLine::new("Administrator", room.line(&admin.reference.to_string())),
-        ValueLine::new("May", room.line(&rights)),
+        ValueLine::new("Administrator", page_budget.line(&admin.reference.to_string())),
+        ValueLine::new("May", page_budget.line(&rights)),
     ]
 }
 
@@ -147,19 +147,19 @@ const PERMISSION_NAMES: [(AdminPermissions, &str); 13] = [
     (AdminPermissions::LIST_DERIVED_PREFIXES, "list derived prefixes"),
 ];
 
-fn site_lines(site: &Site<'_>, room: &mut PageBudget) -> Vec<ValueLine> {
+fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
     let mut lines = Vec::new();
     if let Some(description) = site.description() {
-        lines.push(ValueLine::new("Site", room.line(description)));
+        lines.push(ValueLine::new("Site", page_budget.line(description)));
     }
     let kind = if site.is_primary() { "primary" } else { "mirror" };
     let Site { protocol_major: major, protocol_minor: minor, serial, .. } = site;
     lines.push(ValueLine::new(
         "Kind",
-        room.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
+        page_budget.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
     ));
     for server in &site.servers {
-        if !room.has_room() {
+        if !page_budget.has_room() {
             break;
         }
         let mut text = format!("{}: {}", server.id, server.ip());
@@ -173,7 +173,7 @@ fn site_lines(site: &Site<'_>, room: &mut PageBudget) -> Vec<ValueLine> {
             };
             text += &format!("{} {transport} {}", if number == 0 { " by" } else { "," }, interface.port);
         }
-        lines.push(ValueLine::new("Server", room.line(&text)));
+        lines.push(ValueLine::new("Server", page_budget.line(&text)));
     }
     lines
 }
@@ -191,11 +191,11 @@ fn describe_key(key: &PublicKey<'_>) -> String {
     }
 }
 
-fn location_lines(locations: &Locations<'_>, room: &mut PageBudget) -> Vec<ValueLine> {
+fn location_lines(locations: &Locations<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
     let methods: Vec<&str> = locations.selection_methods().collect();
-    let mut lines = vec![ValueLine::new("Chosen by", room.line(&methods.join(", ")))];
+    let mut lines = vec![ValueLine::new("Chosen by", page_budget.line(&methods.join(", ")))];
     for location in &locations.locations {
-        if !room.has_room() {
+        if !page_budget.has_room() {
             break;
         }
         let attributes: Vec<String> = location
@@ -203,9 +203,10 @@ fn location_lines(locations: &Locations<'_>, room: &mut PageBudget) -> Vec<Value
             .filter(|(name, _)| !matches!(*name, "href" | "id"))
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
-        let mut line = location.href().map_or_else(ValueLine::default, |href| url_line("", href, room));
+        let mut line =
+            location.href().map_or_else(ValueLine::default, |href| url_line("", href, page_budget));
         line.label = "Place";
-        let more = room.line(&attributes.join(", "));
+        let more = page_budget.line(&attributes.join(", "));
         let both = [line.note.as_str(), &more];
         line.note = both.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
         lines.push(line);

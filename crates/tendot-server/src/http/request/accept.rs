@@ -32,33 +32,33 @@ impl<'a> LocationPreference<'a> {
 
 /// Location preferences of the request headers, most preferred first.
 pub(crate) fn location_preferences(headers: &HeaderMap) -> Vec<LocationPreference<'_>> {
-    let mut wishes = Vec::new();
+    let mut preferences = Vec::new();
     let types = accepted_entries(headers, &ACCEPT);
     if types.iter().all(|(range, _)| *range == "*/*") {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         if agent.contains("Mozilla/") || agent.contains("Opera/") {
-            wishes.push(LocationPreference::new("http_role", "browser".into()));
-            wishes.push(LocationPreference::new("media-type", "text/html".into()));
+            preferences.push(LocationPreference::new("http_role", "browser".into()));
+            preferences.push(LocationPreference::new("media-type", "text/html".into()));
         } else {
-            wishes.push(LocationPreference::new("http_role", "no_conneg".into()));
+            preferences.push(LocationPreference::new("http_role", "no_conneg".into()));
         }
     } else {
         let best = types.first().map_or(0, |(_, quality)| *quality);
         if types.iter().any(|(range, quality)| *quality == best && is_browser_type(range)) {
-            wishes.push(LocationPreference::new("http_role", "browser".into()));
+            preferences.push(LocationPreference::new("http_role", "browser".into()));
         } else {
             for (range, _) in types.iter().filter(|(range, _)| !range.contains('*')) {
-                wishes.push(LocationPreference::new("media-type", range.to_ascii_lowercase().into()));
+                preferences.push(LocationPreference::new("media-type", range.to_ascii_lowercase().into()));
             }
-            wishes.push(LocationPreference::new("http_role", "conneg".into()));
+            preferences.push(LocationPreference::new("http_role", "conneg".into()));
         }
     }
     for (language, _) in accepted_entries(headers, &ACCEPT_LANGUAGE) {
         if language != "*" {
-            wishes.push(LocationPreference::new("language", language.into()));
+            preferences.push(LocationPreference::new("language", language.into()));
         }
     }
-    wishes
+    preferences
 }
 
 /// Metadata format requested by `Accept`.

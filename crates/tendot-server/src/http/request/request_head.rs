@@ -14,9 +14,9 @@ pub(crate) struct RequestHead<'a> {
     /// Client address, if known.
     pub(crate) client: Option<IpAddr>,
     /// Whether the client is on loopback.
-    pub(crate) is_here: bool,
+    pub(crate) is_loopback: bool,
     /// Whether credentials are accepted on this connection.
-    pub(crate) takes_credentials: bool,
+    pub(crate) accepts_credentials: bool,
     /// Client certificate.
     pub(crate) certificate: Option<&'a [u8]>,
 }

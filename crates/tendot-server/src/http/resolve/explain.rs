@@ -127,12 +127,12 @@ impl ResolutionTrace {
     }
 
     /// Records an event; events of a further record replace those of the one before.
-    fn record(&mut self, told: TraceEvent<'_>) {
-        match told {
-            TraceEvent::Values(values, heard, has_metadata) => {
+    fn record(&mut self, event: TraceEvent<'_>) {
+        match event {
+            TraceEvent::Values(values, provenance, has_metadata) => {
                 self.values = values.to_vec();
                 self.has_metadata = has_metadata;
-                self.upstream = heard;
+                self.upstream = provenance;
                 self.places.clear();
                 self.choice.clear();
             }
@@ -145,16 +145,16 @@ impl ResolutionTrace {
     }
 
     /// Adds the step that says whether this server is responsible for the record, or how it was obtained.
-    fn add_origin(&mut self, prefix: &str, heard: Option<Provenance>, base: &str) {
-        let Some(heard) = heard else {
+    fn add_origin(&mut self, prefix: &str, provenance: Option<Provenance>, base: &str) {
+        let Some(provenance) = provenance else {
             return self.add_ok("prefix", format!("names under `{prefix}` are kept here"));
         };
-        self.upstream = Some(heard);
+        self.upstream = Some(provenance);
         self.add_ok("prefix", format!("names under `{prefix}` are not kept here"));
-        if heard.stale.is_some() {
-            self.add_failure("upstream", heard.describe(base), "look whether the upstream runs");
+        if provenance.stale.is_some() {
+            self.add_failure("upstream", provenance.describe(base), "look whether the upstream runs");
         } else {
-            self.add_ok("upstream", heard.describe(base));
+            self.add_ok("upstream", provenance.describe(base));
         }
     }
 
@@ -226,14 +226,14 @@ impl HttpServer {
             headers: &headers,
             version: Version::HTTP_11,
             client: None,
-            is_here: false,
-            takes_credentials: false,
+            is_loopback: false,
+            accepts_credentials: false,
             certificate: None,
         };
         let name = extract_name(text.trim());
         let parameters = QueryParams::default();
-        let mut search = LookupContext::new(&request, &parameters);
-        self.trace_name(&name, &parameters, &request, SystemTime::now(), &mut search).await
+        let mut context = LookupContext::new(&request, &parameters);
+        self.trace_name(&name, &parameters, &request, SystemTime::now(), &mut context).await
     }
 
     /// Handles `?explain`, as JSON or as a page.
@@ -243,9 +243,9 @@ impl HttpServer {
         parameters: &QueryParams<'_>,
         request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Reply {
-        let explanation = self.trace_name(name, parameters, request, now, search).await;
+        let explanation = self.trace_name(name, parameters, request, now, context).await;
         if parameters.get("explain") != Some("json") && !accept::prefers_json(request.headers) {
             return pages::trace_page(&explanation);
         }
@@ -261,7 +261,7 @@ impl HttpServer {
         parameters: &QueryParams<'_>,
         request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> ResolutionTrace {
         let started = Instant::now();
         let mut explained = ResolutionTrace { name: name.to_owned(), ..ResolutionTrace::default() };
@@ -271,13 +271,13 @@ impl HttpServer {
             explained.outcome = TraceOutcome::default();
             explained.upstream = None;
             let known = explained.aliases.len();
-            let way = self
-                .resolve_redirect(&asked, parameters, request, now, search, &mut |told| {
-                    explained.record(told)
+            let outcome = self
+                .resolve_redirect(&asked, parameters, request, now, context, &mut |event| {
+                    explained.record(event)
                 })
                 .await;
             let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();
-            self.find(&mut explained, &asked, &way, &aliases, search).await;
+            self.find(&mut explained, &asked, &outcome, &aliases, context).await;
             match aliases.last() {
                 Some(last) if explained.redirects.len() == 1 => asked.clone_from(last),
                 _ => break,
@@ -292,9 +292,9 @@ impl HttpServer {
         &self,
         explained: &mut ResolutionTrace,
         name: &str,
-        way: &Result<RedirectOutcome, RecordLookupError>,
+        outcome: &Result<RedirectOutcome, RecordLookupError>,
         aliases: &[String],
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) {
         match NameKind::classify(name) {
             NameKind::Nothing => {
@@ -308,7 +308,7 @@ impl HttpServer {
             read => explained.add_ok("name", read.describe(name)),
         }
         let prefix = name.split('/').next().unwrap_or_default();
-        match way {
+        match outcome {
             Err(RecordLookupError::Here(Error::Name(error))) => {
                 explained.add_failure("name", error.to_string(), "look at how it is spelled");
                 return;
@@ -337,8 +337,8 @@ impl HttpServer {
                 explained.add_failure("upstream", error.public_message(), advice);
                 return;
             }
-            Err(RecordLookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
-                explained.add_origin(prefix, Some(*heard), self.upstream_name());
+            Err(RecordLookupError::Elsewhere(Error::NotResponsible { .. }, provenance)) => {
+                explained.add_origin(prefix, Some(*provenance), self.upstream_name());
                 explained.add_failure(
                     "upstream",
                     "it does not know where they are kept",
@@ -349,9 +349,9 @@ impl HttpServer {
             Err(error) => explained.add_origin(prefix, error.provenance(), self.upstream_name()),
             Ok(_) => explained.add_origin(prefix, explained.upstream, self.upstream_name()),
         }
-        match way {
+        match outcome {
             Err(error) if matches!(error.error(), Some(Error::NotFound)) => {
-                let near = self.suggest_names(name, &mut search.work).await;
+                let near = self.suggest_names(name, &mut context.budget).await;
                 let names: Vec<String> =
                     near.iter().map(|near| format!("{} ({})", near.name, near.why)).collect();
                 let advice = if names.is_empty() {
@@ -388,7 +388,7 @@ impl HttpServer {
         if explained.has_metadata {
             explained.add_ok("metadata", "there is some, for who prefers it to a page by `Accept`");
         }
-        match way {
+        match outcome {
             Ok(RedirectOutcome::There(answer)) => {
                 for alias in aliases {
                     explained.add_ok("alias", format!("it stands for `{alias}`"));

@@ -28,11 +28,11 @@ const MAX_CDN_LOOP_BYTES: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct LookupContext<'r> {
     /// Remaining work budget.
-    pub(crate) work: Budget,
+    pub(crate) budget: Budget,
     /// Whether cached upstream records are not acceptable.
     pub(crate) is_authoritative: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
-    pub(crate) heard: Option<Provenance>,
+    pub(crate) provenance: Option<Provenance>,
     /// Whether there is local metadata of the name that was looked up last.
     pub(crate) has_metadata: bool,
     headers: &'r HeaderMap,
@@ -43,9 +43,9 @@ pub(crate) struct LookupContext<'r> {
 impl<'r> LookupContext<'r> {
     pub(crate) fn new(request: &RequestHead<'r>, parameters: &QueryParams<'_>) -> Self {
         Self {
-            work: Budget::new(REQUEST_BUDGET),
+            budget: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
-            heard: None,
+            provenance: None,
             has_metadata: false,
             headers: request.headers,
             questions: MAX_UPSTREAM_QUERIES,
@@ -136,7 +136,7 @@ impl RecordLookupError {
 
     /// Provenance of an upstream error.
     pub(crate) const fn provenance(&self) -> Option<Provenance> {
-        if let Self::Elsewhere(_, heard) = self { Some(*heard) } else { None }
+        if let Self::Elsewhere(_, provenance) = self { Some(*provenance) } else { None }
     }
 }
 
@@ -152,18 +152,20 @@ impl HttpServer {
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
-        search.has_metadata = false;
-        match (self.registry.resolve_with_metadata_flag(query, caller, &mut search.work).await, &self.foreign)
-        {
+        context.has_metadata = false;
+        match (
+            self.registry.resolve_with_metadata_flag(query, caller, &mut context.budget).await,
+            &self.upstream_resolver,
+        ) {
             (Ok((resolution, has_metadata)), _) => {
-                search.has_metadata = has_metadata;
+                context.has_metadata = has_metadata;
                 Ok((resolution, None))
             }
-            (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(foreign)) => {
+            (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(upstream_resolver)) => {
                 // Boxed, so that local lookups do not carry the state of upstream ones.
-                Box::pin(self.lookup_upstream(foreign, query, error, search)).await
+                Box::pin(self.lookup_upstream(upstream_resolver, query, error, context)).await
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -171,24 +173,27 @@ impl HttpServer {
 
     async fn lookup_upstream(
         &self,
-        foreign: &UpstreamResolver,
+        upstream_resolver: &UpstreamResolver,
         query: &ResolveQuery<'_>,
         error: Error,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
         let unanswered = |error| RecordLookupError::Unanswered(Arc::new(error));
         let name = query.name.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
-        let way = foreign.way(search.headers).map_err(unanswered)?;
-        if search.questions == 0 {
+        let cdn_loop_value = upstream_resolver.cdn_loop_value(context.headers).map_err(unanswered)?;
+        if context.questions == 0 {
             return Err(unanswered(UpstreamError::TooMuch));
         }
-        let question =
-            ResolveRequest { name: name.into(), is_authoritative: search.is_authoritative, way: way.into() };
-        let until = *search.until.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
-        let answer = timeout_at(until, foreign.resolver.resolve(question)).await;
+        let question = ResolveRequest {
+            name: name.into(),
+            is_authoritative: context.is_authoritative,
+            way: cdn_loop_value.into(),
+        };
+        let until = *context.until.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
+        let answer = timeout_at(until, upstream_resolver.resolver.resolve(question)).await;
         if !matches!(&answer, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
-            search.questions -= 1;
+            context.questions -= 1;
         }
         let answer = match answer.map_err(|_| unanswered(UpstreamError::Time))? {
             Ok(answer) => answer,
@@ -206,41 +211,41 @@ impl HttpServer {
             (None, CacheStatus::Asked) => &counts.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let heard = Provenance::from_cached_reply(&answer);
+        let provenance = Provenance::from_cached_reply(&answer);
         let values = match &*answer.found {
-            LookupOutcome::Values(values) => query.select(values, &mut search.work),
+            LookupOutcome::Values(values) => query.select(values, &mut context.budget),
             LookupOutcome::NoValues => Err(Error::NoValues),
             LookupOutcome::Nothing => Err(Error::NotFound),
             LookupOutcome::NotKept => Err(error),
         };
         match values {
             Ok(values) => {
-                search.heard = Some(heard.merge(search.heard));
-                Ok((Resolution::Values(values), Some(heard)))
+                context.provenance = Some(provenance.merge(context.provenance));
+                Ok((Resolution::Values(values), Some(provenance)))
             }
             Err(error @ Error::Exhausted(_)) => Err(error.into()),
-            Err(error) => Err(RecordLookupError::Elsewhere(error, heard)),
+            Err(error) => Err(RecordLookupError::Elsewhere(error, provenance)),
         }
     }
 }
 
 impl UpstreamResolver {
     /// `CDN-Loop` value of an upstream query; an error if the request has been here before or passed too many servers.
-    fn way(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
-        let mut way = String::new();
+    fn cdn_loop_value(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
+        let mut cdn_loop_value = String::new();
         for line in headers.get_all(WAY) {
             let line = line.to_str().map_err(|_| UpstreamError::Circle)?;
             for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
-                if service == self.id || way.len() + service.len() > MAX_CDN_LOOP_BYTES {
+                if service == self.id || cdn_loop_value.len() + service.len() > MAX_CDN_LOOP_BYTES {
                     return Err(UpstreamError::Circle);
                 }
-                way += service;
-                way += ", ";
+                cdn_loop_value += service;
+                cdn_loop_value += ", ";
             }
         }
-        if way.matches(',').count() >= usize::from(limits::MAX_RECURSION_COUNT) {
+        if cdn_loop_value.matches(',').count() >= usize::from(limits::MAX_RECURSION_COUNT) {
             return Err(UpstreamError::Circle);
         }
-        Ok(way + &self.id)
+        Ok(cdn_loop_value + &self.id)
     }
 }

@@ -32,9 +32,9 @@ impl HttpServer {
         &self,
         name: &str,
         now: SystemTime,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Option<DoiRecord>, Error> {
-        self.registration(name, &Caller::Anonymous, now, work).await
+        self.registration(name, &Caller::Anonymous, now, budget).await
     }
 
     /// Registration data of a name as visible to this caller.
@@ -43,9 +43,9 @@ impl HttpServer {
         name: &str,
         caller: &Caller,
         now: SystemTime,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Option<DoiRecord>, Error> {
-        match self.registry.get_doi(name, caller, to_unix_millis(now), work).await {
+        match self.registry.get_doi(name, caller, to_unix_millis(now), budget).await {
             Ok(registered) => Ok(Some(registered)),
             Err(refusal) if refusal.reason == RegistryErrorKind::NotFound => Ok(None),
             Err(RegistryError { failure: Some(error), .. }) => Err(Error::Store(error)),

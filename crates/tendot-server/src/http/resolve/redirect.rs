@@ -90,9 +90,9 @@ impl HttpServer {
         request: &RequestHead<'_>,
         now: SystemTime,
     ) -> Reply {
-        let mut search = LookupContext::new(request, parameters);
+        let mut context = LookupContext::new(request, parameters);
         if parameters.has("history") {
-            return self.history_page(name, parameters, request, &mut search).await;
+            return self.history_page(name, parameters, request, &mut context).await;
         }
         let shows = wants_record(parameters);
         let query = request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
@@ -101,24 +101,28 @@ impl HttpServer {
             ..*request
         };
         if parameters.has("explain") {
-            return self.get_trace(name, parameters, request, now, &mut search).await;
+            return self.get_trace(name, parameters, request, now, &mut context).await;
         }
-        let way = self.resolve_redirect(name, parameters, request, now, &mut search, &mut |_| {}).await;
-        if let Some(tally) = &self.tally {
-            match &way {
-                Ok(_) if search.heard.is_none() => tally.count_resolution(&self.registry, name).await,
-                Err(RecordLookupError::Here(error)) => tally.count_failure(&self.registry, name, error).await,
+        let outcome = self.resolve_redirect(name, parameters, request, now, &mut context, &mut |_| {}).await;
+        if let Some(resolution_counter) = &self.resolution_counter {
+            match &outcome {
+                Ok(_) if context.provenance.is_none() => {
+                    resolution_counter.count_resolution(&self.registry, name).await
+                }
+                Err(RecordLookupError::Here(error)) => {
+                    resolution_counter.count_failure(&self.registry, name, error).await
+                }
                 _ => {}
             }
         }
-        match way {
+        match outcome {
             Ok(RedirectOutcome::There(answer)) if !shows => answer,
             Ok(RedirectOutcome::NotServed(says)) if !shows => pages::prefix_inactive(name, says, request),
             Ok(RedirectOutcome::Endless(chain)) if !shows => pages::alias_loop(name, &chain, request),
             Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
             Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
-            Ok(way) => self.record_page(name, parameters, &way, request, &mut search).await,
-            Err(error) => self.lookup_failed(name, &error, request, &mut search).await,
+            Ok(outcome) => self.record_page(name, parameters, &outcome, request, &mut context).await,
+            Err(error) => self.lookup_failed(name, &error, request, &mut context).await,
         }
     }
 
@@ -129,22 +133,23 @@ impl HttpServer {
         parameters: &QueryParams<'_>,
         request: &RequestHead<'_>,
         now: SystemTime,
-        search: &mut LookupContext<'_>,
-        told: TraceSink<'_>,
+        context: &mut LookupContext<'_>,
+        trace: TraceSink<'_>,
     ) -> Result<RedirectOutcome, RecordLookupError> {
         let version = self.record_version(name, request);
-        let (values, heard) = self.lookup_values(name, parameters, search).await?;
-        let has_metadata = search.has_metadata;
-        told(TraceEvent::Values(&values, heard, has_metadata));
+        let (values, provenance) = self.lookup_values(name, parameters, context).await?;
+        let has_metadata = context.has_metadata;
+        trace(TraceEvent::Values(&values, provenance, has_metadata));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = find_alias(&values)
         {
             return Ok(self
-                .follow_aliases(alias, request, caching::min_ttl_seconds(&values, now), now, search, told)
+                .follow_aliases(alias, request, caching::min_ttl_seconds(&values, now), now, context, trace)
                 .await);
         }
-        let namespace = self.lookup_namespace(name, heard.is_some(), search).await.map_err(Error::from)?;
+        let namespace =
+            self.lookup_namespace(name, provenance.is_some(), context).await.map_err(Error::from)?;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
@@ -152,21 +157,22 @@ impl HttpServer {
             return Ok(RedirectOutcome::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
         let places =
-            self.collect_locations(name, &values, namespace.as_ref(), search).await.map_err(Error::from)?;
+            self.collect_locations(name, &values, namespace.as_ref(), context).await.map_err(Error::from)?;
         let read = places.parse();
         let own = places.own_locations(&read);
         let candidates = redirect_candidates(name, &values, own, &read);
-        told(TraceEvent::Candidates(&candidates));
+        trace(TraceEvent::Candidates(&candidates));
         if action == "showurls" {
             return Ok(RedirectOutcome::There(pages::locations_xml(&candidates)));
         }
         if has_metadata && !wants_record(parameters) {
-            let way = self.negotiate_metadata(name, parameters, request, now, &candidates, search).await?;
-            if let Some(mut way) = way {
-                if let RedirectOutcome::Metadata(_, response) = &mut way {
+            let outcome =
+                self.negotiate_metadata(name, parameters, request, now, &candidates, context).await?;
+            if let Some(mut outcome) = outcome {
+                if let RedirectOutcome::Metadata(_, response) = &mut outcome {
                     link_headers::add_record_headers(response.headers_mut(), &values, &read);
                 }
-                return Ok(way);
+                return Ok(outcome);
             }
         }
         let chosen = if read.is_empty() {
@@ -175,7 +181,7 @@ impl HttpServer {
             let methods =
                 own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
             let asking = selection_context(parameters, request, action);
-            select_candidate(&candidates, methods, &asking, told)
+            select_candidate(&candidates, methods, &asking, trace)
         };
         let Some(chosen) = chosen else { return Ok(RedirectOutcome::Here(None)) };
         let address = match redirect_target::sanitize(&chosen.href) {
@@ -193,12 +199,12 @@ impl HttpServer {
             CandidateSource::Location(_) => None,
         });
         let seconds = caching::min_ttl_seconds(took_part.clone(), now);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
         // Without a location choice, the reply is identical for all clients that do not prefer metadata, and cacheable. The
         // record version covers the namespace value of the prefix, but not the record of its locations.
         let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations_handle().is_none());
         if let Some(version) = version.filter(|_| is_alone && read.is_empty())
-            && search.heard.is_none()
+            && context.provenance.is_none()
             && caching::has_only_relative_ttls(took_part)
         {
             response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata });
@@ -219,7 +225,7 @@ impl HttpServer {
         request: &RequestHead<'_>,
         now: SystemTime,
         candidates: &[RedirectCandidate<'_>],
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
         let (format, media_type) = match accept::metadata_over_page(request.headers) {
             MetadataPreference::None => return Ok(None),
@@ -238,7 +244,7 @@ impl HttpServer {
             }
             MetadataPreference::Format(format, media_type) => (format, media_type),
         };
-        let registered = self.public_registration(name, now, &mut search.work).await?;
+        let registered = self.public_registration(name, now, &mut context.budget).await?;
         let text = registered.and_then(|registered| registered.metadata_in(format));
         Ok(text.map(|text| {
             RedirectOutcome::Metadata(media_type, metadata::metadata_reply(text, media_type, request.headers))
@@ -250,15 +256,17 @@ impl HttpServer {
         &self,
         name: &str,
         parameters: &QueryParams<'_>,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<(Vec<HandleValue<'static>>, Option<Provenance>), RecordLookupError> {
         let query = ResolveQuery {
             indexes: parameters.get_all("index").filter_map(|index| index.parse().ok()).collect(),
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             ..ResolveQuery::new(Handle::from(name))
         };
-        match self.lookup(&query, &Caller::Anonymous, search).await? {
-            (Resolution::Values(values) | Resolution::Referral(values), heard) => Ok((values, heard)),
+        match self.lookup(&query, &Caller::Anonymous, context).await? {
+            (Resolution::Values(values) | Resolution::Referral(values), provenance) => {
+                Ok((values, provenance))
+            }
         }
     }
 
@@ -269,13 +277,13 @@ impl HttpServer {
         request: &RequestHead<'_>,
         mut seconds: u64,
         now: SystemTime,
-        search: &mut LookupContext<'_>,
-        told: TraceSink<'_>,
+        context: &mut LookupContext<'_>,
+        trace: TraceSink<'_>,
     ) -> RedirectOutcome {
         let mut seen = vec![alias];
         while let Some(last) = seen.last() {
             // A missing record is reported by the next request.
-            let Ok((values, _)) = self.lookup_values(last, &QueryParams::default(), search).await else {
+            let Ok((values, _)) = self.lookup_values(last, &QueryParams::default(), context).await else {
                 break;
             };
             let Some(next) = find_alias(&values) else { break };
@@ -285,11 +293,11 @@ impl HttpServer {
             seconds = seconds.min(caching::min_ttl_seconds(&values, now));
             seen.push(next);
         }
-        told(TraceEvent::Aliases(&seen));
+        trace(TraceEvent::Aliases(&seen));
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = redirect_reply(&format!("{}{query}", format(&target)), Some(301), request, false);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, search.heard, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
         RedirectOutcome::There(response)
     }
 }
@@ -334,9 +342,9 @@ fn select_candidate<'c, 'a>(
     candidates: &'c [RedirectCandidate<'a>],
     methods: Vec<&str>,
     asking: &SelectionContext<'_>,
-    told: TraceSink<'_>,
+    trace: TraceSink<'_>,
 ) -> Option<&'c RedirectCandidate<'a>> {
-    select(candidates, &methods, asking, |step| told(TraceEvent::Step(step)))
+    select(candidates, &methods, asking, |step| trace(TraceEvent::Step(step)))
         .and_then(|number| candidates.get(number))
 }
 
@@ -352,7 +360,7 @@ fn selection_context<'a>(
     }
     wished.extend(location_preferences(request.headers));
     SelectionContext {
-        wishes: wished,
+        preferences: wished,
         address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
         country: parameters.get("country").map(Cow::Borrowed),
         // Not secret, only evenly distributed.
@@ -419,9 +427,8 @@ pub(crate) fn describe_open_url() -> PathSpec {
     PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
 }
 
-fn with_resolution_params(doing: OperationSpec) -> OperationSpec {
-    doing
-        .query_param("noredirect", "Shows the record instead", text_schema())
+fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
+    spec.query_param("noredirect", "Shows the record instead", text_schema())
         .query_param(
             "history",
             "Shows what ever changed instead, `before` the change of a number",
@@ -461,14 +468,13 @@ enum TraceOrMetadata {
 }
 
 /// Responses of a request for a name.
-pub(crate) fn with_resolution_responses(doing: OperationSpec) -> OperationSpec {
-    let problem = |doing: OperationSpec, status, about: &str| {
-        doing
-            .response(status, about)
+pub(crate) fn with_resolution_responses(spec: OperationSpec) -> OperationSpec {
+    let problem = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about)
             .text_content("text/html")
             .json_content::<pages::ProblemJson<'_>>("application/problem+json")
     };
-    let doing = doing
+    let spec = spec
         .response(
             StatusCode::OK,
             "The record or the explanation, if asked for, or if there is no place to lead to; metadata, if there is some \
@@ -477,7 +483,7 @@ pub(crate) fn with_resolution_responses(doing: OperationSpec) -> OperationSpec {
         .text_content("text/html")
         .text_content("text/xml");
     let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
-    let doing = api_v1::describe_types(doing, is_new).json_content::<TraceOrMetadata>("application/json");
+    let spec = api_v1::describe_types(spec, is_new).json_content::<TraceOrMetadata>("application/json");
     let leads = [
         (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
         (StatusCode::FOUND, "The place"),
@@ -485,26 +491,23 @@ pub(crate) fn with_resolution_responses(doing: OperationSpec) -> OperationSpec {
         (StatusCode::TEMPORARY_REDIRECT, "The place, if its record says so"),
         (StatusCode::PERMANENT_REDIRECT, "The place, if its record says so"),
     ];
-    let doing = leads.into_iter().fold(doing, |doing, (status, about)| {
-        let doing = doing
-            .response(status, about)
-            .text_content("text/html")
-            .response_header("Location", "The address");
-        doing
-            .response_header("Cache-Control", "How long it holds, from the values' TTL")
+    let spec = leads.into_iter().fold(spec, |spec, (status, about)| {
+        let spec =
+            spec.response(status, about).text_content("text/html").response_header("Location", "The address");
+        spec.response_header("Cache-Control", "How long it holds, from the values' TTL")
             .response_header("ETag", "Changes when it does")
     });
-    let doing = doing.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
-    let doing =
-        problem(doing, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
-    let doing = doing
+    let spec = spec.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
+    let spec =
+        problem(spec, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
+    let spec = spec
         .response(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
         .json_content::<pages::ProblemJson<'_>>("application/problem+json");
-    let doing = problem(doing, StatusCode::GONE, "Ended, and not given again");
-    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    let doing = problem(doing, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
-    problem(doing, StatusCode::LOOP_DETECTED, "The name leads in a circle")
+    let spec = problem(spec, StatusCode::GONE, "Ended, and not given again");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = problem(spec, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
+    problem(spec, StatusCode::LOOP_DETECTED, "The name leads in a circle")
 }
 
 #[cfg(test)]

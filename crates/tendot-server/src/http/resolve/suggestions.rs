@@ -30,7 +30,7 @@ pub(crate) struct Suggestion {
 impl HttpServer {
     /// Suggested names, the likeliest first. If names of the prefix are not listed publicly, only variants that differ by
     /// copying errors are returned.
-    pub(crate) async fn suggest_names(&self, name: &str, work: &mut Budget) -> Vec<Suggestion> {
+    pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
         let mut near: Vec<Suggestion> = Vec::new();
         let lists = self.registry.settings().list_handles;
         let typed = if lists { typo_variants(name) } else { Vec::new() };
@@ -41,13 +41,13 @@ impl HttpServer {
             if near.len() == MAX_SUGGESTIONS {
                 return near;
             }
-            if let Some(spelled) = self.registered_spelling(&other, work).await {
+            if let Some(spelled) = self.registered_spelling(&other, budget).await {
                 add(&mut near, name, &spelled, why);
             }
         }
         if lists {
             for start in common_prefixes(name) {
-                for other in self.next_names(start, work).await {
+                for other in self.next_names(start, budget).await {
                     if near.len() == MAX_SUGGESTIONS {
                         return near;
                     }
@@ -55,7 +55,7 @@ impl HttpServer {
                         && other
                             .split_at_checked(start.len())
                             .is_some_and(|(s, _)| s.eq_ignore_ascii_case(start));
-                    if is_near && self.registered_spelling(&other, work).await.is_some() {
+                    if is_near && self.registered_spelling(&other, budget).await.is_some() {
                         add(&mut near, name, &other, "it begins alike");
                     }
                 }
@@ -65,16 +65,19 @@ impl HttpServer {
     }
 
     /// Name as registered, if its record is public.
-    async fn registered_spelling(&self, name: &str, work: &mut Budget) -> Option<String> {
-        self.registry.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await.ok()?;
+    async fn registered_spelling(&self, name: &str, budget: &mut Budget) -> Option<String> {
+        self.registry
+            .resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, budget)
+            .await
+            .ok()?;
         let entry = self.registry.store().get(&NameKey::new(name).ok()?).await.ok()?;
         Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
     }
 
     /// Next names in store order.
-    async fn next_names(&self, start: &str, work: &mut Budget) -> Vec<String> {
+    async fn next_names(&self, start: &str, budget: &mut Budget) -> Vec<String> {
         let Ok(key) = NameKey::new(start) else { return Vec::new() };
-        if work.charge(SCAN_LIMIT as u32).is_err() {
+        if budget.charge(SCAN_LIMIT as u32).is_err() {
             return Vec::new();
         }
         let listed =
@@ -220,7 +223,7 @@ mod tests {
         found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
     }
 
-    fn tries(name: &str, settings: RegistrySettings, work: u32) -> Vec<Suggestion> {
+    fn tries(name: &str, settings: RegistrySettings, budget: u32) -> Vec<Suggestion> {
         let put = |name: &str| Edit::Put {
             name: name.into(),
             values: vec![HandleValue::new(1, "URL", "https://example.org/")],
@@ -234,7 +237,7 @@ mod tests {
         let store = MemoryStore::new();
         pollster::block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
         let http = HttpServer::new(Arc::new(Registry::new(store, settings)));
-        pollster::block_on(http.suggest_names(name, &mut Budget::new(work)))
+        pollster::block_on(http.suggest_names(name, &mut Budget::new(budget)))
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl UpstreamResolver {
 impl HttpServer {
     /// Name of the upstream, for people.
     pub(crate) fn upstream_name(&self) -> &str {
-        self.foreign.as_ref().map_or("nobody", |foreign| foreign.name())
+        self.upstream_resolver.as_ref().map_or("nobody", |upstream_resolver| upstream_resolver.name())
     }
 
     /// Resolves names of other services through an upstream, with a cache. Default: none.
@@ -125,17 +125,18 @@ impl HttpServer {
             MeteredUpstream { upstream, room: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
             settings,
         );
-        if let Some(figures) = Arc::get_mut(&mut self.figures) {
+        if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
-            figures
+            external_metrics
                 .push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
             let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
-            figures.push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
+            external_metrics
+                .push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
         }
         self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
         let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
-        self.foreign = Some(Box::new(UpstreamResolver { resolver, id }));
+        self.upstream_resolver = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }
 }
@@ -161,7 +162,7 @@ impl tendot_client::Upstream for MeteredUpstream {
             self.metrics.upstream.record_query(UpstreamOutcome::NoRoom, None);
             return Err(UpstreamError::Busy);
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
             UpstreamClient::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
             UpstreamClient::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
@@ -181,7 +182,7 @@ impl tendot_client::Upstream for MeteredUpstream {
             }
             Err(_) => UpstreamOutcome::Unreachable,
         };
-        self.metrics.upstream.record_query(outcome, Some(begun.elapsed()));
+        self.metrics.upstream.record_query(outcome, Some(started.elapsed()));
         reply.inspect_err(|error| {
             // The message may contain client-supplied text.
             tracing::warn!(error = %LogSafe(&error.to_string()), "a name that is kept elsewhere could not be asked for");

@@ -48,34 +48,34 @@ pub(crate) fn set_max_age(headers: &mut HeaderMap, seconds: u64, now: SystemTime
 pub(crate) fn set_max_age_with_provenance(
     headers: &mut HeaderMap,
     seconds: u64,
-    heard: Option<Provenance>,
+    provenance: Option<Provenance>,
     now: SystemTime,
 ) {
-    let Some(heard) = heard else { return set_max_age(headers, seconds, now) };
-    let left = if heard.stale.is_some() { 0 } else { seconds.min(heard.fresh) };
+    let Some(provenance) = provenance else { return set_max_age(headers, seconds, now) };
+    let left = if provenance.stale.is_some() { 0 } else { seconds.min(provenance.fresh) };
     set_max_age(headers, left, now);
     // Caches subtract the age (RFC 9111, section 4.2).
     if left > 0
-        && let Ok(control) = HeaderValue::try_from(format!("public, max-age={}", left + heard.age))
+        && let Ok(control) = HeaderValue::try_from(format!("public, max-age={}", left + provenance.age))
     {
         headers.insert(CACHE_CONTROL, control);
     }
-    add_cache_status(headers, heard);
+    add_cache_status(headers, provenance);
 }
 
 /// Adds `Age` and `Cache-Status` (RFC 9211) to a reply that contains upstream data. A negative TTL marks stale data served
 /// because the upstream is unavailable.
-pub(crate) fn add_cache_status(headers: &mut HeaderMap, heard: Provenance) {
+pub(crate) fn add_cache_status(headers: &mut HeaderMap, provenance: Provenance) {
     const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-    let status = match (heard.stale, heard.source) {
+    let status = match (provenance.stale, provenance.source) {
         (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
-        (None, CacheStatus::Kept) => format!("tendot; hit; ttl={}", heard.fresh),
+        (None, CacheStatus::Kept) => format!("tendot; hit; ttl={}", provenance.fresh),
         (None, CacheStatus::Shared) => "tendot; fwd=miss; collapsed".into(),
         (None, CacheStatus::Asked) => "tendot; fwd=miss".into(),
     };
     headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
-    if heard.age > 0 || heard.source == CacheStatus::Kept {
-        headers.insert(AGE, heard.age.into());
+    if provenance.age > 0 || provenance.source == CacheStatus::Kept {
+        headers.insert(AGE, provenance.age.into());
     }
 }
 

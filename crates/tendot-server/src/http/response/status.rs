@@ -4,7 +4,7 @@ use http::StatusCode;
 use tendot_proto::ResponseCode;
 
 /// Status of a response code. 401 is used only where credentials would be accepted.
-pub(crate) const fn status_for(code: ResponseCode, takes_credentials: bool) -> StatusCode {
+pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) -> StatusCode {
     match code {
         ResponseCode::SUCCESS | ResponseCode::VALUES_NOT_FOUND => StatusCode::OK,
         ResponseCode::HANDLE_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -14,7 +14,7 @@ pub(crate) const fn status_for(code: ResponseCode, takes_credentials: bool) -> S
         | ResponseCode::PROTOCOL_ERROR
         | ResponseCode::SERVER_NOT_RESPONSIBLE => StatusCode::BAD_REQUEST,
         ResponseCode::SERVICE_REFERRAL | ResponseCode::PREFIX_REFERRAL => StatusCode::MULTIPLE_CHOICES,
-        ResponseCode::AUTHENTICATION_NEEDED if takes_credentials => StatusCode::UNAUTHORIZED,
+        ResponseCode::AUTHENTICATION_NEEDED if accepts_credentials => StatusCode::UNAUTHORIZED,
         ResponseCode(400..=499) => StatusCode::FORBIDDEN,
         ResponseCode::SERVER_TOO_BUSY | ResponseCode::SERVER_BACKUP => StatusCode::SERVICE_UNAVAILABLE,
         ResponseCode::OPERATION_NOT_SUPPORTED => StatusCode::NOT_IMPLEMENTED,

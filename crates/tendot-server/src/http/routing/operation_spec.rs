@@ -42,27 +42,27 @@ impl PathSpec {
     }
 
     /// Path with a single method.
-    pub(crate) fn single(method: HttpMethod, doing: OperationSpec) -> Self {
+    pub(crate) fn single(method: HttpMethod, spec: OperationSpec) -> Self {
         let options =
             OperationSpec::new("Which methods there are, for browsers that ask before they send something")
                 .response(StatusCode::OK, "The methods")
                 .response_header("Allow", "The methods")
                 .response_header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
         let mut options = options.operation;
-        options.tags.clone_from(&doing.operation.tags);
-        let in_path = doing.operation.parameters.iter().flatten();
+        options.tags.clone_from(&spec.operation.tags);
+        let in_path = spec.operation.parameters.iter().flatten();
         let in_path =
             in_path.filter(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Path));
         options.parameters = Some(in_path.cloned().collect());
-        let mut path = PathItem::new(method, doing.operation);
+        let mut path = PathItem::new(method, spec.operation);
         path.options = Some(options);
-        Self { path, schemas: doing.schemas }
+        Self { path, schemas: spec.schemas }
     }
 
     /// Adds a method.
-    pub(crate) fn with_method(mut self, method: HttpMethod, doing: OperationSpec) -> Self {
-        self.path.merge_operations(PathItem::new(method, doing.operation));
-        self.schemas.extend(doing.schemas);
+    pub(crate) fn with_method(mut self, method: HttpMethod, spec: OperationSpec) -> Self {
+        self.path.merge_operations(PathItem::new(method, spec.operation));
+        self.schemas.extend(spec.schemas);
         self
     }
 }

@@ -144,9 +144,8 @@ impl Route {
             OperationSpec::new(summary).tag(group).response(StatusCode::OK, summary).text_content(kind)
         };
         let operating = |summary: &str| plain("Operation", summary, "text/plain");
-        let tagged = |doing: OperationSpec| {
-            doing
-                .response_header("ETag", "Changes when the answer does")
+        let tagged = |spec: OperationSpec| {
+            spec.response_header("ETag", "Changes when the answer does")
                 .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)")
         };
         match self {

@@ -71,21 +71,21 @@ pub(crate) fn connection_builder(limits: &HttpLimits) -> ConnectionBuilder {
 
 /// Serves requests on a connection until it ends or is closed.
 pub(crate) async fn run_connection(
-    doors: &Arc<HttpAcceptor>,
+    acceptor: &Arc<HttpAcceptor>,
     stream: TcpStream,
     mut peer: ConnectionPeer,
     tls: Option<&ServerCertificate>,
     closed: watch::Receiver<bool>,
 ) {
-    let id = doors.http.ids.generate();
+    let id = acceptor.http.request_ids.generate();
     let Some(tls) = tls else {
-        return serve_stream(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
+        return serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer, closed).await;
     };
-    match timeout(doors.limits.header_time, tls.acceptor().accept(stream)).await {
+    match timeout(acceptor.limits.header_time, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
-            serve_stream(doors, TimeoutStream::new(stream, doors.limits, id), peer, closed).await;
+            serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer, closed).await;
         }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS was not agreed on"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS was not agreed on in time"),
@@ -93,16 +93,17 @@ pub(crate) async fn run_connection(
 }
 
 async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    doors: &Arc<HttpAcceptor>,
+    acceptor: &Arc<HttpAcceptor>,
     stream: TimeoutStream<T>,
     peer: ConnectionPeer,
     mut closed: watch::Receiver<bool>,
 ) {
     let life = Arc::new(ConnectionActivity::default());
-    let service = service_fn(|request: Request<Incoming>| respond(doors, &life, request, &peer));
-    let connection = doors.builder.serve_connection(TokioIo::new(stream), service);
+    let service = service_fn(|request: Request<Incoming>| respond(acceptor, &life, request, &peer));
+    let connection = acceptor.builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(MIN_CHECK_INTERVAL) / 2);
+    let mut look =
+        interval(acceptor.limits.write_time.min(acceptor.limits.idle_time).max(MIN_CHECK_INTERVAL) / 2);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     look.reset();
     let mut is_closing = false;
@@ -125,7 +126,7 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 if events != last.0 {
                     last = (events, Instant::now());
                 }
-                match life.liveness(last.1.elapsed(), &doors.limits) {
+                match life.liveness(last.1.elapsed(), &acceptor.limits) {
                     Liveness::Alive => {}
                     Liveness::Idle if !is_closing => {
                         is_closing = true;
@@ -141,7 +142,7 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 fn respond(
-    doors: &Arc<HttpAcceptor>,
+    acceptor: &Arc<HttpAcceptor>,
     life: &Arc<ConnectionActivity>,
     request: Request<Incoming>,
     peer: &ConnectionPeer,
@@ -149,20 +150,21 @@ fn respond(
     let asking = InFlightGuard::begin(Arc::clone(life), request.version());
     // After such a body, `smuggling_guard.rs` does not know where the next request begins.
     let is_last = request.version() <= Version::HTTP_11
-        && (doors.is_ending.load(Ordering::Relaxed) || request.headers().contains_key(TRANSFER_ENCODING));
+        && (acceptor.is_draining.load(Ordering::Relaxed)
+            || request.headers().contains_key(TRANSFER_ENCODING));
     let send = move |mut response: Reply| {
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         asking.into_response(response)
     };
-    match doors.http.try_fast_path(&request, peer, &doors.limits) {
+    match acceptor.http.try_fast_path(&request, peer, &acceptor.limits) {
         (_, Some(response)) => ResponseFuture::Done(Some(send(response))),
-        (asked, None) => {
-            let doors = Arc::clone(doors);
-            ResponseFuture::Doing(Box::pin(
-                async move { send(doors.http.handle_request(request, &asked).await) },
-            ))
+        (context, None) => {
+            let acceptor = Arc::clone(acceptor);
+            ResponseFuture::Doing(Box::pin(async move {
+                send(acceptor.http.handle_request(request, &context).await)
+            }))
         }
     }
 }

@@ -103,9 +103,9 @@ pub(crate) struct HttpAcceptor {
     pub(crate) limits: HttpLimits,
     pub(crate) builder: ConnectionBuilder,
     /// Whether shutdown was requested.
-    pub(crate) is_ending: AtomicBool,
+    pub(crate) is_draining: AtomicBool,
     room: Arc<Semaphore>,
-    crowd: Arc<ConnectionLimiter>,
+    connection_limiter: Arc<ConnectionLimiter>,
 }
 
 /// Serves connections until `end` completes, then drains requests in flight.
@@ -115,12 +115,12 @@ pub async fn serve(
     limits: HttpLimits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let doors = Arc::new(HttpAcceptor {
+    let acceptor = Arc::new(HttpAcceptor {
         http,
         builder: connection::connection_builder(&limits),
-        is_ending: AtomicBool::new(false),
+        is_draining: AtomicBool::new(false),
         room: Arc::new(Semaphore::new(limits.connections)),
-        crowd: ConnectionLimiter::new(limits.connections_per_client),
+        connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
         limits,
     });
     let (stop, stopped) = watch::channel(false);
@@ -130,36 +130,36 @@ pub async fn serve(
         if let Some(tls) = listener.tls.clone() {
             watching.spawn(async move { tls.watch_files().await });
         }
-        accepting.spawn(accept_loop(listener, Arc::clone(&doors), stopped.clone(), closed.clone()));
+        accepting.spawn(accept_loop(listener, Arc::clone(&acceptor), stopped.clone(), closed.clone()));
     }
     end.await;
     let last = Instant::now() + limits.closing_time;
-    doors.http.set_ready(false);
+    acceptor.http.set_ready(false);
     // Change feeds do not end by themselves.
-    doors.http.followers.shut_down();
-    doors.is_ending.store(true, Ordering::Relaxed);
+    acceptor.http.subscribers.shut_down();
+    acceptor.is_draining.store(true, Ordering::Relaxed);
     let _ = stop.send(true);
     while accepting.join_next().await.is_some() {}
     let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.closing_time), doors.room.acquire_many(all)).await;
+    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.closing_time), acceptor.room.acquire_many(all)).await;
     let _ = close.send(true);
-    let _ = timeout_at(last, doors.room.acquire_many(all)).await;
+    let _ = timeout_at(last, acceptor.room.acquire_many(all)).await;
     Ok(())
 }
 
 async fn accept_loop(
     listener: HttpListener,
-    doors: Arc<HttpAcceptor>,
+    acceptor: Arc<HttpAcceptor>,
     mut stopped: watch::Receiver<bool>,
     closed: watch::Receiver<bool>,
 ) {
     let mut is_told = false;
     let take = |permit, (stream, peer)| {
-        HttpAcceptor::spawn_connection(&doors, stream, peer, listener.tls.clone(), permit, closed.clone());
+        HttpAcceptor::spawn_connection(&acceptor, stream, peer, listener.tls.clone(), permit, closed.clone());
     };
     loop {
         let permit = tokio::select! {
-            permit = Arc::clone(&doors.room).acquire_owned() => permit,
+            permit = Arc::clone(&acceptor.room).acquire_owned() => permit,
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
         let Ok(permit) = permit else { return };
@@ -191,7 +191,7 @@ async fn accept_loop(
             Poll::Pending => Poll::Ready(None),
         })
     };
-    while let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned()
+    while let Ok(permit) = Arc::clone(&acceptor.room).try_acquire_owned()
         && let Some(accepted) = waiting().await
     {
         take(permit, accepted);
@@ -201,7 +201,7 @@ async fn accept_loop(
 impl HttpAcceptor {
     /// Spawns the task of a connection, unless its client has too many.
     fn spawn_connection(
-        doors: &Arc<Self>,
+        acceptor: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
         tls: Option<Arc<ServerCertificate>>,
@@ -209,8 +209,12 @@ impl HttpAcceptor {
         closed: watch::Receiver<bool>,
     ) {
         let address = plain(peer.ip());
-        let metrics = Arc::clone(&doors.http.metrics);
-        let place = if doors.is_exempt(address) { None } else { Some(doors.crowd.acquire(address)) };
+        let metrics = Arc::clone(&acceptor.http.metrics);
+        let place = if acceptor.is_exempt(address) {
+            None
+        } else {
+            Some(acceptor.connection_limiter.acquire(address))
+        };
         if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "a client has too many connections");
@@ -221,9 +225,9 @@ impl HttpAcceptor {
         // Responses are small: send them without delay.
         let _ = stream.set_nodelay(true);
         let peer = ConnectionPeer { address, is_encrypted: tls.is_some(), certificate: None };
-        let doors = Arc::clone(doors);
+        let acceptor = Arc::clone(acceptor);
         tokio::spawn(async move {
-            connection::run_connection(&doors, stream, peer, tls.as_deref(), closed).await;
+            connection::run_connection(&acceptor, stream, peer, tls.as_deref(), closed).await;
             metrics.connections.fetch_sub(1, Ordering::Relaxed);
             drop(place);
             drop(permit);
@@ -247,19 +251,19 @@ mod tests {
     fn nobody_counts_this_machine_and_proxies() {
         let trust = ProxyTrust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
         let limits = HttpLimits { connections_per_client: 2, ..HttpLimits::default() };
-        let doors = HttpAcceptor {
+        let acceptor = HttpAcceptor {
             http: Arc::new(
                 HttpServer::new(Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default())))
                     .proxy_trust(trust),
             ),
             builder: connection::connection_builder(&limits),
-            is_ending: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             room: Arc::new(Semaphore::new(0)),
-            crowd: ConnectionLimiter::new(limits.connections_per_client),
+            connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
             limits,
         };
         let check = |address: &str, expected| {
-            assert_eq!(doors.is_exempt(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(acceptor.is_exempt(address.parse().unwrap()), expected, "{address}");
         };
         check("127.0.0.1", true);
         check("::1", true);

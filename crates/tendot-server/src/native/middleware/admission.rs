@@ -50,7 +50,7 @@ impl NativeServer {
             // The task continues, and is charged, even if the client disconnects.
             let worked = tokio::task::spawn_blocking(move || {
                 let reply = Handle::current().block_on(async {
-                    let mut core = native.cores.acquire().await.ok();
+                    let mut core = native.cpu_permits.acquire().await.ok();
                     native.process(&copy, transport, client, &mut core).await
                 });
                 native.charge_reply(client, &reply);
@@ -76,7 +76,7 @@ impl NativeServer {
         // Only servers send this request, and answering it queries no other server.
         let is_proof =
             peek_headers(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
-        if is_proof || is_neighbour { &self.hard_of_neighbours } else { &self.hard }
+        if is_proof || is_neighbour { &self.peer_permits } else { &self.expensive_permits }
     }
 
     /// Handles a message for which [`is_public_read`] holds, if that does not block.
@@ -105,8 +105,8 @@ impl NativeServer {
     }
 
     pub(crate) fn is_over_budget(&self, client: IpAddr) -> bool {
-        let limiter = self.limiter.as_ref().filter(|limiter| !limiter.is_exempt(client));
-        limiter.is_some_and(|limiter| !limiter.has_cpu_budget(client, Instant::now()))
+        let rate_limiter = self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client));
+        rate_limiter.is_some_and(|rate_limiter| !rate_limiter.has_cpu_budget(client, Instant::now()))
     }
 
     fn charge_reply(&self, client: IpAddr, reply: &NativeReply) {
@@ -117,8 +117,10 @@ impl NativeServer {
 
     /// Charges CPU time to a client, in microseconds.
     pub(crate) fn charge(&self, client: IpAddr, microseconds: u32) {
-        if let Some(limiter) = self.limiter.as_ref().filter(|limiter| !limiter.is_exempt(client)) {
-            limiter.charge_cpu(client, microseconds, Instant::now());
+        if let Some(rate_limiter) =
+            self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client))
+        {
+            rate_limiter.charge_cpu(client, microseconds, Instant::now());
         }
     }
 
@@ -224,7 +226,11 @@ mod tests {
         let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
         let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
         let native = Arc::new(NativeServer::new(registry, site));
-        let _all = native.hard.acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap()).await.unwrap();
+        let _all = native
+            .expensive_permits
+            .acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap())
+            .await
+            .unwrap();
         let name = tendot_proto::Handle::from("10.1/x");
         let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
         let mut signed = Message::resolution(name, 7, now);

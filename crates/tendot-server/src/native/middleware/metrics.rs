@@ -97,7 +97,7 @@ impl NativeMetrics {
         transport: Transport,
         opcode: Opcode,
         code: ResponseCode,
-        took: Duration,
+        duration: Duration,
     ) {
         let opcode =
             OPERATION_LABELS.iter().position(|(one, _)| *one == opcode).unwrap_or(OPERATION_LABELS.len() - 1);
@@ -106,7 +106,7 @@ impl NativeMetrics {
             .position(|one| *one == code.0)
             .unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
         self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
-        self.durations[transport as usize].observe(took);
+        self.durations[transport as usize].observe(duration);
     }
 
     pub(crate) fn record_drop(&self, why: DropReason) {

@@ -113,7 +113,7 @@ fn enclosing_networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u
 mod tests {
     use super::*;
 
-    fn limiter() -> NativeRateLimiter {
+    fn rate_limiter() -> NativeRateLimiter {
         NativeRateLimiter::new(NativeRateLimits {
             datagrams: Rate { per_second: 10, burst: 20 },
             work: Duration::from_millis(100),
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn spared() {
-        let limiter = limiter();
+        let rate_limiter = rate_limiter();
         let check =
-            |address: &str, expected| assert_eq!(limiter.is_exempt(address.parse().unwrap()), expected);
+            |address: &str, expected| assert_eq!(rate_limiter.is_exempt(address.parse().unwrap()), expected);
         check("127.0.0.1", true);
         check("::ffff:127.0.0.1", true);
         check("192.0.2.200", true);
@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn answers() {
-        let limiter = limiter();
-        let at = |seconds: f64| limiter.start + Duration::from_secs_f64(seconds);
+        let rate_limiter = rate_limiter();
+        let at = |seconds: f64| rate_limiter.start + Duration::from_secs_f64(seconds);
         let taken = |address: &str, seconds, times: usize, datagrams| {
             let address = address.parse().unwrap();
-            (0..times).filter(|_| limiter.charge_response(address, datagrams, at(seconds))).count()
+            (0..times).filter(|_| rate_limiter.charge_response(address, datagrams, at(seconds))).count()
         };
         assert_eq!(taken("192.0.2.1", 0.0, 100, 1), 20);
         assert_eq!(taken("192.0.2.1", 0.5, 100, 1), 5);
@@ -158,20 +158,21 @@ mod tests {
 
     #[test]
     fn work() {
-        let limiter = limiter();
-        let (address, at) = ([192, 0, 2, 1].into(), |seconds| limiter.start + Duration::from_secs(seconds));
-        assert!(limiter.has_cpu_budget(address, at(0)));
+        let rate_limiter = rate_limiter();
+        let (address, at) =
+            ([192, 0, 2, 1].into(), |seconds| rate_limiter.start + Duration::from_secs(seconds));
+        assert!(rate_limiter.has_cpu_budget(address, at(0)));
         // CPU time is charged even beyond the budget.
-        limiter.charge_cpu(address, 1_000_000, at(0));
-        assert!(!limiter.has_cpu_budget(address, at(7)));
-        assert!(limiter.has_cpu_budget(address, at(8)));
-        assert!(limiter.has_cpu_budget([198, 51, 100, 1].into(), at(0)));
+        rate_limiter.charge_cpu(address, 1_000_000, at(0));
+        assert!(!rate_limiter.has_cpu_budget(address, at(7)));
+        assert!(rate_limiter.has_cpu_budget(address, at(8)));
+        assert!(rate_limiter.has_cpu_budget([198, 51, 100, 1].into(), at(0)));
     }
 
     /// 100,000 sources send ten requests each within ten seconds; ten of them send a twentieth of all.
     #[test]
     fn attack_u2_a_million_datagrams() {
-        let limiter = limiter();
+        let rate_limiter = rate_limiter();
         let mut state = 7_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -180,12 +181,12 @@ mod tests {
         let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
         let (mut greedy, mut held_back) = ([0_u32; 10], 0);
         for request in 0..1_000_000_u64 {
-            let now = limiter.start + Duration::from_micros(request * 10);
+            let now = rate_limiter.start + Duration::from_micros(request * 10);
             if request % 20 == 0 {
                 let number = random(10);
-                greedy[number as usize] += u32::from(limiter.charge_response(source(number), 1, now));
+                greedy[number as usize] += u32::from(rate_limiter.charge_response(source(number), 1, now));
             } else {
-                held_back += u32::from(!limiter.charge_response(source(10 + random(99_990)), 1, now));
+                held_back += u32::from(!rate_limiter.charge_response(source(10 + random(99_990)), 1, now));
             }
         }
         // 500 datagrams per second each: ten are answered, and the initial burst.

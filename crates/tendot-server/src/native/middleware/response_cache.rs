@@ -75,8 +75,8 @@ impl NormalizedRequest {
 impl NativeServer {
     /// Cached response to a message, if there is a valid one.
     pub(crate) fn cached_response(&self, message: &[u8], now: Now) -> Option<NativeReply> {
-        let kept = self.kept.as_ref()?;
-        let one = kept.0.get(NormalizedRequest::from_message(message)?.bytes())?;
+        let response_cache = self.response_cache.as_ref()?;
+        let one = response_cache.0.get(NormalizedRequest::from_message(message)?.bytes())?;
         if !self.registry.store().change_counters()?.is_current(one.version) {
             return None;
         }
@@ -85,8 +85,8 @@ impl NativeServer {
         answer
             .get_mut(EXPIRATION_BYTES)?
             .copy_from_slice(&MessageHeader::default_expiration(now).to_be_bytes());
-        if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
-            tally.count_key(counted);
+        if let (Some(resolution_counter), Some(counted)) = (&self.resolution_counter, one.counted) {
+            resolution_counter.count_key(counted);
         }
         Some(NativeReply {
             message: Some(answer),
@@ -99,7 +99,7 @@ impl NativeServer {
 
     /// Requested record and its current version, if the reply is cacheable.
     pub(crate) fn record_version(&self, message: &[u8]) -> Option<(NameKey, RecordVersion)> {
-        self.kept.as_ref().filter(|_| is_public_read(message))?;
+        self.response_cache.as_ref().filter(|_| is_public_read(message))?;
         let message = Message::from_bytes(message).ok()?;
         let MessageBody::Request(request) = message.body else { return None };
         // A request digest covers the request id.
@@ -118,7 +118,7 @@ impl NativeServer {
         record: (NameKey, RecordVersion),
         reply: &NativeReply,
     ) {
-        let (Some(kept), Some(answer)) = (&self.kept, &reply.message) else { return };
+        let (Some(response_cache), Some(answer)) = (&self.response_cache, &reply.message) else { return };
         if reply.code != ResponseCode::SUCCESS || answer.len() > MAX_CACHED_RESPONSE_LEN {
             return;
         }
@@ -129,12 +129,12 @@ impl NativeServer {
             return;
         }
         if let Some(question) = NormalizedRequest::from_message(message) {
-            let counted = match &self.tally {
-                Some(tally) => tally.key_for(&self.registry, &key).await,
+            let counted = match &self.resolution_counter {
+                Some(resolution_counter) => resolution_counter.key_for(&self.registry, &key).await,
                 None => None,
             };
             let one = One { version, counted, answer: answer.as_slice().into() };
-            kept.0.insert(question.bytes().into(), Arc::new(one));
+            response_cache.0.insert(question.bytes().into(), Arc::new(one));
         }
     }
 }

@@ -87,8 +87,8 @@ impl NativeSockets {
         let address = tcp.local_addr()?;
         // Bound exclusively first: with `SO_REUSEPORT`, another program could share the port.
         drop(bind_udp(address, false)?);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let udp = (0..cores).map(|_| Ok(bind_udp(address, true)?.into()));
+        let cpu_permits = std::thread::available_parallelism().map_or(1, usize::from);
+        let udp = (0..cpu_permits).map(|_| Ok(bind_udp(address, true)?.into()));
         Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
     }
 
@@ -121,7 +121,7 @@ struct NativeAcceptor {
     native: Arc<NativeServer>,
     limits: NativeLimits,
     room: Arc<Semaphore>,
-    crowd: Arc<ConnectionLimiter>,
+    connection_limiter: Arc<ConnectionLimiter>,
     crowded: watch::Sender<bool>,
 }
 
@@ -132,24 +132,24 @@ pub async fn serve(
     limits: NativeLimits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let doors = Arc::new(NativeAcceptor {
+    let acceptor = Arc::new(NativeAcceptor {
         room: Arc::new(Semaphore::new(limits.connections)),
-        crowd: ConnectionLimiter::new(limits.connections_per_client),
+        connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
         crowded: watch::channel(false).0,
         native: Arc::clone(&native),
         limits,
     });
     let (close, closed) = watch::channel(false);
-    let is_ending = Arc::new(AtomicBool::new(false));
+    let is_draining = Arc::new(AtomicBool::new(false));
     let mut running = JoinSet::new();
     let count = sockets.udp.len();
     for socket in sockets.udp {
-        let (datagrams, is_ending) =
-            (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
+        let (datagrams, is_draining) =
+            (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_draining));
         let (done, is_done) = oneshot::channel();
         let finished = datagrams.wait_in_flight();
         let thread = std::thread::Builder::new().name("datagrams".into()).spawn(move || {
-            if let Err(error) = datagrams.run(&is_ending) {
+            if let Err(error) = datagrams.run(&is_draining) {
                 tracing::error!(%error, "datagrams can't be taken");
             }
             let _ = done.send(());
@@ -161,25 +161,25 @@ pub async fn serve(
             finished.await;
         });
     }
-    running.spawn(accept(sockets.tcp, Arc::clone(&doors), closed));
+    running.spawn(accept(sockets.tcp, Arc::clone(&acceptor), closed));
     end.await;
     let last = Instant::now() + limits.closing_time;
-    is_ending.store(true, Ordering::Relaxed);
+    is_draining.store(true, Ordering::Relaxed);
     let _ = close.send(true);
     let finished = async {
         while running.join_next().await.is_some() {}
         let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-        drop(doors.room.acquire_many(all).await);
+        drop(acceptor.room.acquire_many(all).await);
     };
     let _ = timeout_at(last, finished).await;
     Ok(())
 }
 
-async fn accept(socket: TcpListener, doors: Arc<NativeAcceptor>, mut closed: watch::Receiver<bool>) {
+async fn accept(socket: TcpListener, acceptor: Arc<NativeAcceptor>, mut closed: watch::Receiver<bool>) {
     let mut is_told = false;
     loop {
         let permit = tokio::select! {
-            permit = NativeAcceptor::acquire_permit(&doors) => permit,
+            permit = NativeAcceptor::acquire_permit(&acceptor) => permit,
             _ = closed.wait_for(|closed| *closed) => return,
         };
         let Some(permit) = permit else { return };
@@ -190,7 +190,7 @@ async fn accept(socket: TcpListener, doors: Arc<NativeAcceptor>, mut closed: wat
         match accepted {
             Ok((stream, peer)) => {
                 is_told = false;
-                NativeAcceptor::spawn_connection(&doors, stream, peer, permit, closed.clone());
+                NativeAcceptor::spawn_connection(&acceptor, stream, peer, permit, closed.clone());
             }
             // The client closed the connection before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -207,27 +207,28 @@ async fn accept(socket: TcpListener, doors: Arc<NativeAcceptor>, mut closed: wat
 
 impl NativeAcceptor {
     /// Permit for a connection. At capacity, idle connections are notified.
-    async fn acquire_permit(doors: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned() {
+    async fn acquire_permit(acceptor: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&acceptor.room).try_acquire_owned() {
             return Some(permit);
         }
-        doors.crowded.send_replace(true);
-        let permit = Arc::clone(&doors.room).acquire_owned().await.ok();
-        doors.crowded.send_replace(false);
+        acceptor.crowded.send_replace(true);
+        let permit = Arc::clone(&acceptor.room).acquire_owned().await.ok();
+        acceptor.crowded.send_replace(false);
         permit
     }
 
     /// Spawns the task of a connection, unless its client has too many.
     fn spawn_connection(
-        doors: &Arc<Self>,
+        acceptor: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
         permit: OwnedSemaphorePermit,
         closed: watch::Receiver<bool>,
     ) {
         let client = plain(peer.ip());
-        let metrics = doors.native.metrics();
-        let place = if client.is_loopback() { None } else { Some(doors.crowd.acquire(client)) };
+        let metrics = acceptor.native.metrics();
+        let place =
+            if client.is_loopback() { None } else { Some(acceptor.connection_limiter.acquire(client)) };
         if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%client, "a client has too many connections");
@@ -238,11 +239,11 @@ impl NativeAcceptor {
         // Responses are small: send them without delay.
         let _ = stream.set_nodelay(true);
         let connection = NativeConnection {
-            native: Arc::clone(&doors.native),
-            limits: doors.limits,
+            native: Arc::clone(&acceptor.native),
+            limits: acceptor.limits,
             client,
             closed,
-            crowded: doors.crowded.subscribe(),
+            crowded: acceptor.crowded.subscribe(),
         };
         tokio::spawn(async move {
             connection.run(stream).await;

@@ -158,11 +158,11 @@ impl NativeConnection {
                 self.wait_first_byte(timeout(waits, read_into_framer(stream, framer)), Ok(0)).await? > 0
             );
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut came = 0;
         // Fragments may arrive separately, but not without end.
         while framer.bytes_needed() > 0 {
-            let end = begun + self.limits.message_time + Duration::from_secs(came / SLOWEST);
+            let end = started + self.limits.message_time + Duration::from_secs(came / SLOWEST);
             match timeout_at(end, read_into_framer(stream, framer)).await {
                 Ok(Ok(0)) => return Ok(false),
                 Ok(read) => came += read? as u64,

@@ -72,7 +72,7 @@ impl UdpWorker {
     }
 
     /// Serves datagrams until shutdown.
-    pub(crate) fn run(mut self, is_ending: &AtomicBool) -> io::Result<()> {
+    pub(crate) fn run(mut self, is_draining: &AtomicBool) -> io::Result<()> {
         // Handlers need a runtime context.
         let runtime = self.sender.runtime.clone();
         let _entered = runtime.enter();
@@ -80,7 +80,7 @@ impl UdpWorker {
         socket.socket().set_read_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
         socket.socket().set_write_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
         let mut room = ReceiveBuffer::new();
-        while !is_ending.load(Ordering::Relaxed) {
+        while !is_draining.load(Ordering::Relaxed) {
             // Errors concern no datagram: a timeout, or an ICMP error for an earlier response.
             let _ = self.receive_batch(&socket, &mut room);
         }
@@ -188,10 +188,12 @@ fn check_amplification(
         }
         return None;
     };
-    if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.is_exempt(to)) {
+    if let Some(rate_limiter) =
+        native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
+    {
         let datagrams =
             answer.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
-        if !limiter.charge_response(to, datagrams.max(1), Instant::now())
+        if !rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
             && answer.len() > MAX_AMPLIFICATION * asked
         {
             native.metrics.record_drop(DropReason::Rate);

@@ -32,7 +32,8 @@ use crate::http::api_v1::idempotency::{
 };
 use crate::http::api_v1::schemas::{BatchLineForm, NewNameForm};
 use crate::http::api_v1::{
-    ApiError, ApiRequest, ApiResult, malformed, problem_for_registry_error, random, with_write_responses,
+    ApiError, ApiRequest, ApiResult, malformed, problem_for_registry_error, random, request_budget,
+    with_problem, with_write_responses,
 };
 use crate::http::pages::{ProblemJson, problem};
 use crate::http::request::body::BodyError;
@@ -98,7 +99,7 @@ struct Journal {
     note: String,
     head: JournalHeader,
     /// Lock against a concurrent run on this server.
-    _turn: OwnedMutexGuard<()>,
+    _lock: OwnedMutexGuard<()>,
 }
 
 /// Line as received: its number and text, or why it is unusable.
@@ -144,15 +145,13 @@ enum LineFormat {
 }
 
 impl HttpServer {
-    pub(crate) async fn post_batch(&self, asking: ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let headers = asking.request.headers;
+    pub(crate) async fn post_batch(&self, request: ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let headers = request.head.headers;
         let is_table = is_csv(headers.get(CONTENT_TYPE))?;
-        let dry = asking.parameters.is_set("dry-run");
+        let dry = request.parameters.is_set("dry-run");
         // Check authorization before a million lines are sent.
-        self.registry
-            .check_may_register(&asking.caller, asking.at, &mut crate::http::api_v1::request_budget())
-            .await?;
-        let lines = self.bodies.lines(headers, body, LineLimits::default()).await;
+        self.registry.check_may_register(&request.caller, request.at, &mut request_budget()).await?;
+        let lines = self.body_reader.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
         let mut reader = RowReader { lines, is_table, open: None };
         let (form, beginning) = match is_table {
@@ -162,12 +161,12 @@ impl HttpServer {
                 (LineFormat::Rows(Arc::new(columns)), format!("table\n{first}"))
             }
         };
-        let noting = match aux_key(&asking)?.filter(|_| !dry) {
+        let noting = match aux_key(&request)?.filter(|_| !dry) {
             Some(note) => {
-                let turn = self.turns.acquire(&note, LOCK_TIMEOUT).await.ok_or_else(key_in_use)?;
+                let turn = self.key_locks.acquire(&note, LOCK_TIMEOUT).await.ok_or_else(key_in_use)?;
                 let form = sha256_hex(beginning.as_bytes()).map_err(RegistryError::from)?;
                 let run = HEXLOWER.encode(&random::<16>()?);
-                let head = JournalHeader { at: asking.at, done: false, form, run };
+                let head = JournalHeader { at: request.at, done: false, form, run };
                 Some(Journal::open(&self.registry, note, head, turn).await?)
             }
             None => None,
@@ -179,7 +178,7 @@ impl HttpServer {
         let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
         let batch = BatchRun {
             registry: Arc::clone(&self.registry),
-            caller: asking.caller,
+            caller: request.caller,
             dry,
             noting,
             seed: random()?,
@@ -645,7 +644,7 @@ impl Journal {
             } else if begun.form != head.form {
                 return Err(key_reused());
             } else if begun.done {
-                return Ok(Self { note, head: begun, _turn: turn });
+                return Ok(Self { note, head: begun, _lock: turn });
             } else {
                 head = JournalHeader { run: head.run, ..begun };
             }
@@ -656,7 +655,7 @@ impl Journal {
             Edit::PutNote { key, body: to_bytes(&head) },
         ];
         match registry.store().commit(ChangeSet { by: "batch".into(), at, edits }).await {
-            Ok(_) => Ok(Self { note, head, _turn: turn }),
+            Ok(_) => Ok(Self { note, head, _lock: turn }),
             Err(CommitError::Note { .. }) => Err(key_in_use()),
             Err(error) => Err(RegistryError::from(error).into()),
         }
@@ -758,10 +757,6 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::OK, "What became of each line")
         .json_content::<BatchLineForm>(NDJSON)
         .response_header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
-    let post = crate::http::api_v1::with_problem(
-        post,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "Not lines of JSON, and no table",
-    );
+    let post = with_problem(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
     PathSpec::single(HttpMethod::Post, post)
 }

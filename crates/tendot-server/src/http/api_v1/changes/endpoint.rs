@@ -119,7 +119,7 @@ fn parse_cursor(text: &str) -> Option<ChangeCursor> {
 struct ChangeStream {
     registry: Arc<Registry>,
     caller: Caller,
-    turns: Arc<Semaphore>,
+    backlog_permits: Arc<Semaphore>,
     /// Remaining changes.
     left: u64,
     is_event: bool,
@@ -129,7 +129,7 @@ impl ChangeStream {
     /// Reads a page of the backlog. Scanning all records for those of an import may take long, so few clients do it
     /// concurrently.
     async fn read_backlog(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
-        let _turn = self.turns.acquire().await.ok();
+        let _turn = self.backlog_permits.acquire().await.ok();
         self.read_recent(after).await
     }
 
@@ -269,16 +269,17 @@ impl HttpServer {
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return pages::problem_of_caller(error, request.takes_credentials),
+            Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
         };
         let is_private = caller != Caller::Anonymous;
-        let Some(place) = self.followers.acquire(is_private) else { return too_many() };
+        let Some(place) = self.subscribers.acquire(is_private) else { return too_many() };
         let is_event = accept::prefers_event_stream(request.headers);
         // Subscribed before the first read, so that no change is missed.
-        let seen = is_event.then(|| self.followers.subscribe(&self.registry));
+        let seen = is_event.then(|| self.subscribers.subscribe(&self.registry));
         let losses = seen.as_ref().map_or(0, |seen| seen.borrow().losses);
-        let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
-        let mut reader = ChangeStream { registry, caller, turns, left, is_event };
+        let (registry, backlog_permits) =
+            (Arc::clone(&self.registry), Arc::clone(&self.subscribers.backlog_permits));
+        let mut reader = ChangeStream { registry, caller, backlog_permits, left, is_event };
         // An error of the first page can still be reported with a status.
         let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
             Ok(read) => read,
@@ -293,7 +294,7 @@ impl HttpServer {
                 };
             }
         };
-        let followers = self.followers.clone();
+        let subscribers = self.subscribers.clone();
         let kind = HeaderValue::from_static(if is_event { EVENT_STREAM } else { NDJSON });
         let mut response = vary_by_accept(stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
@@ -303,7 +304,7 @@ impl HttpServer {
             }
             tokio::select! {
                 followed = reader.follow(changes, seen, losses, &sink) => followed,
-                () = followers.wait_shutdown() => Ok(()),
+                () = subscribers.wait_shutdown() => Ok(()),
             }
         }));
         if is_event {
@@ -323,10 +324,10 @@ fn too_many() -> Reply {
 
 /// OpenAPI spec of `/api/v1/changes`.
 pub(crate) fn describe() -> PathSpec {
-    let problem = |doing: OperationSpec, status, about: &str| {
-        doing.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+    let problem = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let doing = OperationSpec::new("All that changes")
+    let spec = OperationSpec::new("All that changes")
         .description(
             "Every change of the service after a place, one JSON object a line, the oldest first; then it ends. With \
              `Accept: text/event-stream` the same as events, and those that are still to come, as they come: `id` is the \
@@ -343,12 +344,12 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::OK, "The changes")
         .json_content::<ChangeJson<'_>>(NDJSON)
         .text_content(EVENT_STREAM);
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood");
-    let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .response_header("WWW-Authenticate", "Which are taken");
-    let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
 }
 
 #[cfg(test)]

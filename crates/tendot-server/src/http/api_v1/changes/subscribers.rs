@@ -30,7 +30,7 @@ pub(crate) struct Subscribers {
     room: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
     /// Permits for reading the backlog.
-    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) backlog_permits: Arc<Semaphore>,
     /// Last position of the log.
     seen: watch::Sender<LogPosition>,
     /// Whether the polling task runs.
@@ -58,7 +58,7 @@ impl Subscribers {
         Self {
             room: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
             anonymous: Arc::new(Semaphore::new(MAX_ANONYMOUS_SUBSCRIBERS)),
-            turns: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
+            backlog_permits: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
             seen: watch::Sender::default(),
             is_watched: Arc::default(),
             is_ending: watch::Sender::new(false),
@@ -139,12 +139,12 @@ mod tests {
     /// The log is polled while there are subscribers, and again when new ones come.
     #[tokio::test(start_paused = true)]
     async fn looked_at_when_wanted() {
-        let followers = Subscribers::new();
+        let subscribers = Subscribers::new();
         let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
-        let is_watched = || *followers.is_watched.lock().unwrap();
+        let is_watched = || *subscribers.is_watched.lock().unwrap();
         for number in 1..=3_u64 {
             assert!(!is_watched());
-            let mut seen = [followers.subscribe(&registry), followers.subscribe(&registry)];
+            let mut seen = [subscribers.subscribe(&registry), subscribers.subscribe(&registry)];
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
             registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
             for seen in &mut seen {
@@ -162,9 +162,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ended() {
-        let followers = Subscribers::new();
-        assert!(timeout(POLL_INTERVAL, followers.wait_shutdown()).await.is_err());
-        followers.shut_down();
-        timeout(Duration::from_secs(5), followers.wait_shutdown()).await.unwrap();
+        let subscribers = Subscribers::new();
+        assert!(timeout(POLL_INTERVAL, subscribers.wait_shutdown()).await.is_err());
+        subscribers.shut_down();
+        timeout(Duration::from_secs(5), subscribers.wait_shutdown()).await.unwrap();
     }
 }

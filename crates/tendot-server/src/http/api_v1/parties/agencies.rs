@@ -50,30 +50,31 @@ impl<'a> AgencyJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_agencies(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
+    pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
         let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
         Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
     }
 
-    pub(crate) async fn create_agency(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: CreateAgency = self.read_json(body).await?;
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let path = format!("/api/v1/agencies/{}", carried.done.code);
-        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
-    pub(crate) async fn get_agency(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.agency(&asking.rest, &mut request_budget()).await?;
-        Ok(json_reply(&AgencyJson::of(&it), revision, asking))
+    pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let Held { it, revision } = self.registry.agency(&request.rest, &mut request_budget()).await?;
+        Ok(json_reply(&AgencyJson::of(&it), revision, request))
     }
 
-    pub(crate) async fn update_agency(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateAgency = self.read_json(body).await?;
         let task =
-            UpdateAgency { code: asking.rest.as_str().into(), expect: asking.expected_revision()?, ..form };
-        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-        self.get_agency(asking).await
+            UpdateAgency { code: request.rest.as_str().into(), expect: request.expected_revision()?, ..form };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_agency(request).await
     }
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |doing: OperationSpec| doing.path_param("code", "The code of an agency", text_schema());
+    let path = |spec: OperationSpec| spec.path_param("code", "The code of an agency", text_schema());
     let get = path(with_common_responses(OperationSpec::new("An agency"), false))
         .response(StatusCode::OK, "The agency")
         .json_content::<AgencyForm>(JSON)

@@ -39,32 +39,36 @@ impl<'a> PrefixJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_allocated_prefixes(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
-        let (registrant, agency) = (asking.parameters.get("registrant"), asking.parameters.get("agency"));
+    pub(crate) async fn list_allocated_prefixes(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
         let (items, next) =
             self.registry.prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
         Ok(list_reply(items.iter().map(|held| PrefixJson::of(&held.it)).collect(), next))
     }
 
-    pub(crate) async fn allocate_prefix(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: AllocatePrefix = self.read_json(body).await?;
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let path = format!("/api/v1/prefixes/{}", carried.done.prefix);
-        Ok(created_reply(&PrefixJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&PrefixJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
-    pub(crate) async fn get_prefix(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.prefix(&asking.rest, &mut request_budget()).await?;
-        Ok(json_reply(&PrefixJson::of(&it), revision, asking))
+    pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let Held { it, revision } = self.registry.prefix(&request.rest, &mut request_budget()).await?;
+        Ok(json_reply(&PrefixJson::of(&it), revision, request))
     }
 
-    pub(crate) async fn update_prefix(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdatePrefix = self.read_json(body).await?;
-        let task =
-            UpdatePrefix { prefix: asking.rest.as_str().into(), expect: asking.expected_revision()?, ..form };
-        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-        self.get_prefix(asking).await
+        let task = UpdatePrefix {
+            prefix: request.rest.as_str().into(),
+            expect: request.expected_revision()?,
+            ..form
+        };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_prefix(request).await
     }
 }
 
@@ -91,8 +95,7 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path =
-        |doing: OperationSpec| doing.path_param("prefix", "A prefix, such as `10.70000`", text_schema());
+    let path = |spec: OperationSpec| spec.path_param("prefix", "A prefix, such as `10.70000`", text_schema());
     let get = path(with_common_responses(OperationSpec::new("A prefix"), false))
         .response(StatusCode::OK, "The prefix")
         .json_content::<PrefixForm>(JSON)

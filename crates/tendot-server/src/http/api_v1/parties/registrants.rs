@@ -43,36 +43,42 @@ impl<'a> RegistrantJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_registrants(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
-        let agency = asking.parameters.get("agency");
-        let mut work = request_budget();
-        let list = self.registry.registrants(agency, after, limit, &asking.caller, asking.at, &mut work);
+    pub(crate) async fn list_registrants(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let agency = request.parameters.get("agency");
+        let mut budget = request_budget();
+        let list = self.registry.registrants(agency, after, limit, &request.caller, request.at, &mut budget);
         let (items, next) = list.await?;
         Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
     }
 
-    pub(crate) async fn create_registrant(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: CreateRegistrant = self.read_json(body).await?;
         let task = CreateRegistrant { random: random()?, ..form };
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.done.id);
-        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
-    pub(crate) async fn get_registrant(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let found =
-            self.registry.registrant(&asking.rest, &asking.caller, asking.at, &mut request_budget()).await?;
+    pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let found = self
+            .registry
+            .registrant(&request.rest, &request.caller, request.at, &mut request_budget())
+            .await?;
         let Held { it, revision } = found;
-        Ok(json_reply(&RegistrantJson::of(&it), revision, asking))
+        Ok(json_reply(&RegistrantJson::of(&it), revision, request))
     }
 
-    pub(crate) async fn update_registrant(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateRegistrant = self.read_json(body).await?;
-        let task =
-            UpdateRegistrant { id: asking.rest.as_str().into(), expect: asking.expected_revision()?, ..form };
-        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-        self.get_registrant(asking).await
+        let task = UpdateRegistrant {
+            id: request.rest.as_str().into(),
+            expect: request.expected_revision()?,
+            ..form
+        };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_registrant(request).await
     }
 }
 
@@ -93,7 +99,7 @@ pub(crate) fn describe() -> PathSpec {
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |doing: OperationSpec| doing.path_param("id", "The id of a registrant", text_schema());
+    let path = |spec: OperationSpec| spec.path_param("id", "The id of a registrant", text_schema());
     let get = path(with_common_responses(OperationSpec::new("A registrant"), false))
         .response(StatusCode::OK, "The registrant")
         .json_content::<RegistrantForm>(JSON)

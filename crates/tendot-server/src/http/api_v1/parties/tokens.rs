@@ -72,14 +72,14 @@ impl<'a> TokenJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_tokens(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
+    pub(crate) async fn list_tokens(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
         let (items, next) =
-            self.registry.tokens(after, limit, &asking.caller, asking.at, &mut request_budget()).await?;
+            self.registry.tokens(after, limit, &request.caller, request.at, &mut request_budget()).await?;
         Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
     }
 
-    pub(crate) async fn create_token(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: NewTokenJson = self.read_json(body).await?;
         let expires = form.expires.as_deref().map(parse_timestamp).transpose()?;
         let task = CreateToken {
@@ -91,15 +91,16 @@ impl HttpServer {
             label: form.label,
             random: random()?,
         };
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let shown = TokenJson::of(&carried.done, Some(task.plaintext()));
         let path = format!("/api/v1/tokens/{}", carried.done.id);
-        Ok(created_reply(&shown, carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&shown, carried.revision, &path, request.head.headers))
     }
 
-    pub(crate) async fn revoke_token(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let task = RevokeToken { id: asking.rest.as_str().into() };
-        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+    pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let task = RevokeToken { id: request.rest.as_str().into() };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)

@@ -67,11 +67,11 @@ impl<'a> TransferJson<'a> {
 }
 
 impl HttpServer {
-    pub(crate) async fn list_transfers(&self, asking: &ApiRequest<'_>) -> ApiResult {
-        let (after, limit) = asking.page_params()?;
+    pub(crate) async fn list_transfers(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
         let (items, next) = self
             .registry
-            .list_transfers(after, limit, &asking.caller, asking.at, &mut request_budget())
+            .list_transfers(after, limit, &request.caller, request.at, &mut request_budget())
             .await?;
         let told = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
@@ -80,7 +80,7 @@ impl HttpServer {
         Ok(list_reply(told.collect(), next))
     }
 
-    pub(crate) async fn propose_transfer(&self, asking: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn propose_transfer(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: NewTransferJson = self.read_json(body).await?;
         let what = match (form.names, form.prefix, form.agency) {
             (Some(names), None, None) => TransferSubject::Names(names),
@@ -89,24 +89,25 @@ impl HttpServer {
             _ => return Err(malformed("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
         };
         let task = ProposeTransfer { what, to: form.to, force: form.force, random: random()? };
-        let carried = self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         let path = format!("/api/v1/transfers/{}", carried.done.id);
-        Ok(created_reply(&TransferJson::of(&carried.done), carried.revision, &path, asking.request.headers))
+        Ok(created_reply(&TransferJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
-    pub(crate) async fn get_transfer(&self, asking: &ApiRequest<'_>) -> ApiResult {
+    pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found = self
             .registry
-            .get_transfer(&asking.rest, &asking.caller, asking.at, &mut request_budget())
+            .get_transfer(&request.rest, &request.caller, request.at, &mut request_budget())
             .await?;
         let Held { it, revision } = found;
-        Ok(json_reply(&TransferJson::of(&it), revision, asking))
+        Ok(json_reply(&TransferJson::of(&it), revision, request))
     }
 
-    pub(crate) async fn decide_transfer(&self, asking: &ApiRequest<'_>, accept: bool) -> ApiResult {
-        let task = DecideTransfer { id: asking.rest.as_str().into(), accept };
-        self.registry.execute(&task, &asking.caller, asking.at, &mut request_budget()).await?;
-        self.get_transfer(asking).await
+    pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
+        let task = DecideTransfer { id: request.rest.as_str().into(), accept };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_transfer(request).await
     }
 }
 

@@ -51,7 +51,7 @@ impl HttpServer {
         name: &str,
         values: &[HandleValue<'static>],
         namespace: Option<&Namespace<'_>>,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<LocationSet, StoreError> {
         let mut places = LocationSet::default();
         let mut waiting = Vec::new();
@@ -76,7 +76,7 @@ impl HttpServer {
                 types: vec![LOCATION_TYPE.as_bytes()],
                 ..ResolveQuery::new(Handle::from(&*handle))
             };
-            let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, search).await)?;
+            let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, context).await)?;
             if let Some((Resolution::Values(found), _)) = found {
                 for value in found {
                     let Ok(read) = Locations::from_bytes(&value.data) else { continue };
@@ -95,7 +95,7 @@ impl HttpServer {
         &self,
         name: &str,
         asks_elsewhere: bool,
-        search: &mut LookupContext<'_>,
+        context: &mut LookupContext<'_>,
     ) -> Result<Option<HandleValue<'static>>, StoreError> {
         let prefix = if name.contains('/') {
             Handle::from(name).prefix_handle()
@@ -104,9 +104,9 @@ impl HttpServer {
         };
         let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
         let found = if asks_elsewhere {
-            self.lookup(&query, &Caller::Anonymous, search).await.map(|(found, _)| found)
+            self.lookup(&query, &Caller::Anonymous, context).await.map(|(found, _)| found)
         } else {
-            self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.map_err(Into::into)
+            self.registry.resolve(&query, &Caller::Anonymous, &mut context.budget).await.map_err(Into::into)
         };
         Ok(match store_error_or_none(found)? {
             Some(Resolution::Values(values)) => values.into_iter().next(),

@@ -91,7 +91,7 @@ impl<'a> RedirectCandidate<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct SelectionContext<'a> {
     /// Preferences in order; those that no candidate matches are ignored.
-    pub(crate) wishes: Vec<LocationPreference<'a>>,
+    pub(crate) preferences: Vec<LocationPreference<'a>>,
     pub(crate) address: Option<IpAddr>,
     /// ISO 3166-1 alpha-2 code.
     pub(crate) country: Option<Cow<'a, str>>,
@@ -107,12 +107,12 @@ pub(crate) struct SelectionStep {
 }
 
 /// Applies the selection methods until one candidate remains, finally by weight; `None` only without candidates. Each step is
-/// reported to `told`.
+/// reported to `trace`.
 pub(crate) fn select(
     candidates: &[RedirectCandidate<'_>],
     methods: &[&str],
     asking: &SelectionContext<'_>,
-    mut told: impl FnMut(SelectionStep),
+    mut trace: impl FnMut(SelectionStep),
 ) -> Option<usize> {
     let mut left: Vec<usize> = (0..candidates.len()).collect();
     for method in methods {
@@ -121,12 +121,12 @@ pub(crate) fn select(
         }
         match *method {
             "locatt" => {
-                for wish in &asking.wishes {
+                for wish in &asking.preferences {
                     let by = || match &wish.value {
                         Some(value) => format!("locatt {}:{value}", wish.attribute),
                         None => format!("locatt {}", wish.attribute),
                     };
-                    filter_unless_empty(&mut left, candidates, by, &mut told, |candidate| {
+                    filter_unless_empty(&mut left, candidates, by, &mut trace, |candidate| {
                         candidate.satisfies(wish)
                     });
                 }
@@ -134,7 +134,7 @@ pub(crate) fn select(
             "address" => {
                 if let Some(client) = asking.address {
                     let by = || format!("address {client}");
-                    filter_unless_empty(&mut left, candidates, by, &mut told, |candidate| {
+                    filter_unless_empty(&mut left, candidates, by, &mut trace, |candidate| {
                         candidate.is_for_address(client)
                     });
                 }
@@ -150,7 +150,7 @@ pub(crate) fn select(
                         &mut left,
                         candidates,
                         || format!("country {country}"),
-                        &mut told,
+                        &mut trace,
                         here,
                     );
                 }
@@ -163,7 +163,7 @@ pub(crate) fn select(
                     &mut left,
                     candidates,
                     || "score".into(),
-                    &mut told,
+                    &mut trace,
                     |candidate| candidate.score() >= best,
                 );
             }
@@ -174,7 +174,7 @@ pub(crate) fn select(
     }
     if left.len() > 1 {
         let chosen = select_weighted(&left, candidates, asking.random)?;
-        told(SelectionStep { by: "weighted".into(), left: vec![chosen] });
+        trace(SelectionStep { by: "weighted".into(), left: vec![chosen] });
         return Some(chosen);
     }
     left.first().copied()
@@ -185,7 +185,7 @@ fn filter_unless_empty(
     left: &mut Vec<usize>,
     candidates: &[RedirectCandidate<'_>],
     by: impl Fn() -> String,
-    told: &mut impl FnMut(SelectionStep),
+    trace: &mut impl FnMut(SelectionStep),
     fits: impl Fn(&RedirectCandidate<'_>) -> bool,
 ) {
     let fitting: Vec<usize> =
@@ -193,7 +193,7 @@ fn filter_unless_empty(
     if !fitting.is_empty() {
         *left = fitting;
     }
-    told(SelectionStep { by: by(), left: left.clone() });
+    trace(SelectionStep { by: by(), left: left.clone() });
 }
 
 /// Random choice by weight; uniform if all weights are zero.
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(methods: &str, wishes: &str, address: &str, country: &str, random: f64, expected: &str) {
+    fn check(methods: &str, preferences: &str, address: &str, country: &str, random: f64, expected: &str) {
         let locations = Locations::from_bytes(XML.as_bytes()).unwrap();
         let candidates: Vec<_> = locations
             .locations
@@ -279,7 +279,7 @@ mod tests {
             .filter_map(|location| RedirectCandidate::from_location(location, "10.1/x"))
             .collect();
         let asking = SelectionContext {
-            wishes: wishes
+            preferences: preferences
                 .split(' ')
                 .filter(|wish| !wish.is_empty())
                 .map(LocationPreference::parse)
@@ -290,7 +290,10 @@ mod tests {
         };
         let methods: Vec<&str> = methods.split(',').collect();
         let chosen = select(&candidates, &methods, &asking, |_| {}).unwrap();
-        assert_eq!(candidates[chosen].href, expected, "{methods:?} {wishes} {address} {country} {random}");
+        assert_eq!(
+            candidates[chosen].href, expected,
+            "{methods:?} {preferences} {address} {country} {random}"
+        );
     }
 
     #[test]
@@ -303,7 +306,8 @@ mod tests {
             .iter()
             .filter_map(|location| RedirectCandidate::from_location(location, ""))
             .collect();
-        let asking = |random| SelectionContext { wishes: Vec::new(), address: None, country: None, random };
+        let asking =
+            |random| SelectionContext { preferences: Vec::new(), address: None, country: None, random };
         for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
             assert_eq!(select(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");
         }
