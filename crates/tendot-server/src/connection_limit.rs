@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::http::client_network;
+use crate::client_network::client_network;
 
 /// Limits the number of open connections per client network.
 #[derive(Debug)]

@@ -3,7 +3,9 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod client_network;
 mod connection_limit;
+mod gcra;
 pub mod http;
 mod maintenance;
 pub mod native;

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use crate::gcra::{GcraTable, Rate};
 use crate::http::authentication::AuthenticationError;
-use crate::http::middleware::rate_limit::{GcraTable, HttpRateLimiter, HttpRateLimits, Rate};
+use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::request::request_head::RequestHead;
 
 /// Failures per client and per network: a small burst, then one per second.

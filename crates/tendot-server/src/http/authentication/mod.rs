@@ -290,3 +290,12 @@ fn append_challenge(response: &mut Reply, challenge: String) {
         response.headers_mut().append(WWW_AUTHENTICATE, challenge);
     }
 }
+
+/// Whether a browser added its user's credentials to a form or script request of another site. Requests of a page's own scripts
+/// (`cors`) carry only credentials that the script knows.
+pub(crate) fn is_cross_site_credential(headers: &HeaderMap) -> bool {
+    let is = |name: &str, words: &[&[u8]]| {
+        headers.get(name).is_some_and(|value| words.contains(&value.as_bytes()))
+    };
+    is("sec-fetch-site", &[b"cross-site", b"same-site"]) && !is("sec-fetch-mode", &[b"cors"])
+}

@@ -18,6 +18,7 @@ use crate::http::handle_api::reply_body::{
 use crate::http::handle_api::schemas::NewRecordForm;
 use crate::http::middleware::response_cache::CachePolicy;
 use crate::http::request::percent;
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
@@ -26,7 +27,7 @@ use crate::http::response::{caching, status};
 use crate::http::routing::operation_spec::{
     OperationSpec, PathSpec, array_schema, index_schema, text_schema,
 };
-use crate::http::{HttpServer, REQUEST_BUDGET, RequestSyntaxError};
+use crate::http::{HttpServer, REQUEST_BUDGET};
 use crate::native::is_status;
 
 /// Maximum size of a submitted record.

@@ -1,6 +1,12 @@
-//! Access log: client text made safe for log lines.
+//! Access log: one line per request.
 
 use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use http::{Method, Uri};
+
+use crate::http::middleware::pipeline::RequestContext;
+use crate::http::response::reply::Reply;
 
 /// Text from a client, truncated and escaped for logs.
 pub(crate) struct LogSafe<'a>(pub(crate) &'a str);
@@ -20,6 +26,43 @@ impl fmt::Display for LogSafe<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes the access log line. Queries and headers are left out: they may be private.
+pub(crate) fn log_request(
+    context: &RequestContext,
+    method: &Method,
+    uri: &Uri,
+    response: &Reply,
+    duration: Duration,
+) {
+    macro_rules! line {
+        ($level:expr) => {
+            tracing::event!(
+                target: "tendot::request",
+                $level,
+                method = %LogSafe(method.as_str()),
+                path = %LogSafe(redacted_path(uri.path())),
+                kind = context.kind.as_str(),
+                status = response.status().as_u16(),
+                bytes = response.body().len(),
+                duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+                client = %context.client.address,
+                id = context.id.to_str().unwrap_or_default(),
+                "answered"
+            )
+        };
+    }
+    if response.status().is_server_error() {
+        line!(tracing::Level::ERROR);
+    } else {
+        line!(tracing::Level::INFO);
+    }
+}
+
+/// Path for the log, with session ids redacted: a session id is a credential.
+fn redacted_path(path: &str) -> &str {
+    if path.starts_with("/api/sessions/") { "/api/sessions/…" } else { path }
 }
 
 #[cfg(test)]

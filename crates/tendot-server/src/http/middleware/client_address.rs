@@ -1,11 +1,13 @@
 //! Client address: the peer of the connection, or the client that a trusted proxy reports.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName, VIA};
 use ipnet::IpNet;
+
+use crate::client_network::plain;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -151,29 +153,6 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     parsed.or_else(|_| with_port()).ok().map(plain)
 }
 
-/// IPv4 address of an IPv4-mapped IPv6 address; other addresses unchanged.
-pub(crate) fn plain(address: IpAddr) -> IpAddr {
-    address.to_canonical()
-}
-
-/// Network that identifies a client: the address for IPv4, its /64 for IPv6.
-pub(crate) fn client_network(address: IpAddr) -> IpAddr {
-    truncate(address, 32, 64)
-}
-
-/// Larger network around an address: /24 for IPv4, /48 for IPv6.
-pub(crate) fn provider_network(address: IpAddr) -> IpAddr {
-    truncate(address, 24, 48)
-}
-
-/// Truncates an address to so many bits.
-pub(crate) fn truncate(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4))).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6))).into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,17 +245,5 @@ mod tests {
     fn encrypted() {
         let peer = ConnectionPeer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
         assert!(PLAIN.resolve_client(&peer, &HeaderMap::new()).accepts_credentials);
-    }
-
-    #[test]
-    fn networks() {
-        let of = |text: &str| {
-            (
-                client_network(text.parse().unwrap()).to_string(),
-                provider_network(text.parse().unwrap()).to_string(),
-            )
-        };
-        assert_eq!(of("192.0.2.77"), ("192.0.2.77".into(), "192.0.2.0".into()));
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), ("2001:db8:1:2::".into(), "2001:db8:1::".into()));
     }
 }

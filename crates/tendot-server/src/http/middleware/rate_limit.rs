@@ -1,27 +1,21 @@
-//! Rate limits per client and per network, in constant memory.
-//!
-//! The generic cell rate algorithm (GCRA) needs one number per client: the time at which its debt is paid off. Clients share
-//! the slots of a fixed table by two independent hashes, and the lower debt counts: a client is limited for others only if both
-//! of its slots are also those of heavy clients.
+//! Rate limits of HTTP requests, per client and per network.
 
-use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::http::middleware::client_address::{client_network, provider_network};
+use http::StatusCode;
+use http::header::{self, HeaderValue};
+
+use crate::client_network::{client_network, provider_network};
+use crate::gcra::{GcraTable, Rate};
+use crate::http::HttpServer;
+use crate::http::middleware::client_address::RemoteClient;
+use crate::http::middleware::metrics::RequestKind;
+use crate::http::response::reply::{Reply, TEXT, reply};
 
 /// Slots per row.
 const PLACES: usize = 1 << 16;
-
-/// Sustained rate per second and burst.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Rate {
-    /// Sustained requests per second.
-    pub per_second: u32,
-    /// Requests at once after an idle period.
-    pub burst: u32,
-}
 
 /// Rate limits per client and per network.
 #[derive(Clone, Copy, Debug)]
@@ -103,68 +97,40 @@ impl HttpRateLimiter {
     }
 }
 
-impl Rate {
-    /// Cost of a request in nanoseconds.
-    pub(crate) fn interval_nanos(self) -> u64 {
-        1_000_000_000 / u64::from(self.per_second.max(1))
+impl HttpServer {
+    /// Reply to a client that exceeds its rate limit. Health checks are exempt.
+    pub(crate) fn check_rate_limit(
+        &self,
+        client: &RemoteClient,
+        kind: RequestKind,
+        now: Instant,
+    ) -> Option<Reply> {
+        let rate_limiter = self
+            .rate_limiter
+            .as_ref()
+            .filter(|rate_limiter| !(client.is_loopback && rate_limiter.is_loopback_exempt()))?;
+        // A proxy that hides its clients would be limited for all of them together.
+        if kind == RequestKind::Operation || self.is_client_hidden(client) {
+            return None;
+        }
+        let wait = rate_limiter.charge(client.address, now).err()?;
+        self.metrics.rate_limited.fetch_add(1, Ordering::Relaxed);
+        Some(too_many_requests(wait))
     }
 
-    /// Maximum debt in nanoseconds.
-    pub(crate) fn burst_nanos(self) -> u64 {
-        self.interval_nanos() * u64::from(self.burst.max(1))
+    /// Whether the request came through a trusted proxy that does not report its client.
+    pub(crate) fn is_client_hidden(&self, client: &RemoteClient) -> bool {
+        client.is_proxied && self.trust.is_trusted_proxy(client.address)
     }
 }
 
-/// Generic cell rate algorithm (GCRA) for any number of keys in constant memory.
-#[derive(Debug)]
-pub(crate) struct GcraTable {
-    /// Maximum debt in nanoseconds.
-    credit: u64,
-    /// Two rows of slots.
-    places: Box<[AtomicU64]>,
-    /// Randomly seeded, so that clients cannot choose with whom they share slots.
-    hash: RandomState,
-}
-
-impl GcraTable {
-    /// Creates a table with `places` eight-byte slots in each of two rows.
-    pub(crate) fn new(places: usize, credit: u64) -> Self {
-        let places = (0..2 * places).map(|_| AtomicU64::new(0)).collect();
-        Self { credit, places, hash: RandomState::new() }
-    }
-
-    pub(crate) fn slots(&self, of: impl Hash) -> [&AtomicU64; 2] {
-        let hash = self.hash.hash_one(of);
-        let row = self.places.len() / 2;
-        let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
-        [&self.places[first], &self.places[row + second]]
-    }
-
-    /// Debt in nanoseconds from now.
-    fn debt(places: [&AtomicU64; 2], now: u64) -> u64 {
-        let [one, two] = places.map(|place| place.load(Ordering::Relaxed));
-        one.min(two).saturating_sub(now)
-    }
-
-    /// Whether `cost` can be added to the debt; otherwise the time to wait.
-    pub(crate) fn check(&self, places: [&AtomicU64; 2], now: u64, cost: u64) -> Result<(), Duration> {
-        let owed = Self::debt(places, now) + cost;
-        if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
-    }
-
-    pub(crate) fn charge(&self, places: [&AtomicU64; 2], now: u64, cost: u64) {
-        let until = now + Self::debt(places, now) + cost;
-        for place in places {
-            place.fetch_max(until, Ordering::Relaxed);
-        }
-    }
-
-    /// Subtracts a refunded cost.
-    pub(crate) fn refund(places: [&AtomicU64; 2], cost: u64) {
-        for place in places {
-            let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| until.checked_sub(cost));
-        }
-    }
+/// Reply 429 with `Retry-After`.
+pub(crate) fn too_many_requests(wait: Duration) -> Reply {
+    let mut response = reply(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
+    let seconds = wait.as_secs() + 1;
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 #[cfg(test)]
@@ -212,7 +178,7 @@ mod tests {
         };
         let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
         let (mut greedy, mut held_back) = (HashMap::<u64, u64>::new(), 0);
-        let size = rate_limiter.clients.places.len();
+        let size = rate_limiter.clients.slots.len();
         for request in 0..1_000_000_u64 {
             let now = rate_limiter.start + Duration::from_micros(request * 100);
             if request % 2 == 0 {
@@ -229,6 +195,6 @@ mod tests {
         }
         // Five requests each within 100 seconds: only the few that share both slots with heavy clients are limited.
         assert!(held_back <= 50, "{held_back} of 500,000");
-        assert_eq!(rate_limiter.clients.places.len(), size);
+        assert_eq!(rate_limiter.clients.slots.len(), size);
     }
 }

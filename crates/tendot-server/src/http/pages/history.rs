@@ -7,16 +7,17 @@ use tendot_registry::doi::DoiStatus;
 use tendot_registry::{Caller, Happening, HistoryEvent, RecordSnapshot, Then};
 use tendot_store::{EditKind, HistoryOrder};
 
+use crate::http::HttpServer;
 use crate::http::api_v1::{format_millis, number};
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::values::{ValueRow, format_timestamp};
 use crate::http::pages::{render, syntax_error_page};
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::redirect::format;
 use crate::http::response::reply::Reply;
-use crate::http::{HttpServer, RequestSyntaxError};
 use crate::maintenance::unix_millis;
 
 /// Changes per page.

@@ -8,6 +8,7 @@ mod page_budget;
 mod problem;
 mod record;
 mod registration;
+pub(crate) mod static_files;
 mod trace;
 mod values;
 
@@ -26,11 +27,6 @@ pub(crate) use problem::{
     problem_of_name, problem_of_request, syntax_error_page,
 };
 pub(crate) use trace::trace_page;
-
-/// Stylesheet of all pages.
-pub(crate) const STYLESHEET: &str = include_str!("../../../assets/style.css");
-
-pub(crate) const FAVICON: &[u8] = include_bytes!("../../../assets/favicon.svg");
 
 /// HTML body of a redirect.
 #[derive(Template)]

@@ -12,12 +12,14 @@ use tendot_registry::Error;
 use tendot_store::StoreError;
 use utoipa::ToSchema;
 
+use crate::http::HttpServer;
 use crate::http::api_v1::format_millis;
 use crate::http::authentication::AuthenticationError;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
 use crate::http::pages::{render, vary_by_accept};
 use crate::http::request::accept;
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::explain::{NameKind, public_url};
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
@@ -26,7 +28,6 @@ use crate::http::resolve::suggestions::Suggestion;
 use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::reply::{PROBLEM, Reply, add_retry_after, reply};
 use crate::http::response::{caching, status};
-use crate::http::{HttpServer, RequestSyntaxError};
 
 /// Problem details (RFC 9457) before rendering as JSON or HTML.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::http::RequestSyntaxError;
 use crate::http::request::percent;
+use crate::http::request::percent::RequestSyntaxError;
 
 /// Query parameters in order; separators are `&` and `;`, `+` is literal.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

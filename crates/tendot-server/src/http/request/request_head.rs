@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Version};
+use http::{HeaderMap, Version, header};
 
 /// Head of a request: query, headers, HTTP version and client facts.
 #[derive(Clone, Copy, Debug)]
@@ -19,4 +19,10 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) accepts_credentials: bool,
     /// Client certificate.
     pub(crate) certificate: Option<&'a [u8]>,
+}
+
+/// Whether a request may be answered with slightly stale data: it has no credentials and does not ask for authoritative data.
+pub(crate) fn tolerates_stale(request: &RequestHead<'_>) -> bool {
+    let is_known = request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
+    !is_known && !request.query.is_some_and(|query| query.contains("auth"))
 }

@@ -14,12 +14,13 @@ use crate::http::handle_api::ValueForm;
 use crate::http::request::accept;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::entry_points::extract_name;
 use crate::http::resolve::locations::redirect_target::TargetError;
 use crate::http::resolve::locations::selection::{CandidateSource, RedirectCandidate, SelectionStep};
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
 use crate::http::resolve::redirect::{RedirectOutcome, format};
 use crate::http::response::reply::{JSON, Reply, reply};
-use crate::http::{HttpServer, extract_name, pages};
+use crate::http::{HttpServer, pages};
 
 /// Event emitted while a name is resolved.
 pub(crate) enum TraceEvent<'t> {

@@ -6,8 +6,9 @@ use tendot_proto::{Budget, Handle};
 use tendot_registry::{Caller, ResolveQuery, is_invisible};
 use tendot_store::{NameKey, RecordStatus, Store};
 
+use crate::http::HttpServer;
 use crate::http::request::percent;
-use crate::http::{HttpServer, extract_name};
+use crate::http::resolve::entry_points::extract_name;
 
 /// Maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 5;

@@ -13,8 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::client_network::plain;
 use crate::connection_limit::ConnectionLimiter;
-use crate::http::middleware::client_address::{ConnectionPeer, plain};
+use crate::http::middleware::client_address::ConnectionPeer;
 use crate::http::server::connection::{self, ConnectionBuilder};
 use crate::http::{HttpServer, ServerCertificate};
 

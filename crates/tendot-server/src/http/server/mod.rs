@@ -1,4 +1,15 @@
 //! HTTP connections, from accept to close.
+//!
+//! In reading order:
+//!
+//! - `listener.rs`: accept loops, connection limits, drain
+//! - `connection.rs`: serves one connection, detects idle and stalled clients; response body
+//! - `timeouts.rs`: head, write and linger timeouts
+//! - `smuggling_guard.rs`: HTTP/1 head validation
+//! - `parse_error.rs`: body for hyper's own 4xx responses
+//! - `tls.rs`: server certificate, reload, expiry warning
+//! - `x509.rs`: expiry, subject and RSA key of certificates
+//! - `client_verifier.rs`: client certificates without a CA
 
 pub(crate) mod client_verifier;
 pub(crate) mod connection;

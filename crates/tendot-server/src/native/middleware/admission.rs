@@ -13,7 +13,7 @@ use tendot_proto::{
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::http::plain;
+use crate::client_network::plain;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::{NativeReply, NativeServer};
 
@@ -210,7 +210,8 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::native::{MAX_EXPENSIVE_REQUESTS, OwnSite};
+    use crate::native::OwnSite;
+    use crate::native::native_server::MAX_EXPENSIVE_REQUESTS;
 
     /// All permits are held by requests that wait for the other server, which waits for this one.
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use crate::http::{GcraTable, Rate, plain, truncate};
+use crate::client_network::{plain, truncate};
+use crate::gcra::{GcraTable, Rate};
 
 /// Limits on response datagrams and CPU time per source.
 #[derive(Clone, Debug)]

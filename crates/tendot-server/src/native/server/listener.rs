@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::client_network::plain;
 use crate::connection_limit::ConnectionLimiter;
-use crate::http::plain;
 use crate::native::NativeServer;
 use crate::native::server::tcp::NativeConnection;
 use crate::native::server::udp::UdpWorker;

@@ -7,7 +7,7 @@ use tendot_registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use crate::http::LogHeadTracker;
+use crate::http::api_v1::changes::log_head::LogHeadTracker;
 
 /// Concurrent streamed responses.
 const MAX_SUBSCRIBERS: usize = 256;
