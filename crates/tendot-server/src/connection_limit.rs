@@ -9,44 +9,44 @@ use crate::client_network::client_network;
 /// Limits the number of open connections per client network.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
-    most: usize,
-    count: Mutex<HashMap<IpAddr, usize>>,
+    max_per_client: usize,
+    open: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl ConnectionLimiter {
-    /// Allows `most` connections per IPv4 address or IPv6 /64 network.
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, count: Mutex::default() })
+    /// Allows `max_per_client` connections per IPv4 address or IPv6 /64 network.
+    pub(crate) fn new(max_per_client: usize) -> Arc<Self> {
+        Arc::new(Self { max_per_client, open: Mutex::default() })
     }
 
     /// Acquires a permit for a connection, or `None` if the client has reached its limit.
     pub(crate) fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let client = client_network(address);
-        let mut all = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(client).or_default();
-        if *count >= self.most {
+        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = counts.entry(client).or_default();
+        if *open >= self.max_per_client {
             return None;
         }
-        *count += 1;
-        drop(all);
-        Some(ConnectionPermit { crowd: Arc::clone(self), client })
+        *open += 1;
+        drop(counts);
+        Some(ConnectionPermit { limiter: Arc::clone(self), client })
     }
 }
 
 /// Permit for one connection; released when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    crowd: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     client: IpAddr,
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut all = self.crowd.count.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                all.remove(&self.client);
+        let mut counts = self.limiter.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = counts.get_mut(&self.client) {
+            *open -= 1;
+            if *open == 0 {
+                counts.remove(&self.client);
             }
         }
     }
@@ -58,21 +58,21 @@ mod tests {
 
     #[test]
     fn attack_h10_connections_of_one_client() {
-        let crowd = ConnectionLimiter::new(2);
-        let mut places = Vec::new();
+        let limiter = ConnectionLimiter::new(2);
+        let mut permits = Vec::new();
         let mut enter = |address: &str| {
-            let place = crowd.acquire(address.parse().unwrap());
-            let is_taken = place.is_some();
-            places.extend(place);
+            let permit = limiter.acquire(address.parse().unwrap());
+            let is_taken = permit.is_some();
+            permits.extend(permit);
             is_taken
         };
         assert!(enter("192.0.2.1") && enter("192.0.2.1") && !enter("192.0.2.1") && enter("192.0.2.2"));
         assert!(enter("2001:db8::1") && enter("2001:db8::2"));
         assert!(!enter("2001:db8::3") && enter("2001:db8:0:1::1"));
         // Dropping a permit frees its slot.
-        places.remove(0);
-        assert!(crowd.acquire([192, 0, 2, 1].into()).is_some());
-        drop(places);
-        assert!(crowd.count.lock().unwrap().is_empty());
+        permits.remove(0);
+        assert!(limiter.acquire([192, 0, 2, 1].into()).is_some());
+        drop(permits);
+        assert!(limiter.open.lock().unwrap().is_empty());
     }
 }

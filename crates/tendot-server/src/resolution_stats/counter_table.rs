@@ -220,7 +220,7 @@ mod tests {
 
     /// `TENDOT_TEST_FULL=1 cargo test --release -p tendot-server --lib -- --nocapture what_a_count_costs`
     #[test]
-    #[allow(clippy::print_stdout, reason = "it is what the test is for")]
+    #[allow(clippy::print_stdout, reason = "the test prints measurements")]
     fn what_a_count_costs() {
         let counts = repetitions("TENDOT_TEST_COUNTS", 30_000, 1_000_000);
         let (table, plain) = (CounterTable::new(), AtomicU64::new(0));

@@ -51,14 +51,14 @@ pub(super) enum Resource {
     Prefix,
     Tokens,
     Token,
-    Names,
+    Dois,
     Batch,
-    Name,
+    Doi,
     Transfers,
     Transfer,
-    Accept,
-    Decline,
-    Summary,
+    AcceptTransfer,
+    DeclineTransfer,
+    ReportSummary,
     Report(ReportKind),
 }
 
@@ -70,13 +70,13 @@ impl Resource {
             | Self::Registrants
             | Self::Prefixes
             | Self::Tokens
-            | Self::Names
+            | Self::Dois
             | Self::Transfers => "GET, HEAD, OPTIONS, POST",
             Self::Agency | Self::Registrant | Self::Prefix => "GET, HEAD, OPTIONS, PUT",
-            Self::Name => "GET, HEAD, OPTIONS, PUT, DELETE",
+            Self::Doi => "GET, HEAD, OPTIONS, PUT, DELETE",
             Self::Token => "OPTIONS, DELETE",
-            Self::Transfer | Self::Summary | Self::Report(_) => "GET, HEAD, OPTIONS",
-            Self::Batch | Self::Accept | Self::Decline => "OPTIONS, POST",
+            Self::Transfer | Self::ReportSummary | Self::Report(_) => "GET, HEAD, OPTIONS",
+            Self::Batch | Self::AcceptTransfer | Self::DeclineTransfer => "OPTIONS, POST",
         }
     }
 
@@ -90,14 +90,14 @@ impl Resource {
             Self::Prefix => parties::prefixes::describe_one(),
             Self::Tokens => parties::tokens::describe(),
             Self::Token => parties::tokens::describe_one(),
-            Self::Names => dois::describe(),
+            Self::Dois => dois::describe(),
             Self::Batch => batch::endpoint::describe(),
-            Self::Name => dois::describe_one(),
+            Self::Doi => dois::describe_one(),
             Self::Transfers => parties::transfers::describe(),
             Self::Transfer => parties::transfers::describe_one(),
-            Self::Accept => parties::transfers::describe_decision(true),
-            Self::Decline => parties::transfers::describe_decision(false),
-            Self::Summary => reports::describe_summary(),
+            Self::AcceptTransfer => parties::transfers::describe_decision(true),
+            Self::DeclineTransfer => parties::transfers::describe_decision(false),
+            Self::ReportSummary => reports::describe_summary(),
             Self::Report(report) => reports::describe(report),
         }
     }
@@ -109,7 +109,7 @@ pub(crate) type ApiResult = Result<Reply, Box<ApiError>>;
 /// Error of a registry request: a problem, or a finished reply.
 pub(crate) enum ApiError {
     Problem(Box<Problem<'static>>),
-    Answer(Reply),
+    Reply(Reply),
 }
 
 impl From<Box<Problem<'static>>> for Box<ApiError> {
@@ -183,7 +183,7 @@ impl HttpServer {
         let answered = self.dispatch_api_v1(noun, method, rest, body, request, now).await;
         match answered.map_err(|wrong| *wrong) {
             Ok(answer) => answer,
-            Err(ApiError::Answer(answer)) => answer,
+            Err(ApiError::Reply(answer)) => answer,
             Err(ApiError::Problem(problem)) => problem.into(),
         }
     }
@@ -200,7 +200,7 @@ impl HttpServer {
         let rest = percent::decode_text(rest, "path").map_err(|error| malformed(&error.to_string()))?;
         let parameters = QueryParams::parse(request.query).map_err(|error| malformed(&error.to_string()))?;
         let caller = self.authenticate(request).await.map_err(|error| {
-            Box::new(ApiError::Answer(pages::problem_of_caller(error, request.accepts_credentials)))
+            Box::new(ApiError::Reply(pages::problem_of_caller(error, request.accepts_credentials)))
         })?;
         let at = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let at = u64::try_from(at).unwrap_or(u64::MAX);
@@ -222,18 +222,18 @@ impl HttpServer {
             (Resource::Tokens, true) => self.list_tokens(&api_request).await,
             (Resource::Tokens, false) => self.create_token(&api_request, body).await,
             (Resource::Token, _) => self.revoke_token(&api_request).await,
-            (Resource::Names, true) => self.list_dois(&api_request).await,
-            (Resource::Names, false) => self.register_doi(&api_request, body).await,
+            (Resource::Dois, true) => self.list_dois(&api_request).await,
+            (Resource::Dois, false) => self.register_doi(&api_request, body).await,
             (Resource::Batch, _) => self.post_batch(api_request, body).await,
-            (Resource::Name, true) => self.get_doi(&api_request).await,
-            (Resource::Name, false) if *method == Method::PUT => self.update_doi(&api_request, body).await,
-            (Resource::Name, false) => self.retire_doi(&api_request).await,
+            (Resource::Doi, true) => self.get_doi(&api_request).await,
+            (Resource::Doi, false) if *method == Method::PUT => self.update_doi(&api_request, body).await,
+            (Resource::Doi, false) => self.retire_doi(&api_request).await,
             (Resource::Transfers, true) => self.list_transfers(&api_request).await,
             (Resource::Transfers, false) => self.propose_transfer(&api_request, body).await,
             (Resource::Transfer, _) => self.get_transfer(&api_request).await,
-            (Resource::Accept, _) => self.decide_transfer(&api_request, true).await,
-            (Resource::Decline, _) => self.decide_transfer(&api_request, false).await,
-            (Resource::Summary, _) => self.get_report_summary(&api_request).await,
+            (Resource::AcceptTransfer, _) => self.decide_transfer(&api_request, true).await,
+            (Resource::DeclineTransfer, _) => self.decide_transfer(&api_request, false).await,
+            (Resource::ReportSummary, _) => self.get_report_summary(&api_request).await,
             (Resource::Report(report), _) => self.get_report(report, api_request).await,
         };
         // Credentials that are not accepted on this connection were not examined: 403 instead of 401.

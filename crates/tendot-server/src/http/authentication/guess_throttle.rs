@@ -59,7 +59,7 @@ impl GuessThrottle {
         request: &RequestHead<'_>,
         account: &str,
     ) -> Result<AuthAttempt<'_>, AuthenticationError> {
-        self.start_attempt_at(request, account, Instant::now()).map_err(AuthenticationError::TooOften)
+        self.start_attempt_at(request, account, Instant::now()).map_err(AuthenticationError::Throttled)
     }
 
     fn start_attempt_at(

@@ -158,7 +158,7 @@ impl HttpServer {
         });
         let found = worked.await.unwrap_or(Err(AuthError::Failed)).map_err(|error| match error {
             AuthError::Failed => AuthenticationError::Failed,
-            error => AuthenticationError::Refused(error),
+            error => AuthenticationError::Rejected(error),
         })?;
         attempt.mark_succeeded();
         Ok(found)

@@ -41,17 +41,17 @@ pub(crate) enum AuthenticationError {
     #[error("there is no such session, or no longer")]
     NoSession,
     #[error("this answer was given before")]
-    Again,
+    Replayed,
     #[error("Identity not verified")]
     Failed,
     #[error("there is no such token, or it was revoked, or has expired")]
-    BadToken,
+    InvalidToken,
     #[error("another server of the site keeps this key: the password has to be sent with each request")]
-    Elsewhere,
+    KeyAtPeer,
     #[error(transparent)]
-    Refused(AuthError),
+    Rejected(AuthError),
     #[error("who guesses too often has to wait")]
-    TooOften(Duration),
+    Throttled(Duration),
     #[error("nobody can be known at present: the store failed")]
     Unavailable,
 }
@@ -60,7 +60,7 @@ impl AuthenticationError {
     /// Reply to a client that may be legitimate but has to retry.
     pub(crate) fn retry_reply(self) -> Option<Reply> {
         match self {
-            Self::TooOften(wait) => Some(too_many_requests(wait)),
+            Self::Throttled(wait) => Some(too_many_requests(wait)),
             Self::Unavailable => {
                 let detail = "Who asks can't be looked up at present. It is not your fault; try again later.";
                 Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", detail).into())
@@ -72,9 +72,9 @@ impl AuthenticationError {
 
 /// Credentials of an `Authorization` header: Basic, Bearer or Handle.
 pub(crate) enum HttpCredentials<'h> {
-    Password(&'h str),
-    Token(&'h str),
-    Fields(AuthParams),
+    Basic(&'h str),
+    Bearer(&'h str),
+    Handle(AuthParams),
 }
 
 impl<'h> HttpCredentials<'h> {
@@ -88,9 +88,9 @@ impl<'h> HttpCredentials<'h> {
         let malformed = AuthenticationError::Malformed;
         let (scheme, rest) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(malformed)?;
         match scheme.to_ascii_lowercase().as_str() {
-            "basic" => Ok(Self::Password(rest.trim())),
-            "bearer" => Ok(Self::Token(rest.trim())),
-            "handle" => AuthParams::from_header(rest).map(Self::Fields).ok_or(malformed),
+            "basic" => Ok(Self::Basic(rest.trim())),
+            "bearer" => Ok(Self::Bearer(rest.trim())),
+            "handle" => AuthParams::from_header(rest).map(Self::Handle).ok_or(malformed),
             _ => Err(malformed),
         }
     }
@@ -104,14 +104,14 @@ impl HttpServer {
     ) -> Result<Caller, AuthenticationError> {
         match HttpCredentials::from_request(request)? {
             None => Ok(Caller::Anonymous),
-            Some(HttpCredentials::Token(token)) => self.authenticate_bearer(token, request).await,
-            Some(HttpCredentials::Password(encoded)) => {
+            Some(HttpCredentials::Bearer(token)) => self.authenticate_bearer(token, request).await,
+            Some(HttpCredentials::Basic(encoded)) => {
                 Ok(self.authenticate_basic(encoded, request).await?.into())
             }
-            Some(HttpCredentials::Fields(fields)) if fields.uses_client_certificate() => {
+            Some(HttpCredentials::Handle(fields)) if fields.uses_client_certificate() => {
                 Ok(self.authenticate_certificate(request).await?.into())
             }
-            Some(HttpCredentials::Fields(fields)) => self.authenticate_session(&fields, request).await,
+            Some(HttpCredentials::Handle(fields)) => self.authenticate_session(&fields, request).await,
         }
     }
 
@@ -231,7 +231,7 @@ impl HttpServer {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
                 self.guess_throttle.start_attempt(request, "operator")?;
-                Err(AuthenticationError::BadToken)
+                Err(AuthenticationError::InvalidToken)
             }
             Err(error) => {
                 tracing::error!(%error, "a token could not be looked up");
@@ -247,7 +247,7 @@ impl HttpServer {
         let credentials = HttpCredentials::from_request(request);
         // For a script's request, the browser would show a password prompt.
         let is_script = request.headers.get("x-requested-with").is_some_and(|by| by == "XMLHttpRequest");
-        if matches!(credentials, Ok(Some(HttpCredentials::Password(_))))
+        if matches!(credentials, Ok(Some(HttpCredentials::Basic(_))))
             || !is_script && !has_non_basic_credentials(request.headers)
         {
             append_challenge(response, "Basic realm=\"handle\"".to_owned());
@@ -255,7 +255,7 @@ impl HttpServer {
         }
         let named = response.extensions().get::<HttpSessionId>().copied();
         let fields = match credentials {
-            Ok(Some(HttpCredentials::Fields(fields))) => fields,
+            Ok(Some(HttpCredentials::Handle(fields))) => fields,
             _ => AuthParams::default(),
         };
         let now = Instant::now();

@@ -160,7 +160,7 @@ impl HttpSessionTable {
         let mut tables = self.lock();
         let done = tables.mark_authenticated(session.id, |entry| {
             if entry.session.nonce != session.nonce || entry.used_cnonces.contains(&answer) {
-                return Err(AuthenticationError::Again);
+                return Err(AuthenticationError::Replayed);
             }
             entry.used_cnonces.push(answer);
             if entry.used_cnonces.len() >= MAX_ANSWERS_PER_NONCE {
@@ -377,11 +377,11 @@ mod tests {
         let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, somebody(), now);
         for number in 0..u8::try_from(MAX_ANSWERS_PER_NONCE).unwrap() {
             assert_eq!(answer(&[number]), Ok(()));
-            assert_eq!(answer(&[number]), Err(AuthenticationError::Again));
+            assert_eq!(answer(&[number]), Err(AuthenticationError::Replayed));
         }
         // The nonce was replaced; old answers are invalid.
         assert_ne!(sessions.get(session.id, now).unwrap().nonce, session.nonce);
-        assert_eq!(answer(b"new"), Err(AuthenticationError::Again));
+        assert_eq!(answer(b"new"), Err(AuthenticationError::Replayed));
         sessions.remove(session.id);
         assert_eq!(answer(b"new"), Err(AuthenticationError::NoSession));
     }

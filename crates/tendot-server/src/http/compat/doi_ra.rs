@@ -88,7 +88,7 @@ impl HttpServer {
             let query = ResolveQuery::new(Handle::from(name));
             if let Err(error) = self.lookup(&query, &Caller::Anonymous, context).await {
                 match error {
-                    RecordLookupError::Here(Error::Store(error)) => return Err(error),
+                    RecordLookupError::Local(Error::Store(error)) => return Err(error),
                     error => match error.error() {
                         Some(Error::NotFound) => return Ok(Err("DOI does not exist")),
                         Some(Error::NotResponsible { .. } | Error::OtherServer) | None => {

@@ -85,7 +85,7 @@ impl HttpServer {
                 Ok((Resolution::Values(_), None)) => {
                     resolution_counter.count_resolution(&self.registry, &name).await
                 }
-                Err(RecordLookupError::Here(error)) => {
+                Err(RecordLookupError::Local(error)) => {
                     resolution_counter.count_failure(&self.registry, &name, error).await
                 }
                 _ => {}
@@ -99,9 +99,9 @@ impl HttpServer {
             Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
             Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
             Err(
-                RecordLookupError::Here(Error::NoValues) | RecordLookupError::Elsewhere(Error::NoValues, _),
+                RecordLookupError::Local(Error::NoValues) | RecordLookupError::Upstream(Error::NoValues, _),
             ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
-            Err(RecordLookupError::Here(error) | RecordLookupError::Elsewhere(error, _)) => {
+            Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
                 let mut response = registry_error(&error, status, &name, &form);
                 if let Some(provenance) = provenance {
@@ -109,7 +109,9 @@ impl HttpServer {
                 }
                 return response;
             }
-            Err(RecordLookupError::Unanswered(error)) => return upstream_error(&error, &name, &form),
+            Err(RecordLookupError::UpstreamUnavailable(error)) => {
+                return upstream_error(&error, &name, &form);
+            }
         };
         let status = status::status_for(code, request.accepts_credentials);
         let mut response =

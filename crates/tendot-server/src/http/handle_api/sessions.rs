@@ -68,10 +68,10 @@ impl HttpServer {
         match authenticated {
             // Not kept in a session: whether the key is still in its record could not be checked later.
             Some(Ok(authenticated))
-                if matches!(credentials, Some(HttpCredentials::Password(_)))
+                if matches!(credentials, Some(HttpCredentials::Basic(_)))
                     && !self.registry.owns(authenticated.identity.handle()) =>
             {
-                error = Some(AuthenticationError::Elsewhere);
+                error = Some(AuthenticationError::KeyAtPeer);
             }
             Some(Ok(authenticated)) => {
                 self.sessions.authenticate_new(&session, authenticated.clone());
@@ -154,7 +154,7 @@ impl HttpServer {
         let credentials = HttpCredentials::from_request(request)
             .map_err(|error| authentication_error(error, "", request))?;
         let fields = match &credentials {
-            Some(HttpCredentials::Fields(fields)) => in_body.merge_missing(fields.clone()),
+            Some(HttpCredentials::Handle(fields)) => in_body.merge_missing(fields.clone()),
             _ => in_body,
         };
         Ok((credentials, fields))
@@ -168,10 +168,10 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
         match credentials {
-            Some(HttpCredentials::Password(encoded)) => Some(self.authenticate_basic(encoded, request).await),
+            Some(HttpCredentials::Basic(encoded)) => Some(self.authenticate_basic(encoded, request).await),
             _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
             // API tokens are sent with every request.
-            Some(HttpCredentials::Token(_)) => Some(Err(AuthenticationError::Failed)),
+            Some(HttpCredentials::Bearer(_)) => Some(Err(AuthenticationError::Failed)),
             _ if fields.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
             _ => None,
         }

@@ -98,13 +98,13 @@ impl LatencyHistogram {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UpstreamOutcome {
     Found,
-    Nothing,
-    BadAnswer,
-    Silence,
+    NotFound,
+    InvalidResponse,
+    Timeout,
     Unreachable,
-    NoRoom,
+    Overloaded,
     /// The name cannot be resolved upstream.
-    Nobody,
+    UnsupportedName,
 }
 
 /// Labels, in the order of the variants.

@@ -93,7 +93,7 @@ impl HttpServer {
                 let is_first = before == u64::MAX;
                 render(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))
             }
-            Err(error) => self.lookup_failed(name, &RecordLookupError::Here(error), request, context).await,
+            Err(error) => self.lookup_failed(name, &RecordLookupError::Local(error), request, context).await,
         }
     }
 }

@@ -301,18 +301,18 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) -> Reply {
         let mut problem = match error {
-            RecordLookupError::Here(error) => problem_for_lookup(name, error),
-            RecordLookupError::Elsewhere(error, _) => {
+            RecordLookupError::Local(error) => problem_for_lookup(name, error),
+            RecordLookupError::Upstream(error, _) => {
                 Problem { elsewhere: public_url(name), ..problem_for_lookup(name, error) }
             }
-            RecordLookupError::Unanswered(error) => problem_for_upstream(name, error),
+            RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
         };
         match (error, problem.code) {
-            (RecordLookupError::Elsewhere(..), "not-found") => {
+            (RecordLookupError::Upstream(..), "not-found") => {
                 problem.detail =
                     format!("It is not kept here, and {} has no record of it.", self.upstream_name());
             }
-            (RecordLookupError::Elsewhere(..), "not-kept-here") => {
+            (RecordLookupError::Upstream(..), "not-kept-here") => {
                 problem.detail =
                     format!("It is not kept here, and {} does not know where.", self.upstream_name());
                 problem.reasons.remove(0);
@@ -323,7 +323,7 @@ impl HttpServer {
         if let (NameKind::Prefix(prefix), "prefix-alone") = (NameKind::classify(name), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
-        if matches!(error, RecordLookupError::Here(Error::Tombstone)) {
+        if matches!(error, RecordLookupError::Local(Error::Tombstone)) {
             problem.add_retirement(self.retired_details(name).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
@@ -352,7 +352,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
     let status = status::status_for(error.response_code(), false);
     let read = NameKind::classify(name);
     match (error, &read) {
-        (_, NameKind::Nothing) => {
+        (_, NameKind::Empty) => {
             let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
             Problem::new(StatusCode::BAD_REQUEST, "no-name", "There is no name here", detail)
         }

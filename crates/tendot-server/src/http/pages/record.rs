@@ -121,7 +121,7 @@ impl RecordPage {
             NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
             NameKind::Doi(DoiOrShortDoi::Short(_)) => "shortDOI",
             NameKind::Prefix(_) => "Prefix",
-            NameKind::Handle | NameKind::Nothing => "Handle",
+            NameKind::Handle | NameKind::Empty => "Handle",
         };
         let leads = RecordTarget::of(outcome, &mut page_budget);
         let registration = known.map(|known| RegistrationCard::new(known, &mut page_budget));
@@ -150,7 +150,7 @@ impl RecordPage {
 impl RecordTarget {
     fn of(outcome: &RedirectOutcome, page_budget: &mut PageBudget) -> Self {
         match outcome {
-            RedirectOutcome::There(answer) => {
+            RedirectOutcome::Redirect(answer) => {
                 let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
                 location.map_or(Self::Nowhere, |location| Self::To {
                     status: answer.status().as_u16(),
@@ -159,14 +159,14 @@ impl RecordTarget {
                 })
             }
             // A client that requests the record page does not want metadata.
-            RedirectOutcome::Here(None) | RedirectOutcome::Metadata(..) | RedirectOutcome::NotAcceptable => {
-                Self::Nowhere
-            }
-            RedirectOutcome::Here(Some(error)) => Self::NotFollowed(error.to_string()),
-            RedirectOutcome::NotServed(says) => {
+            RedirectOutcome::ShowRecord(None)
+            | RedirectOutcome::Metadata(..)
+            | RedirectOutcome::NotAcceptable => Self::Nowhere,
+            RedirectOutcome::ShowRecord(Some(error)) => Self::NotFollowed(error.to_string()),
+            RedirectOutcome::PrefixInactive(says) => {
                 Self::NotFollowed(format!("its prefix is not served at present {}", page_budget.line(says)))
             }
-            RedirectOutcome::Endless(chain) => {
+            RedirectOutcome::AliasLoop(chain) => {
                 Self::Endless(page_budget.line(chain.first().map_or("", |name| name)))
             }
         }

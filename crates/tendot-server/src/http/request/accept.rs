@@ -65,11 +65,11 @@ pub(crate) fn location_preferences(headers: &HeaderMap) -> Vec<LocationPreferenc
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MetadataPreference {
     /// No metadata requested: redirect, or show a page.
-    None,
+    NotRequested,
     /// This format, sent with this media type.
     Format(MetadataFormat, &'static str),
     /// Only unsupported types are acceptable.
-    Impossible,
+    NotAcceptable,
 }
 
 /// Metadata preference for a name that can also redirect: metadata must be preferred to browser types.
@@ -78,12 +78,12 @@ pub(crate) fn metadata_over_page(headers: &HeaderMap) -> MetadataPreference {
     let for_people = ranges.iter().filter(|(range, _)| is_browser_type(range));
     let page = for_people.map(|(_, quality)| *quality).max().unwrap_or_default();
     match best_match(&ranges, metadata_media_types()) {
-        _ if ranges.is_empty() => MetadataPreference::None,
+        _ if ranges.is_empty() => MetadataPreference::NotRequested,
         Some((quality, format, media_type)) if quality > page => {
             MetadataPreference::Format(format, media_type)
         }
-        _ if page > 0 => MetadataPreference::None,
-        _ => MetadataPreference::Impossible,
+        _ if page > 0 => MetadataPreference::NotRequested,
+        _ => MetadataPreference::NotAcceptable,
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn metadata_only(headers: &HeaderMap) -> MetadataPreference {
     match best_match(&ranges, std::iter::once(DEFAULT_FORMAT).chain(metadata_media_types())) {
         _ if ranges.is_empty() => MetadataPreference::Format(DEFAULT_FORMAT.0, DEFAULT_FORMAT.1),
         Some((_, format, media_type)) => MetadataPreference::Format(format, media_type),
-        None => MetadataPreference::Impossible,
+        None => MetadataPreference::NotAcceptable,
     }
 }
 
@@ -273,9 +273,9 @@ mod tests {
                 accept => HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]),
             };
             let told = |wanted| match wanted {
-                MetadataPreference::None => "page",
+                MetadataPreference::NotRequested => "page",
                 MetadataPreference::Format(_, media_type) => media_type,
-                MetadataPreference::Impossible => "impossible",
+                MetadataPreference::NotAcceptable => "impossible",
             };
             assert_eq!(told(metadata_over_page(&headers)), expected, "{accept}");
             assert_eq!(told(metadata_only(&headers)), alone, "{accept} alone");

@@ -20,15 +20,15 @@ pub(crate) enum BodyError {
     #[error("at most {limit} bytes are read")]
     TooLarge { limit: usize },
     #[error("the body did not come in time")]
-    TooSlow,
+    Timeout,
     #[error("the body is malformed, or ended too early")]
-    Broken,
+    Malformed,
     #[error("too many others are being read")]
-    NoRoom,
+    Overloaded,
     #[error("the body has a coding that is not understood; gzip is, or none")]
-    Encoding,
+    UnsupportedEncoding,
     #[error("the body grows to more than {ratio} times its size")]
-    TooDense { ratio: usize },
+    DecompressionRatio { ratio: usize },
 }
 
 impl BodyError {
@@ -36,21 +36,21 @@ impl BodyError {
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "too-large",
-            Self::TooSlow => "too-slow",
-            Self::NoRoom => "too-busy",
-            Self::Encoding => "media-type",
-            Self::TooDense { .. } => "too-dense",
-            Self::Broken => "malformed",
+            Self::Timeout => "too-slow",
+            Self::Overloaded => "too-busy",
+            Self::UnsupportedEncoding => "media-type",
+            Self::DecompressionRatio { .. } => "too-dense",
+            Self::Malformed => "malformed",
         }
     }
 
     pub(crate) const fn status(self) -> StatusCode {
         match self {
-            Self::TooLarge { .. } | Self::TooDense { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken => StatusCode::BAD_REQUEST,
-            Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooLarge { .. } | Self::DecompressionRatio { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -78,9 +78,9 @@ impl BodyReader {
         loop {
             let end = begun + self.time + Duration::from_secs(read.len() as u64 / SLOWEST);
             let frame = match timeout_at(end, body.frame()).await {
-                Err(_) => return Err(BodyError::TooSlow),
+                Err(_) => return Err(BodyError::Timeout),
                 Ok(None) => return Ok(read.freeze()),
-                Ok(Some(Err(_))) => return Err(BodyError::Broken),
+                Ok(Some(Err(_))) => return Err(BodyError::Malformed),
                 Ok(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else { continue };
@@ -103,7 +103,7 @@ impl BodyReservation<'_> {
     fn reserve(&mut self, bytes: usize) -> Result<(), BodyError> {
         self.taken += bytes;
         let before = self.all.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > MAX_TOTAL_BODY_BYTES { Err(BodyError::NoRoom) } else { Ok(()) }
+        if before + bytes > MAX_TOTAL_BODY_BYTES { Err(BodyError::Overloaded) } else { Ok(()) }
     }
 }
 

@@ -137,7 +137,7 @@ impl BodyLines {
             }
             let all = self.time + Duration::from_secs(self.received / SLOWEST + self.splitter.number);
             let (begun, left) = (Instant::now(), all.saturating_sub(self.waited).min(self.time));
-            let frame = timeout(left, self.body.frame()).await.map_err(|_| BodyError::TooSlow)?;
+            let frame = timeout(left, self.body.frame()).await.map_err(|_| BodyError::Timeout)?;
             self.waited += begun.elapsed();
             self.receive(frame)?;
         }
@@ -158,7 +158,7 @@ impl BodyLines {
             if self.decoded > RATIO_FREE_BYTES
                 && self.decoded as u64 / MAX_DECOMPRESSION_RATIO as u64 > self.received
             {
-                return Err(BodyError::TooDense { ratio: MAX_DECOMPRESSION_RATIO });
+                return Err(BodyError::DecompressionRatio { ratio: MAX_DECOMPRESSION_RATIO });
             }
         }
     }
@@ -169,7 +169,7 @@ impl BodyLines {
             let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), GzipDecoder::finish)?;
             return self.push_decoded(rest);
         };
-        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { return Ok(()) };
+        let Ok(data) = frame.map_err(|_| BodyError::Malformed)?.into_data() else { return Ok(()) };
         self.received += data.len() as u64;
         match &mut self.unpacking {
             Some(unpacking) => unpacking.packed = data,
@@ -195,7 +195,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, BodyError> {
     match (coding.as_deref(), codings.next()) {
         (None | Some(b"" | b"identity"), None) => Ok(false),
         (Some(b"gzip" | b"x-gzip"), None) => Ok(true),
-        _ => Err(BodyError::Encoding),
+        _ => Err(BodyError::UnsupportedEncoding),
     }
 }
 
@@ -220,12 +220,12 @@ impl GzipDecoder {
         self.decoder
             .write_all(&slice)
             .and_then(|()| self.decoder.flush())
-            .map_err(|_| BodyError::Broken)
+            .map_err(|_| BodyError::Malformed)
             .map(|()| mem::take(self.decoder.get_mut()).into())
     }
 
     fn finish(&mut self) -> Result<Bytes, BodyError> {
-        self.decoder.try_finish().map_err(|_| BodyError::Broken)?;
+        self.decoder.try_finish().map_err(|_| BodyError::Malformed)?;
         Ok(mem::take(self.decoder.get_mut()).into())
     }
 }

@@ -25,13 +25,13 @@ use crate::http::{HttpServer, pages};
 /// Event emitted while a name is resolved.
 pub(crate) enum TraceEvent<'t> {
     /// Record found: its public values, their provenance if they came from upstream, and whether there is metadata.
-    Values(&'t [HandleValue<'static>], Option<Provenance>, bool),
+    RecordFound(&'t [HandleValue<'static>], Option<Provenance>, bool),
     /// The record is an alias: the chain of names it leads through.
-    Aliases(&'t [String]),
+    AliasesFollowed(&'t [String]),
     /// Locations that the name could redirect to.
     Candidates(&'t [RedirectCandidate<'t>]),
     /// A selection step reduced the candidates.
-    Step(SelectionStep),
+    Selection(SelectionStep),
 }
 
 /// Receiver of trace events.
@@ -130,18 +130,18 @@ impl ResolutionTrace {
     /// Records an event; events of a further record replace those of the one before.
     fn record(&mut self, event: TraceEvent<'_>) {
         match event {
-            TraceEvent::Values(values, provenance, has_metadata) => {
+            TraceEvent::RecordFound(values, provenance, has_metadata) => {
                 self.values = values.to_vec();
                 self.has_metadata = has_metadata;
                 self.upstream = provenance;
                 self.places.clear();
                 self.choice.clear();
             }
-            TraceEvent::Aliases(names) => self.aliases.extend_from_slice(names),
+            TraceEvent::AliasesFollowed(names) => self.aliases.extend_from_slice(names),
             TraceEvent::Candidates(candidates) => {
                 self.places = candidates.iter().map(TraceLocation::from_candidate).collect()
             }
-            TraceEvent::Step(step) => self.choice.push(step),
+            TraceEvent::Selection(step) => self.choice.push(step),
         }
     }
 
@@ -298,7 +298,7 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) {
         match NameKind::classify(name) {
-            NameKind::Nothing => {
+            NameKind::Empty => {
                 explained.add_failure(
                     "name",
                     "there is no name in it",
@@ -310,11 +310,11 @@ impl HttpServer {
         }
         let prefix = name.split('/').next().unwrap_or_default();
         match outcome {
-            Err(RecordLookupError::Here(Error::Name(error))) => {
+            Err(RecordLookupError::Local(Error::Name(error))) => {
                 explained.add_failure("name", error.to_string(), "look at how it is spelled");
                 return;
             }
-            Err(RecordLookupError::Here(error @ Error::NotResponsible { .. })) => {
+            Err(RecordLookupError::Local(error @ Error::NotResponsible { .. })) => {
                 let advice = public_url(name).map_or_else(
                     || "home the prefix, or import records under it".to_owned(),
                     |address| format!("home the prefix, or import records under it; elsewhere: {address}"),
@@ -322,23 +322,23 @@ impl HttpServer {
                 explained.add_failure("prefix", error.to_string(), advice);
                 return;
             }
-            Err(RecordLookupError::Here(error @ Error::OtherServer)) => {
+            Err(RecordLookupError::Local(error @ Error::OtherServer)) => {
                 explained.add_failure("prefix", error.to_string(), "ask there, or set `upstream`");
                 return;
             }
-            Err(RecordLookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
+            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
                 explained.outcome = TraceOutcome::Failed;
                 explained.add_failure("prefix", error.to_string(), "`tendot verify` finds what is damaged");
                 return;
             }
-            Err(RecordLookupError::Unanswered(error)) => {
+            Err(RecordLookupError::UpstreamUnavailable(error)) => {
                 explained.outcome = TraceOutcome::Failed;
                 explained.add_ok("prefix", format!("names under `{prefix}` are not kept here"));
                 let advice = "it is not the name's fault: try again later, or look whether the upstream runs";
                 explained.add_failure("upstream", error.public_message(), advice);
                 return;
             }
-            Err(RecordLookupError::Elsewhere(Error::NotResponsible { .. }, provenance)) => {
+            Err(RecordLookupError::Upstream(Error::NotResponsible { .. }, provenance)) => {
                 explained.add_origin(prefix, Some(*provenance), self.upstream_name());
                 explained.add_failure(
                     "upstream",
@@ -363,7 +363,7 @@ impl HttpServer {
                 explained.add_failure("record", "there is no record of this name", advice);
                 return;
             }
-            Err(RecordLookupError::Here(Error::Tombstone)) => {
+            Err(RecordLookupError::Local(Error::Tombstone)) => {
                 let says = "there was a record of this name, which was ended";
                 explained.add_failure("record", says, "it is not given again");
                 return;
@@ -390,7 +390,7 @@ impl HttpServer {
             explained.add_ok("metadata", "there is some, for who prefers it to a page by `Accept`");
         }
         match outcome {
-            Ok(RedirectOutcome::There(answer)) => {
+            Ok(RedirectOutcome::Redirect(answer)) => {
                 for alias in aliases {
                     explained.add_ok("alias", format!("it stands for `{alias}`"));
                 }
@@ -410,20 +410,20 @@ impl HttpServer {
                 let advice = format!("ask for `*/*`, or one of {}", types.join(", "));
                 explained.add_failure("metadata", "`Accept` names no type that it can be given as", advice);
             }
-            Ok(RedirectOutcome::Endless(chain)) => {
+            Ok(RedirectOutcome::AliasLoop(chain)) => {
                 let says =
                     format!("it stands for {}, and so on without an end", chain.join(", which stands for "));
                 explained.add_failure("alias", says, "let one of them have an address instead of `HS_ALIAS`");
             }
-            Ok(RedirectOutcome::NotServed(says)) => {
+            Ok(RedirectOutcome::PrefixInactive(says)) => {
                 let says = format!("its prefix is not served at present. {says}");
                 explained.add_failure("prefix", says, "the `HS_NAMESPACE` of the prefix says `inactive`");
             }
-            Ok(RedirectOutcome::Here(None)) => {
+            Ok(RedirectOutcome::ShowRecord(None)) => {
                 let advice = "add a value of the type `URL`; until then the page of the record is shown";
                 explained.add_failure("places", "none of the values is an address", advice);
             }
-            Ok(RedirectOutcome::Here(Some(error))) => {
+            Ok(RedirectOutcome::ShowRecord(Some(error))) => {
                 explained.add_locations();
                 explained.add_failure(
                     "redirect",
@@ -464,14 +464,16 @@ pub(crate) fn redirect_query(query: &str) -> Option<String> {
 /// Hint for a URL that is not a valid redirect target.
 fn target_hint(error: TargetError) -> String {
     match error {
-        TargetError::Scheme => {
+        TargetError::UnsupportedScheme => {
             format!(
                 "addresses begin with {}",
                 crate::http::resolve::locations::redirect_target::REDIRECT_SCHEMES.join(", ")
             )
         }
-        TargetError::Control => "write the address without line breaks and other control characters".into(),
-        TargetError::Host => "write the host as it is registered".into(),
+        TargetError::ControlCharacter => {
+            "write the address without line breaks and other control characters".into()
+        }
+        TargetError::InvalidHost => "write the host as it is registered".into(),
     }
 }
 
@@ -483,14 +485,14 @@ pub(crate) enum NameKind<'a> {
     Handle,
     /// Prefix alone, without a slash or as the handle of its record.
     Prefix(&'a str),
-    Nothing,
+    Empty,
 }
 
 impl<'a> NameKind<'a> {
     pub(crate) fn classify(name: &'a str) -> Self {
         let suffix = name.split_once('/').filter(|(prefix, _)| prefix.eq_ignore_ascii_case("0.NA"));
         match (suffix, Parser::strict().parse(name)) {
-            _ if name.is_empty() => Self::Nothing,
+            _ if name.is_empty() => Self::Empty,
             (Some((_, prefix)), _) if !prefix.contains('/') && !prefix.is_empty() => Self::Prefix(prefix),
             _ if !name.contains('/') => Self::Prefix(name),
             // If it parses as another name, it is taken literally: it comes from a path.
@@ -509,7 +511,7 @@ impl<'a> NameKind<'a> {
             }
             Self::Handle => format!("read as the handle `{name}`, which is no DOI name"),
             Self::Prefix(prefix) => format!("read as the prefix `{prefix}`, without a name under it"),
-            Self::Nothing => String::new(),
+            Self::Empty => String::new(),
         }
     }
 }
@@ -519,6 +521,6 @@ pub(crate) fn public_url(name: &str) -> Option<String> {
     match NameKind::classify(name) {
         NameKind::Doi(target) => target.written_as(OutputForm::Url).map(|url| url.to_string()),
         NameKind::Handle => Some(format!("https://hdl.handle.net{}", format(name))),
-        NameKind::Prefix(_) | NameKind::Nothing => None,
+        NameKind::Prefix(_) | NameKind::Empty => None,
     }
 }

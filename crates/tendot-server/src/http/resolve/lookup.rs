@@ -118,31 +118,31 @@ impl Provenance {
 #[derive(Debug)]
 pub(crate) enum RecordLookupError {
     /// Found locally.
-    Here(Error),
+    Local(Error),
     /// Another service is responsible: the name does not exist there, or has no such values.
-    Elsewhere(Error, Provenance),
+    Upstream(Error, Provenance),
     /// Another service is responsible, and could not be queried.
-    Unanswered(Arc<UpstreamError>),
+    UpstreamUnavailable(Arc<UpstreamError>),
 }
 
 impl RecordLookupError {
     /// Error, local or upstream; `None` if the upstream could not be queried.
     pub(crate) const fn error(&self) -> Option<&Error> {
         match self {
-            Self::Here(error) | Self::Elsewhere(error, _) => Some(error),
-            Self::Unanswered(_) => None,
+            Self::Local(error) | Self::Upstream(error, _) => Some(error),
+            Self::UpstreamUnavailable(_) => None,
         }
     }
 
     /// Provenance of an upstream error.
     pub(crate) const fn provenance(&self) -> Option<Provenance> {
-        if let Self::Elsewhere(_, provenance) = self { Some(*provenance) } else { None }
+        if let Self::Upstream(_, provenance) = self { Some(*provenance) } else { None }
     }
 }
 
 impl From<Error> for RecordLookupError {
     fn from(error: Error) -> Self {
-        Self::Here(error)
+        Self::Local(error)
     }
 }
 
@@ -178,12 +178,12 @@ impl HttpServer {
         error: Error,
         context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
-        let unanswered = |error| RecordLookupError::Unanswered(Arc::new(error));
+        let unanswered = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
         let name = query.name.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let cdn_loop_value = upstream_resolver.cdn_loop_value(context.headers).map_err(unanswered)?;
         if context.questions == 0 {
-            return Err(unanswered(UpstreamError::TooMuch));
+            return Err(unanswered(UpstreamError::TooManyQueries));
         }
         let question = ResolveRequest {
             name: name.into(),
@@ -195,13 +195,13 @@ impl HttpServer {
         if !matches!(&answer, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
             context.questions -= 1;
         }
-        let answer = match answer.map_err(|_| unanswered(UpstreamError::Time))? {
+        let answer = match answer.map_err(|_| unanswered(UpstreamError::Timeout))? {
             Ok(answer) => answer,
             // As if no upstream were configured.
             Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
                 return Err(error.into());
             }
-            Err(error) => return Err(RecordLookupError::Unanswered(error)),
+            Err(error) => return Err(RecordLookupError::UpstreamUnavailable(error)),
         };
         let counts = &self.metrics.upstream;
         let counter = match (answer.stale, answer.source) {
@@ -224,7 +224,7 @@ impl HttpServer {
                 Ok((Resolution::Values(values), Some(provenance)))
             }
             Err(error @ Error::Exhausted(_)) => Err(error.into()),
-            Err(error) => Err(RecordLookupError::Elsewhere(error, provenance)),
+            Err(error) => Err(RecordLookupError::Upstream(error, provenance)),
         }
     }
 }
@@ -234,17 +234,17 @@ impl UpstreamResolver {
     fn cdn_loop_value(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
         let mut cdn_loop_value = String::new();
         for line in headers.get_all(WAY) {
-            let line = line.to_str().map_err(|_| UpstreamError::Circle)?;
+            let line = line.to_str().map_err(|_| UpstreamError::Loop)?;
             for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
                 if service == self.id || cdn_loop_value.len() + service.len() > MAX_CDN_LOOP_BYTES {
-                    return Err(UpstreamError::Circle);
+                    return Err(UpstreamError::Loop);
                 }
                 cdn_loop_value += service;
                 cdn_loop_value += ", ";
             }
         }
         if cdn_loop_value.matches(',').count() >= usize::from(limits::MAX_RECURSION_COUNT) {
-            return Err(UpstreamError::Circle);
+            return Err(UpstreamError::Loop);
         }
         Ok(cdn_loop_value + &self.id)
     }

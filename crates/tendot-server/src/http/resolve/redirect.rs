@@ -55,13 +55,13 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
 /// Outcome of resolving a name over HTTP.
 pub(crate) enum RedirectOutcome {
     /// A reply, as a rule a redirect.
-    There(Reply),
+    Redirect(Reply),
     /// No redirect target: the record is shown, with the reason if its URL is not valid.
-    Here(Option<TargetError>),
+    ShowRecord(Option<TargetError>),
     /// The prefix is inactive; the message of its record.
-    NotServed(String),
+    PrefixInactive(String),
     /// The name is part of an alias loop: its chain.
-    Endless(Vec<String>),
+    AliasLoop(Vec<String>),
     /// Metadata was requested: media type and reply.
     Metadata(&'static str, Reply),
     /// No acceptable representation.
@@ -109,16 +109,18 @@ impl HttpServer {
                 Ok(_) if context.provenance.is_none() => {
                     resolution_counter.count_resolution(&self.registry, name).await
                 }
-                Err(RecordLookupError::Here(error)) => {
+                Err(RecordLookupError::Local(error)) => {
                     resolution_counter.count_failure(&self.registry, name, error).await
                 }
                 _ => {}
             }
         }
         match outcome {
-            Ok(RedirectOutcome::There(answer)) if !shows => answer,
-            Ok(RedirectOutcome::NotServed(says)) if !shows => pages::prefix_inactive(name, says, request),
-            Ok(RedirectOutcome::Endless(chain)) if !shows => pages::alias_loop(name, &chain, request),
+            Ok(RedirectOutcome::Redirect(answer)) if !shows => answer,
+            Ok(RedirectOutcome::PrefixInactive(says)) if !shows => {
+                pages::prefix_inactive(name, says, request)
+            }
+            Ok(RedirectOutcome::AliasLoop(chain)) if !shows => pages::alias_loop(name, &chain, request),
             Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
             Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
             Ok(outcome) => self.record_page(name, parameters, &outcome, request, &mut context).await,
@@ -139,7 +141,7 @@ impl HttpServer {
         let version = self.record_version(name, request);
         let (values, provenance) = self.lookup_values(name, parameters, context).await?;
         let has_metadata = context.has_metadata;
-        trace(TraceEvent::Values(&values, provenance, has_metadata));
+        trace(TraceEvent::RecordFound(&values, provenance, has_metadata));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = find_alias(&values)
@@ -154,7 +156,7 @@ impl HttpServer {
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
             let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
-            return Ok(RedirectOutcome::NotServed(format!("{message}{}", contact.unwrap_or_default())));
+            return Ok(RedirectOutcome::PrefixInactive(format!("{message}{}", contact.unwrap_or_default())));
         }
         let places =
             self.collect_locations(name, &values, namespace.as_ref(), context).await.map_err(Error::from)?;
@@ -163,7 +165,7 @@ impl HttpServer {
         let candidates = redirect_candidates(name, &values, own, &read);
         trace(TraceEvent::Candidates(&candidates));
         if action == "showurls" {
-            return Ok(RedirectOutcome::There(pages::locations_xml(&candidates)));
+            return Ok(RedirectOutcome::Redirect(pages::locations_xml(&candidates)));
         }
         if has_metadata && !wants_record(parameters) {
             let outcome =
@@ -183,10 +185,10 @@ impl HttpServer {
             let asking = selection_context(parameters, request, action);
             select_candidate(&candidates, methods, &asking, trace)
         };
-        let Some(chosen) = chosen else { return Ok(RedirectOutcome::Here(None)) };
+        let Some(chosen) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
         let address = match redirect_target::sanitize(&chosen.href) {
             Ok(address) => address,
-            Err(error) => return Ok(RedirectOutcome::Here(Some(error))),
+            Err(error) => return Ok(RedirectOutcome::ShowRecord(Some(error))),
         };
         let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
             Some(more) => redirect_target::append_suffix(&address, more).map_or(address, Cow::Owned),
@@ -214,7 +216,7 @@ impl HttpServer {
             metadata::add_vary_accept(response.headers_mut());
         }
         link_headers::add_record_headers(response.headers_mut(), &values, &read);
-        Ok(RedirectOutcome::There(caching::add_etag(response, address.as_bytes(), request.headers)))
+        Ok(RedirectOutcome::Redirect(caching::add_etag(response, address.as_bytes(), request.headers)))
     }
 
     /// Metadata of a name, if it is preferred to the redirect.
@@ -228,9 +230,9 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
         let (format, media_type) = match accept::metadata_over_page(request.headers) {
-            MetadataPreference::None => return Ok(None),
+            MetadataPreference::NotRequested => return Ok(None),
             // One of the locations may provide the requested type.
-            MetadataPreference::Impossible => {
+            MetadataPreference::NotAcceptable => {
                 let is_for_programs = |candidate: &RedirectCandidate<'_>| {
                     candidate.attribute("http_role") == Some("conneg")
                         || candidate.attribute("media-type").is_some()
@@ -288,17 +290,17 @@ impl HttpServer {
             };
             let Some(next) = find_alias(&values) else { break };
             if seen.len() == MAX_ALIAS_HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
-                return RedirectOutcome::Endless(seen);
+                return RedirectOutcome::AliasLoop(seen);
             }
             seconds = seconds.min(caching::min_ttl_seconds(&values, now));
             seen.push(next);
         }
-        trace(TraceEvent::Aliases(&seen));
+        trace(TraceEvent::AliasesFollowed(&seen));
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = redirect_reply(&format!("{}{query}", format(&target)), Some(301), request, false);
         caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
-        RedirectOutcome::There(response)
+        RedirectOutcome::Redirect(response)
     }
 }
 
@@ -344,7 +346,7 @@ fn select_candidate<'c, 'a>(
     asking: &SelectionContext<'_>,
     trace: TraceSink<'_>,
 ) -> Option<&'c RedirectCandidate<'a>> {
-    select(candidates, &methods, asking, |step| trace(TraceEvent::Step(step)))
+    select(candidates, &methods, asking, |step| trace(TraceEvent::Selection(step)))
         .and_then(|number| candidates.get(number))
 }
 
@@ -461,7 +463,7 @@ fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
 /// Schema only: JSON body of `GET /{name}`.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "schema only")]
 enum TraceOrMetadata {
     Explanation(Box<ResolutionTrace>),
     Metadata(api_v1::MetadataSchema),

@@ -38,23 +38,23 @@ pub(crate) enum UpstreamError {
     #[error(transparent)]
     Native(#[from] ResolveError),
     #[error("{MAX_UPSTREAM_IN_FLIGHT} questions are under way already")]
-    Busy,
+    Overloaded,
     #[error("the question came back to who passed it on")]
-    Circle,
+    Loop,
     #[error("the questions of one request took too long")]
-    Time,
+    Timeout,
     #[error("one request asks for too much")]
-    TooMuch,
+    TooManyQueries,
 }
 
 impl UpstreamError {
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
-            Self::Http(HttpUpstreamError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
-            Self::Http(HttpUpstreamError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
+            Self::Http(HttpUpstreamError::Time { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpUpstreamError::Circle { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Native(ResolveError::Busy { .. }) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Http(_) | Self::Native(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
+            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
         }
     }
 
@@ -78,7 +78,7 @@ impl UpstreamError {
             Self::Native(error) if is_timeout(error) => {
                 format!("{HANDLE_SYSTEM_NAME} did not answer in time")
             }
-            Self::Native(ResolveError::Busy { .. }) | Self::Busy => {
+            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => {
                 "too many names are being asked for elsewhere".into()
             }
             Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} gave no answer that can be used"),
@@ -159,8 +159,8 @@ impl tendot_client::Upstream for MeteredUpstream {
     async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Fails instead of waiting: waiting queries would wait for unresponsive upstreams.
         let Ok(_permit) = self.room.try_acquire() else {
-            self.metrics.upstream.record_query(UpstreamOutcome::NoRoom, None);
-            return Err(UpstreamError::Busy);
+            self.metrics.upstream.record_query(UpstreamOutcome::Overloaded, None);
+            return Err(UpstreamError::Overloaded);
         };
         let started = Instant::now();
         let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
@@ -169,16 +169,16 @@ impl tendot_client::Upstream for MeteredUpstream {
         };
         let outcome = match &reply {
             Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => {
-                UpstreamOutcome::Nothing
+                UpstreamOutcome::NotFound
             }
             Ok(_) => UpstreamOutcome::Found,
-            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::Nobody,
-            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Silence,
+            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::UnsupportedName,
+            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Timeout,
             Err(UpstreamError::Http(HttpUpstreamError::Answer { .. } | HttpUpstreamError::Circle { .. })) => {
-                UpstreamOutcome::BadAnswer
+                UpstreamOutcome::InvalidResponse
             }
             Err(UpstreamError::Native(ResolveError::Refused { .. } | ResolveError::Malformed { .. })) => {
-                UpstreamOutcome::BadAnswer
+                UpstreamOutcome::InvalidResponse
             }
             Err(_) => UpstreamOutcome::Unreachable,
         };

@@ -45,7 +45,7 @@ impl HttpServer {
         let mut response = match route {
             Route::Session => self.session_request(&parts.method, rest, body, &head).await,
             Route::Sessions => self.create_session(body, &head).await,
-            Route::Registry(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &head, now).await,
+            Route::ApiV1(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &head, now).await,
             _ => self.dispatch_method(&parts.method, (route, path, rest), body, client, &head, now).await,
         };
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -106,16 +106,16 @@ impl HttpServer {
     ) -> Reply {
         match route {
             Route::Home => self.get_home_or_search(request).await,
-            Route::Live => reply(StatusCode::OK, TEXT, "ok\n"),
-            Route::Ready => self.get_readiness(),
+            Route::Liveness => reply(StatusCode::OK, TEXT, "ok\n"),
+            Route::Readiness => self.get_readiness(),
             Route::Metrics => self.get_metrics(client).await,
             Route::OpenApi => openapi::get_openapi(request.headers),
             Route::Docs => pages::get_docs(request.headers),
             Route::Robots => reply(StatusCode::OK, TEXT, "User-agent: *\nCrawl-delay: 1\n"),
-            Route::Icon => static_file("image/svg+xml", static_files::FAVICON),
-            Route::Style => static_file("text/css;charset=utf-8", static_files::STYLESHEET.as_bytes()),
+            Route::Favicon => static_file("image/svg+xml", static_files::FAVICON),
+            Route::Stylesheet => static_file("text/css;charset=utf-8", static_files::STYLESHEET.as_bytes()),
             Route::OpenUrl => self.open_url(request, now).await,
-            Route::Agencies => self.get_doi_agencies(rest, request).await,
+            Route::DoiAgencies => self.get_doi_agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Handles => self.list_handles(request).await,
             Route::Prefixes | Route::Prefix => self.list_prefixes(request).await,
@@ -123,13 +123,15 @@ impl HttpServer {
             // Dispatched earlier.
             Route::Sessions | Route::Session => handle_api::unknown_endpoint(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
-            Route::Reverse | Route::ReverseUnder => self.get_reverse_lookup(rest, request).await,
+            Route::ReverseLookup | Route::ReverseLookupInPrefix => {
+                self.get_reverse_lookup(rest, request).await
+            }
             Route::History => self.get_history(rest, request).await,
             Route::Metadata => self.get_metadata(rest, request, now).await,
             Route::Changes => self.get_changes(request).await,
             // Dispatched separately.
-            Route::Registry(_) => handle_api::unknown_endpoint(&Method::GET, rest),
-            Route::Name => self.get_name(rest, request, now).await,
+            Route::ApiV1(_) => handle_api::unknown_endpoint(&Method::GET, rest),
+            Route::Resolve => self.get_name(rest, request, now).await,
         }
     }
 }

@@ -13,16 +13,16 @@ use crate::http::{api_v1, handle_api, pages};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Route {
     Home,
-    Live,
-    Ready,
+    Liveness,
+    Readiness,
     Metrics,
     OpenApi,
     Docs,
     Robots,
-    Icon,
-    Style,
+    Favicon,
+    Stylesheet,
     OpenUrl,
-    Agencies,
+    DoiAgencies,
     Handle,
     Handles,
     Prefix,
@@ -31,57 +31,57 @@ pub(crate) enum Route {
     Sessions,
     Verifications,
     Site,
-    Reverse,
-    ReverseUnder,
+    ReverseLookup,
+    ReverseLookupInPrefix,
     History,
     Metadata,
     Changes,
-    Registry(Resource),
-    Name,
+    ApiV1(Resource),
+    Resolve,
 }
 
 /// All paths; the first match wins, and the API reference lists them from the last to the first. A parameter in braces at the
 /// end of a template matches the rest of the path; elsewhere it matches up to the next slash.
 pub(crate) const ROUTES: [(&str, Route); 49] = [
-    ("/static/style.css", Route::Style),
-    ("/favicon.svg", Route::Icon),
-    ("/favicon.ico", Route::Icon),
+    ("/static/style.css", Route::Stylesheet),
+    ("/favicon.svg", Route::Favicon),
+    ("/favicon.ico", Route::Favicon),
     ("/robots.txt", Route::Robots),
     ("/", Route::Home),
     ("/docs", Route::Docs),
     ("/openapi.json", Route::OpenApi),
     ("/metrics", Route::Metrics),
-    ("/readyz", Route::Ready),
-    ("/livez", Route::Live),
+    ("/readyz", Route::Readiness),
+    ("/livez", Route::Liveness),
     ("/openurl", Route::OpenUrl),
     ("/resolve", Route::OpenUrl),
-    ("/ra/{names}", Route::Agencies),
-    ("/doiRA/{names}", Route::Agencies),
-    ("/hrls/handles", Route::Reverse),
-    ("/hrls/handles/{prefix}", Route::ReverseUnder),
+    ("/ra/{names}", Route::DoiAgencies),
+    ("/doiRA/{names}", Route::DoiAgencies),
+    ("/hrls/handles", Route::ReverseLookup),
+    ("/hrls/handles/{prefix}", Route::ReverseLookupInPrefix),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
-    ("/api/v1/reports/{prefix}/confusable", Route::Registry(Resource::Report(ReportKind::Confusable))),
-    ("/api/v1/reports/{prefix}/links", Route::Registry(Resource::Report(ReportKind::Links))),
-    ("/api/v1/reports/{prefix}/failed", Route::Registry(Resource::Report(ReportKind::Failed))),
-    ("/api/v1/reports/{prefix}/never-resolved", Route::Registry(Resource::Report(ReportKind::NeverResolved))),
-    ("/api/v1/reports/{prefix}/resolved", Route::Registry(Resource::Report(ReportKind::Resolved))),
-    ("/api/v1/reports/{prefix}", Route::Registry(Resource::Summary)),
-    ("/api/v1/transfers/{id}/decline", Route::Registry(Resource::Decline)),
-    ("/api/v1/transfers/{id}/accept", Route::Registry(Resource::Accept)),
-    ("/api/v1/transfers/{id}", Route::Registry(Resource::Transfer)),
-    ("/api/v1/transfers", Route::Registry(Resource::Transfers)),
-    ("/api/v1/tokens/{id}", Route::Registry(Resource::Token)),
-    ("/api/v1/tokens", Route::Registry(Resource::Tokens)),
-    ("/api/v1/dois/batch", Route::Registry(Resource::Batch)),
-    ("/api/v1/dois/{name}", Route::Registry(Resource::Name)),
-    ("/api/v1/dois", Route::Registry(Resource::Names)),
-    ("/api/v1/prefixes/{prefix}", Route::Registry(Resource::Prefix)),
-    ("/api/v1/prefixes", Route::Registry(Resource::Prefixes)),
-    ("/api/v1/registrants/{id}", Route::Registry(Resource::Registrant)),
-    ("/api/v1/registrants", Route::Registry(Resource::Registrants)),
-    ("/api/v1/agencies/{code}", Route::Registry(Resource::Agency)),
-    ("/api/v1/agencies", Route::Registry(Resource::Agencies)),
+    ("/api/v1/reports/{prefix}/confusable", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
+    ("/api/v1/reports/{prefix}/links", Route::ApiV1(Resource::Report(ReportKind::Links))),
+    ("/api/v1/reports/{prefix}/failed", Route::ApiV1(Resource::Report(ReportKind::Failed))),
+    ("/api/v1/reports/{prefix}/never-resolved", Route::ApiV1(Resource::Report(ReportKind::NeverResolved))),
+    ("/api/v1/reports/{prefix}/resolved", Route::ApiV1(Resource::Report(ReportKind::Resolved))),
+    ("/api/v1/reports/{prefix}", Route::ApiV1(Resource::ReportSummary)),
+    ("/api/v1/transfers/{id}/decline", Route::ApiV1(Resource::DeclineTransfer)),
+    ("/api/v1/transfers/{id}/accept", Route::ApiV1(Resource::AcceptTransfer)),
+    ("/api/v1/transfers/{id}", Route::ApiV1(Resource::Transfer)),
+    ("/api/v1/transfers", Route::ApiV1(Resource::Transfers)),
+    ("/api/v1/tokens/{id}", Route::ApiV1(Resource::Token)),
+    ("/api/v1/tokens", Route::ApiV1(Resource::Tokens)),
+    ("/api/v1/dois/batch", Route::ApiV1(Resource::Batch)),
+    ("/api/v1/dois/{name}", Route::ApiV1(Resource::Doi)),
+    ("/api/v1/dois", Route::ApiV1(Resource::Dois)),
+    ("/api/v1/prefixes/{prefix}", Route::ApiV1(Resource::Prefix)),
+    ("/api/v1/prefixes", Route::ApiV1(Resource::Prefixes)),
+    ("/api/v1/registrants/{id}", Route::ApiV1(Resource::Registrant)),
+    ("/api/v1/registrants", Route::ApiV1(Resource::Registrants)),
+    ("/api/v1/agencies/{code}", Route::ApiV1(Resource::Agency)),
+    ("/api/v1/agencies", Route::ApiV1(Resource::Agencies)),
     ("/api/v1/history/{name}", Route::History),
     ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
@@ -91,7 +91,7 @@ pub(crate) const ROUTES: [(&str, Route); 49] = [
     ("/api/prefixes", Route::Prefixes),
     ("/api/handles", Route::Handles),
     ("/api/handles/{name}", Route::Handle),
-    ("/{name}", Route::Name),
+    ("/{name}", Route::Resolve),
 ];
 
 impl Route {
@@ -114,7 +114,7 @@ impl Route {
         match found {
             // A name is the whole path, so that error positions count from its slash. So is a path without a slash, such as
             // `*`.
-            Some((Self::Name, _)) | None => (!path.starts_with("/api/")).then_some((Self::Name, path)),
+            Some((Self::Resolve, _)) | None => (!path.starts_with("/api/")).then_some((Self::Resolve, path)),
             found => found,
         }
     }
@@ -123,7 +123,7 @@ impl Route {
     pub(crate) const fn methods(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
-            Self::Registry(noun) => noun.methods(),
+            Self::ApiV1(noun) => noun.methods(),
             Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
             Self::Prefix => "OPTIONS, POST, DELETE",
             Self::Sessions => "OPTIONS, POST",
@@ -150,10 +150,10 @@ impl Route {
         };
         match self {
             Self::Home => pages::describe_home(),
-            Self::Live => {
+            Self::Liveness => {
                 PathSpec::readable(operating("Whether it runs").example_command("curl -s $SERVER/livez"))
             }
-            Self::Ready => PathSpec::readable(
+            Self::Readiness => PathSpec::readable(
                 operating("Whether it takes requests")
                     .example_command("curl -s $SERVER/readyz")
                     .response(StatusCode::SERVICE_UNAVAILABLE, "Not yet, or not any more")
@@ -173,10 +173,10 @@ impl Route {
                 PathSpec::readable(tagged(plain("Description", "This description, as a page", "text/html")))
             }
             Self::Robots => PathSpec::readable(plain("Pages", "What crawlers may do", "text/plain")),
-            Self::Icon => PathSpec::readable(plain("Pages", "The picture of the pages", "image/svg+xml")),
-            Self::Style => PathSpec::readable(plain("Pages", "The style of the pages", "text/css")),
+            Self::Favicon => PathSpec::readable(plain("Pages", "The picture of the pages", "image/svg+xml")),
+            Self::Stylesheet => PathSpec::readable(plain("Pages", "The style of the pages", "text/css")),
             Self::OpenUrl => redirect::describe_open_url(),
-            Self::Agencies => doi_ra::describe(),
+            Self::DoiAgencies => doi_ra::describe(),
             Self::Handle => handle_api::describe_handles(),
             Self::Handles => handle_api::describe_list(),
             Self::Prefix => handle_api::describe_prefix(),
@@ -185,13 +185,13 @@ impl Route {
             Self::Sessions => handle_api::describe_sessions(),
             Self::Verifications => handle_api::describe_verifications(),
             Self::Site => handle_api::describe_site(),
-            Self::Reverse => reverse_lookup::describe(),
-            Self::ReverseUnder => reverse_lookup::describe_under(),
+            Self::ReverseLookup => reverse_lookup::describe(),
+            Self::ReverseLookupInPrefix => reverse_lookup::describe_under(),
             Self::History => api_v1::describe_history(),
             Self::Metadata => api_v1::describe_metadata(),
             Self::Changes => api_v1::describe_changes(),
-            Self::Registry(noun) => noun.describe(),
-            Self::Name => redirect::describe(),
+            Self::ApiV1(noun) => noun.describe(),
+            Self::Resolve => redirect::describe(),
         }
     }
 }
@@ -229,13 +229,13 @@ mod tests {
     #[test]
     fn paths() {
         check("/", Some((Route::Home, "")));
-        check("/livez", Some((Route::Live, "")));
-        check("/livez/", Some((Route::Name, "/livez/")));
+        check("/livez", Some((Route::Liveness, "")));
+        check("/livez/", Some((Route::Resolve, "/livez/")));
         check("/docs", Some((Route::Docs, "")));
-        check("/10/docs", Some((Route::Name, "/10/docs")));
-        check("/10.1000//182", Some((Route::Name, "/10.1000//182")));
-        check("//10.1000/182", Some((Route::Name, "//10.1000/182")));
-        check("/doiRA/10.1,10.2", Some((Route::Agencies, "10.1,10.2")));
+        check("/10/docs", Some((Route::Resolve, "/10/docs")));
+        check("/10.1000//182", Some((Route::Resolve, "/10.1000//182")));
+        check("//10.1000/182", Some((Route::Resolve, "//10.1000/182")));
+        check("/doiRA/10.1,10.2", Some((Route::DoiAgencies, "10.1,10.2")));
         check("/api/handles/10.1/x", Some((Route::Handle, "10.1/x")));
         check("/api/handles/", Some((Route::Handle, "")));
         check("/api/handles", Some((Route::Handles, "")));
@@ -249,22 +249,22 @@ mod tests {
         check("/api/handlesx", None);
         check("/api/site", Some((Route::Site, "")));
         check("/api/site/", Some((Route::Site, "")));
-        check("/hrls/handles", Some((Route::Reverse, "")));
-        check("/hrls/handles/", Some((Route::ReverseUnder, "")));
-        check("/hrls/handles/10.1", Some((Route::ReverseUnder, "10.1")));
-        check("/hrls", Some((Route::Name, "/hrls")));
+        check("/hrls/handles", Some((Route::ReverseLookup, "")));
+        check("/hrls/handles/", Some((Route::ReverseLookupInPrefix, "")));
+        check("/hrls/handles/10.1", Some((Route::ReverseLookupInPrefix, "10.1")));
+        check("/hrls", Some((Route::Resolve, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
         check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
-        let failed = Route::Registry(Resource::Report(ReportKind::Failed));
+        let failed = Route::ApiV1(Resource::Report(ReportKind::Failed));
         check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
-        check("/api/v1/reports/10.1", Some((Route::Registry(Resource::Summary), "10.1")));
+        check("/api/v1/reports/10.1", Some((Route::ApiV1(Resource::ReportSummary), "10.1")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);
-        check("/api", Some((Route::Name, "/api")));
-        check("*", Some((Route::Name, "*")));
-        check("", Some((Route::Name, "")));
+        check("/api", Some((Route::Resolve, "/api")));
+        check("*", Some((Route::Resolve, "*")));
+        check("", Some((Route::Resolve, "")));
     }
 
     #[track_caller]

@@ -127,12 +127,12 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                     last = (events, Instant::now());
                 }
                 match life.liveness(last.1.elapsed(), &acceptor.limits) {
-                    Liveness::Alive => {}
+                    Liveness::Active => {}
                     Liveness::Idle if !is_closing => {
                         is_closing = true;
                         connection.as_mut().graceful_shutdown();
                     }
-                    Liveness::Idle | Liveness::Stuck => return,
+                    Liveness::Idle | Liveness::Stalled => return,
                 }
             }
         }
@@ -159,10 +159,10 @@ fn respond(
         asking.into_response(response)
     };
     match acceptor.http.try_fast_path(&request, peer, &acceptor.limits) {
-        (_, Some(response)) => ResponseFuture::Done(Some(send(response))),
+        (_, Some(response)) => ResponseFuture::Ready(Some(send(response))),
         (context, None) => {
             let acceptor = Arc::clone(acceptor);
-            ResponseFuture::Doing(Box::pin(async move {
+            ResponseFuture::Pending(Box::pin(async move {
                 send(acceptor.http.handle_request(request, &context).await)
             }))
         }
@@ -171,8 +171,8 @@ fn respond(
 
 /// Response that is ready, or the boxed future that produces it.
 enum ResponseFuture {
-    Done(Option<Response<ResponseBody>>),
-    Doing(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
+    Ready(Option<Response<ResponseBody>>),
+    Pending(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }
 
 impl Future for ResponseFuture {
@@ -180,10 +180,10 @@ impl Future for ResponseFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            Self::Done(response) => {
+            Self::Ready(response) => {
                 response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
             }
-            Self::Doing(response) => response.as_mut().poll(context).map(Ok),
+            Self::Pending(response) => response.as_mut().poll(context).map(Ok),
         }
     }
 }
@@ -203,9 +203,9 @@ struct ConnectionActivity {
 
 /// Result of an activity check: alive, idle or stalled.
 enum Liveness {
-    Alive,
+    Active,
     Idle,
-    Stuck,
+    Stalled,
 }
 
 impl ConnectionActivity {
@@ -217,11 +217,11 @@ impl ConnectionActivity {
     fn liveness(&self, rest: Duration, limits: &HttpLimits) -> Liveness {
         if self.sending.load(Ordering::Relaxed) > 0 {
             let is_stuck = rest > limits.write_time && !self.is_http1.load(Ordering::Relaxed);
-            if is_stuck { Liveness::Stuck } else { Liveness::Alive }
+            if is_stuck { Liveness::Stalled } else { Liveness::Active }
         } else if self.asking.load(Ordering::Relaxed) == 0 && rest > limits.idle_time {
             Liveness::Idle
         } else {
-            Liveness::Alive
+            Liveness::Active
         }
     }
 }

@@ -53,18 +53,18 @@ pub(crate) struct HeadValidator {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HeadState {
     /// Before the first byte of a request.
-    Before,
-    Head,
+    BeforeHead,
+    InHead,
     /// Remaining bytes of a body.
-    Body(u64),
+    InBody(u64),
     /// No longer parsed: HTTP/2, or after a body whose end is unknown here.
-    Beyond,
+    Unparsed,
 }
 
 impl HeadValidator {
     pub(crate) const fn new() -> Self {
         Self {
-            place: HeadState::Before,
+            place: HeadState::BeforeHead,
             line: [0; LINE_PREFIX_LEN],
             length: 0,
             after_return: false,
@@ -81,7 +81,7 @@ impl HeadValidator {
 
     /// Whether a head has been received in part.
     pub(crate) fn is_in_head(&self) -> bool {
-        self.place == HeadState::Head
+        self.place == HeadState::InHead
     }
 
     /// Fault of the last head, as far as known.
@@ -92,30 +92,30 @@ impl HeadValidator {
 
     /// Whether nothing has been received.
     pub(crate) fn has_received_nothing(&self) -> bool {
-        self.is_first_request && self.place == HeadState::Before
+        self.is_first_request && self.place == HeadState::BeforeHead
     }
 
     /// Parses the next bytes, and invalidates ambiguous lines.
     pub(crate) fn inspect(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             match self.place {
-                HeadState::Beyond => return,
-                HeadState::Body(left) => {
+                HeadState::Unparsed => return,
+                HeadState::InBody(left) => {
                     let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     self.place = if left == here as u64 {
-                        HeadState::Before
+                        HeadState::BeforeHead
                     } else {
-                        HeadState::Body(left - here as u64)
+                        HeadState::InBody(left - here as u64)
                     };
                     bytes = &mut bytes[here..];
                 }
-                HeadState::Before => {
-                    self.place = HeadState::Head;
+                HeadState::BeforeHead => {
+                    self.place = HeadState::InHead;
                     self.is_first_line = true;
                     (self.lengths, self.body, self.is_chunked) = (0, 0, false);
                     (self.lines, self.fault) = (0, None);
                 }
-                HeadState::Head => {
+                HeadState::InHead => {
                     let Some(end) = memchr(b'\n', bytes) else {
                         self.buffer_line(bytes);
                         return;
@@ -125,7 +125,7 @@ impl HeadValidator {
                     if let Err(what) = self.check_line() {
                         self.record_fault(what);
                         bytes[end] = 0;
-                        self.place = HeadState::Beyond;
+                        self.place = HeadState::Unparsed;
                     }
                     (self.length, self.after_return, self.has_controls) = (0, false, false);
                     bytes = &mut bytes[end + 1..];
@@ -165,9 +165,9 @@ impl HeadValidator {
             if !self.is_first_line {
                 self.is_first_request = false;
                 self.place = match (self.is_chunked, self.body) {
-                    (true, _) => HeadState::Beyond,
-                    (false, 0) => HeadState::Before,
-                    (false, length) => HeadState::Body(length),
+                    (true, _) => HeadState::Unparsed,
+                    (false, 0) => HeadState::BeforeHead,
+                    (false, length) => HeadState::InBody(length),
                 };
             }
             return Ok(());
@@ -175,7 +175,7 @@ impl HeadValidator {
         if self.is_first_line {
             self.is_first_line = false;
             if self.is_first_request && line == HTTP2_PREFACE_LINE {
-                self.place = HeadState::Beyond;
+                self.place = HeadState::Unparsed;
             }
             return Ok(());
         }

@@ -145,7 +145,7 @@ impl NativeServer {
 
     /// Over UDP, nothing is sent: a reply would end the client's retries, and its address may be forged.
     fn busy_reply(&self, message: &[u8], transport: Transport) -> NativeReply {
-        self.metrics.record_drop(DropReason::Work);
+        self.metrics.record_drop(DropReason::CpuLimit);
         let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
         if transport != Transport::Udp
             && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())

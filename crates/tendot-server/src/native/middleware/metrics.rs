@@ -54,28 +54,28 @@ pub(crate) enum DropReason {
     /// Not a valid datagram of a message.
     Malformed,
     /// Not a request, such as a response.
-    NotAnswered,
+    NotARequest,
     /// Sent from a source port that clients do not use.
-    Port,
+    SourcePort,
     /// Response rate limit of the source exceeded, and the response would be large.
-    Rate,
+    RateLimit,
     /// CPU budget of the source exceeded.
-    Work,
+    CpuLimit,
     /// Server overloaded.
-    Busy,
+    Overloaded,
     /// The socket's send buffer is full.
-    Unsent,
+    SendFailed,
 }
 
 impl DropReason {
     const LABELS: [(Self, &'static str); 7] = [
         (Self::Malformed, "malformed"),
-        (Self::NotAnswered, "not-answered"),
-        (Self::Port, "port"),
-        (Self::Rate, "rate"),
-        (Self::Work, "work"),
-        (Self::Busy, "busy"),
-        (Self::Unsent, "unsent"),
+        (Self::NotARequest, "not-answered"),
+        (Self::SourcePort, "port"),
+        (Self::RateLimit, "rate"),
+        (Self::CpuLimit, "work"),
+        (Self::Overloaded, "busy"),
+        (Self::SendFailed, "unsent"),
     ];
 }
 

@@ -24,23 +24,24 @@ const MAX_CACHED_RESPONSE_LEN: usize = 2 << 10;
 
 /// Cached responses by request.
 #[derive(Debug)]
-pub(crate) struct ResponseCache(Cache<Box<[u8]>, Arc<One>, ByteWeighter>);
+pub(crate) struct ResponseCache(Cache<Box<[u8]>, Arc<CachedResponse>, ByteWeighter>);
 
+/// Cached response with its record version and counter key.
 #[derive(Debug)]
-struct One {
+struct CachedResponse {
     version: RecordVersion,
     /// Counter key of the name, if it is counted.
-    counted: Option<CounterKey>,
+    counter_key: Option<CounterKey>,
     answer: Box<[u8]>,
 }
 
 #[derive(Clone, Debug)]
 struct ByteWeighter;
 
-impl Weighter<Box<[u8]>, Arc<One>> for ByteWeighter {
-    fn weight(&self, question: &Box<[u8]>, one: &Arc<One>) -> u64 {
+impl Weighter<Box<[u8]>, Arc<CachedResponse>> for ByteWeighter {
+    fn weight(&self, question: &Box<[u8]>, cached: &Arc<CachedResponse>) -> u64 {
         // Plus the cache's own overhead and that of the allocations.
-        (question.len() + one.answer.len() + size_of::<One>() + 192) as u64
+        (question.len() + cached.answer.len() + size_of::<CachedResponse>() + 192) as u64
     }
 }
 
@@ -76,17 +77,18 @@ impl NativeServer {
     /// Cached response to a message, if there is a valid one.
     pub(crate) fn cached_response(&self, message: &[u8], now: Now) -> Option<NativeReply> {
         let response_cache = self.response_cache.as_ref()?;
-        let one = response_cache.0.get(NormalizedRequest::from_message(message)?.bytes())?;
-        if !self.registry.store().change_counters()?.is_current(one.version) {
+        let cached = response_cache.0.get(NormalizedRequest::from_message(message)?.bytes())?;
+        if !self.registry.store().change_counters()?.is_current(cached.version) {
             return None;
         }
-        let mut answer = one.answer.to_vec();
+        let mut answer = cached.answer.to_vec();
         answer.get_mut(REQUEST_ID_BYTES)?.copy_from_slice(message.get(REQUEST_ID_BYTES)?);
         answer
             .get_mut(EXPIRATION_BYTES)?
             .copy_from_slice(&MessageHeader::default_expiration(now).to_be_bytes());
-        if let (Some(resolution_counter), Some(counted)) = (&self.resolution_counter, one.counted) {
-            resolution_counter.count_key(counted);
+        if let (Some(resolution_counter), Some(counter_key)) = (&self.resolution_counter, cached.counter_key)
+        {
+            resolution_counter.count_key(counter_key);
         }
         Some(NativeReply {
             message: Some(answer),
@@ -129,12 +131,12 @@ impl NativeServer {
             return;
         }
         if let Some(question) = NormalizedRequest::from_message(message) {
-            let counted = match &self.resolution_counter {
+            let counter_key = match &self.resolution_counter {
                 Some(resolution_counter) => resolution_counter.key_for(&self.registry, &key).await,
                 None => None,
             };
-            let one = One { version, counted, answer: answer.as_slice().into() };
-            response_cache.0.insert(question.bytes().into(), Arc::new(one));
+            let cached = CachedResponse { version, counter_key, answer: answer.as_slice().into() };
+            response_cache.0.insert(question.bytes().into(), Arc::new(cached));
         }
     }
 }

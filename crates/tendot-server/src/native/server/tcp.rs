@@ -38,8 +38,8 @@ const TLS_HANDSHAKE_COST_MICROS: u32 = 1_000;
 
 /// Whether unread input remains when a connection ends.
 enum ConnectionEnd {
-    AllRead,
-    Unread,
+    Clean,
+    InputUnread,
 }
 
 /// One native TCP connection.
@@ -66,8 +66,8 @@ impl NativeConnection {
         if framer.remaining().first() != Some(&tls::TLS_HANDSHAKE_BYTE) {
             match self.serve_messages(&mut stream, framer).await {
                 // Without unread input, closing does not lose the last response.
-                Ok(ConnectionEnd::AllRead) => {}
-                Ok(ConnectionEnd::Unread) => lingering_close(&mut stream).await,
+                Ok(ConnectionEnd::Clean) => {}
+                Ok(ConnectionEnd::InputUnread) => lingering_close(&mut stream).await,
                 Err(error) => self.log_broken(&error),
             }
             return;
@@ -105,7 +105,7 @@ impl NativeConnection {
                 Ok(None) => {
                     if !self.read(stream, &mut framer, waits).await? {
                         self.reject_truncated(stream, framer).await?;
-                        return Ok(ConnectionEnd::Unread);
+                        return Ok(ConnectionEnd::InputUnread);
                     }
                     continue;
                 }
@@ -119,7 +119,7 @@ impl NativeConnection {
                     }
                     let refusal = self.native.endpoint.reject_frame(&error, self.native.now());
                     self.write(stream, refusal.response().unwrap_or_default()).await?;
-                    return Ok(ConnectionEnd::Unread);
+                    return Ok(ConnectionEnd::InputUnread);
                 }
             };
             let stays = wants_keep_alive(message);
@@ -127,19 +127,19 @@ impl NativeConnection {
             loop {
                 match &reply.message {
                     Some(answer) => self.write(stream, answer).await?,
-                    None => return Ok(ConnectionEnd::Unread),
+                    None => return Ok(ConnectionEnd::InputUnread),
                 }
                 let Some(listing) = reply.more.take() else { break };
                 match self.native.next_list_message(listing).await {
                     Some(next) => reply = next,
-                    None => return Ok(ConnectionEnd::Unread),
+                    None => return Ok(ConnectionEnd::InputUnread),
                 }
             }
             if !stays || *self.closed.borrow() {
                 return Ok(if framer.has_partial_message() {
-                    ConnectionEnd::Unread
+                    ConnectionEnd::InputUnread
                 } else {
-                    ConnectionEnd::AllRead
+                    ConnectionEnd::Clean
                 });
             }
             waits = self.limits.idle_time;

@@ -103,7 +103,7 @@ impl UdpWorker {
         let native = &self.sender.native;
         let client = from.address.ip();
         if REJECTED_SOURCE_PORTS.contains(&from.address.port()) {
-            return native.metrics.record_drop(DropReason::Port);
+            return native.metrics.record_drop(DropReason::SourcePort);
         }
         let message = match self.reassembly.insert(native.now(), from.address, datagram) {
             Ok(Some(message)) => message,
@@ -120,7 +120,7 @@ impl UdpWorker {
             return self.sender.send_offloaded(answer, from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return native.metrics.record_drop(DropReason::Busy);
+            return native.metrics.record_drop(DropReason::Overloaded);
         };
         let (sender, message) = (self.sender.clone(), message.into_owned());
         self.sender.runtime.spawn(async move {
@@ -152,7 +152,7 @@ impl UdpSender {
 
     fn send_offloaded(&self, answer: Vec<u8>, to: UdpPeer) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self.native.metrics.record_drop(DropReason::Busy);
+            return self.native.metrics.record_drop(DropReason::Overloaded);
         };
         let sender = self.clone();
         self.runtime.spawn_blocking(move || {
@@ -169,7 +169,7 @@ impl UdpSender {
             datagrams.all(|datagram| self.socket.send(&datagram, to).is_ok())
         };
         if !sent {
-            self.native.metrics.record_drop(DropReason::Unsent);
+            self.native.metrics.record_drop(DropReason::SendFailed);
         }
     }
 }
@@ -184,7 +184,7 @@ fn check_amplification(
     let Some(answer) = reply.message else {
         // Other replies have been counted already.
         if reply.code != ResponseCode::SERVER_TOO_BUSY {
-            native.metrics.record_drop(DropReason::NotAnswered);
+            native.metrics.record_drop(DropReason::NotARequest);
         }
         return None;
     };
@@ -196,7 +196,7 @@ fn check_amplification(
         if !rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
             && answer.len() > MAX_AMPLIFICATION * asked
         {
-            native.metrics.record_drop(DropReason::Rate);
+            native.metrics.record_drop(DropReason::RateLimit);
             return None;
         }
     }

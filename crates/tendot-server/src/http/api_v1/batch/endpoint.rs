@@ -141,7 +141,7 @@ enum WorkItem {
 #[derive(Clone)]
 enum LineFormat {
     Json,
-    Rows(Arc<CsvColumns>),
+    Csv(Arc<CsvColumns>),
 }
 
 impl HttpServer {
@@ -158,7 +158,7 @@ impl HttpServer {
             false => (LineFormat::Json, "lines".to_owned()),
             true => {
                 let (columns, first) = reader.read_header_row().await?;
-                (LineFormat::Rows(Arc::new(columns)), format!("table\n{first}"))
+                (LineFormat::Csv(Arc::new(columns)), format!("table\n{first}"))
             }
         };
         let noting = match aux_key(&request)?.filter(|_| !dry) {
@@ -536,7 +536,7 @@ impl LineFormat {
         let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
             Self::Json => RegistrationRequest::from_json(&text)
                 .inspect_err(|_| name = RegistrationRequest::peek_name(&text)),
-            Self::Rows(columns) => match std::str::from_utf8(&text) {
+            Self::Csv(columns) => match std::str::from_utf8(&text) {
                 Ok(row) => columns.parse_row(row).inspect_err(|_| name = columns.name_in_row(row)),
                 Err(_) => Err(malformed("the row is not UTF-8")),
             },

@@ -119,7 +119,7 @@ impl HttpServer {
 fn store_error_or_none<T>(found: Result<T, RecordLookupError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(RecordLookupError::Here(Error::Store(error))) => Err(error),
+        Err(RecordLookupError::Local(Error::Store(error))) => Err(error),
         Err(_) => Ok(None),
     }
 }

@@ -25,22 +25,22 @@ const URL_ENCODE_SET: &AsciiSet = &CONTROLS
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("it has control characters")]
-    Control,
+    ControlCharacter,
     #[error("it has no scheme that is redirected to")]
-    Scheme,
+    UnsupportedScheme,
     #[error("its host is not a name")]
-    Host,
+    InvalidHost,
 }
 
 /// URL for `Location`: trimmed, host in ASCII, other characters encoded as needed.
 pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     let address = stored.trim();
     if address.contains(char::is_control) {
-        return Err(TargetError::Control);
+        return Err(TargetError::ControlCharacter);
     }
     let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
     if !REDIRECT_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Err(TargetError::Scheme);
+        return Err(TargetError::UnsupportedScheme);
     }
     // Fast path: nearly all need no change.
     if address.bytes().all(|byte| {
@@ -53,7 +53,7 @@ pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
     let host = if host.is_ascii() {
         Cow::Borrowed(host)
     } else {
-        Cow::Owned(url::Host::parse(host).map_err(|_| TargetError::Host)?.to_string())
+        Cow::Owned(url::Host::parse(host).map_err(|_| TargetError::InvalidHost)?.to_string())
     };
     let encoded = |text| utf8_percent_encode(text, URL_ENCODE_SET);
     Ok(Cow::Owned(format!("{}{}{}", encoded(before), encoded(&host), encoded(after))))
@@ -99,19 +99,19 @@ mod tests {
         check("http://[::1]:80/", Ok("http://[::1]:80/"));
         check("mailto:me@example.org", Ok("mailto:me@example.org"));
         check("ftp://example.org/", Ok("ftp://example.org/"));
-        check("https://x/\r\nSet-Cookie:a=1", Err(TargetError::Control));
-        check("https://x/\0", Err(TargetError::Control));
-        check("https://x/\u{85}y", Err(TargetError::Control));
-        check("java\tscript:alert(1)", Err(TargetError::Control));
-        check(" javascript:alert(1)", Err(TargetError::Scheme));
-        check("JaVaScript:alert(1)", Err(TargetError::Scheme));
-        check("data:text/html,x", Err(TargetError::Scheme));
-        check("vbscript:x", Err(TargetError::Scheme));
-        check("file:///etc/passwd", Err(TargetError::Scheme));
-        check("//example.org/", Err(TargetError::Scheme));
-        check("example.org", Err(TargetError::Scheme));
-        check("", Err(TargetError::Scheme));
-        check("https://a\u{3000}b\u{ff0f}é/x", Err(TargetError::Host));
+        check("https://x/\r\nSet-Cookie:a=1", Err(TargetError::ControlCharacter));
+        check("https://x/\0", Err(TargetError::ControlCharacter));
+        check("https://x/\u{85}y", Err(TargetError::ControlCharacter));
+        check("java\tscript:alert(1)", Err(TargetError::ControlCharacter));
+        check(" javascript:alert(1)", Err(TargetError::UnsupportedScheme));
+        check("JaVaScript:alert(1)", Err(TargetError::UnsupportedScheme));
+        check("data:text/html,x", Err(TargetError::UnsupportedScheme));
+        check("vbscript:x", Err(TargetError::UnsupportedScheme));
+        check("file:///etc/passwd", Err(TargetError::UnsupportedScheme));
+        check("//example.org/", Err(TargetError::UnsupportedScheme));
+        check("example.org", Err(TargetError::UnsupportedScheme));
+        check("", Err(TargetError::UnsupportedScheme));
+        check("https://a\u{3000}b\u{ff0f}é/x", Err(TargetError::InvalidHost));
     }
 
     #[track_caller]
