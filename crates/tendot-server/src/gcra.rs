@@ -1,7 +1,8 @@
 //! Rates, and the generic cell rate algorithm (GCRA) for any number of keys in constant memory.
 //!
-//! GCRA needs one number per key: the time at which its debt is paid off. Keys share the slots of a fixed table by two independent
-//! hashes, and the lower debt counts: a key is limited for others only if both of its slots are also those of heavy ones.
+//! GCRA needs one number per key: the time at which its debt is paid off. Keys share the slots of a fixed table by two
+//! independent hashes, and the lower debt counts: a key is limited for others only if both of its slots are also those of heavy
+//! ones.
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

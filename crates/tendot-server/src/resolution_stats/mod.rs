@@ -1,8 +1,8 @@
 //! Resolution statistics for reports: counts per name, and nothing about the clients.
 //!
-//! Resolved names are counted by fingerprint in a table of fixed size (`counter_table.rs`), at a cost of some nanoseconds; names that
-//! were not found are counted by name in a bounded map (`failed_resolutions.rs`). Only names under allocated prefixes count
-//! (`prefix_ids.rs`). `maintenance.rs` flushes the counts to the registry.
+//! Resolved names are counted by fingerprint in a table of fixed size (`counter_table.rs`), at a cost of some nanoseconds;
+//! names that were not found are counted by name in a bounded map (`failed_resolutions.rs`). Only names under allocated
+//! prefixes count (`prefix_ids.rs`). `maintenance.rs` flushes the counts to the registry.
 
 mod counter_table;
 mod failed_resolutions;

@@ -1,5 +1,5 @@
-//! The registry API, `/api/v1`: one file or folder per resource. Errors are problem details (RFC 9457); the rules, authorization
-//! included, are those of `tendot_registry`.
+//! The registry API, `/api/v1`: one file or folder per resource. Errors are problem details (RFC 9457); the rules,
+//! authorization included, are those of `tendot_registry`.
 
 mod batch;
 pub(crate) mod changes;

@@ -1,9 +1,9 @@
 //! Authentication of HTTP requests.
 //!
-//! `auth_params.rs` parses the `Handle` scheme, `key_proof.rs` verifies proofs of possession, `session_table.rs` stores sessions, and
-//! `guess_throttle.rs` limits failed attempts. There are no cookies: credentials come in a header that a page of another site cannot
-//! make a browser send, which is why a client certificate counts only if a header claims it. Browsers do send stored passwords for
-//! pages of other sites; those are ignored (`is_cross_site_credential`).
+//! `auth_params.rs` parses the `Handle` scheme, `key_proof.rs` verifies proofs of possession, `session_table.rs` stores
+//! sessions, and `guess_throttle.rs` limits failed attempts. There are no cookies: credentials come in a header that a page of
+//! another site cannot make a browser send, which is why a client certificate counts only if a header claims it. Browsers do
+//! send stored passwords for pages of other sites; those are ignored (`is_cross_site_credential`).
 
 mod auth_params;
 mod guess_throttle;

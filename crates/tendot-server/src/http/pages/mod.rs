@@ -1,5 +1,5 @@
-//! HTML pages for people. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and makes control
-//! characters visible, and only addresses that `redirect_target.rs` accepts become links.
+//! HTML pages for people. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and makes
+//! control characters visible, and only addresses that `redirect_target.rs` accepts become links.
 
 mod docs;
 mod history;
